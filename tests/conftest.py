@@ -51,6 +51,7 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
     monkeypatch.setenv("DPML_OFFLINE", "1")
+    monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")
 
     def run(program: str, *words: str) -> Outcome:

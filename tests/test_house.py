@@ -68,7 +68,8 @@ SAMPLERS = {
     "standard_normal",
 }  # fmt: skip
 DRAWING = {"privacy", "optim", "protocols", "mechanism", "algorithms", "running"}
-# what is drawn from these distributions and is no privacy noise: an initial model, or one from which a search starts, which knows no budget and no data
+# what is drawn from these distributions and is no privacy noise: an initial model, or one from which a search starts,
+# which knows no budget and no data
 INITIAL_MODELS = {
     "initial_model": "algorithms/descent/kang2019.py",
     "initial_weights": "algorithms/descent/network.py",

@@ -1,8 +1,8 @@
 """Pages of the documentation as tests read them: their commands, the files that they show, and what they print.
 
 A fenced block of ``bash`` has one command a line. Before it may stand ``<!-- slow -->`` or ``<!-- not run: WHY -->``. A
-block of ``text`` right after it shows lines of what the last command prints. A block of Python or YAML is a file where
-the text before it names one, and else an example for doctest.
+block of ``text`` right after it shows lines of what the last command prints. A block of Python, YAML or CSV is a file
+where the text before it names one, and else an example for doctest.
 """
 
 import re
@@ -36,7 +36,7 @@ def blocks(text: str) -> list[Block]:
     for match in _FENCE.finditer(text):
         before, end = text[end : match.start()].strip(), match.end()
         *_, paragraph = before.split("\n\n")
-        file = re.search(r"`([\w/]+\.(?:py|yaml))`[^`]*:$", paragraph)
+        file = re.search(r"`([\w/]+\.(?:py|yaml|csv))`[^`]*:$", paragraph)
         comment = re.search(r"<!-- (.*?) -->$", before)
         found.append(Block(match[1], match[2], file[1] if file else "", comment[1] if comment else ""))
     return found

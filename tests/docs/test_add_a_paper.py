@@ -1,0 +1,47 @@
+"""The page about packs: its small paper is written, run, judged and verified as it says."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+from pages import DOCS, blocks, words
+
+from dpml import packs
+from dpml.reporting.cards import VOCABULARY
+
+PAGE = (DOCS / "howto" / "add_a_paper.md").read_text("utf-8")
+
+
+def test_the_page_is_followed_literally(tmp_path, run_command):
+    """Its files are written, its commands run: figures, verdicts, and what they are verified with."""
+    page = blocks(PAGE)
+    for block in page:
+        if block.file:
+            (tmp_path / block.file).parent.mkdir(exist_ok=True)
+            (tmp_path / block.file).write_text(block.body)
+    (commands,) = (block.commands for block in page if block.language == "bash")
+    (shown,) = (block.body.splitlines() for block in page if block.language == "text")
+    printed = ""
+    for line in commands:
+        program, *rest = words(line)[1]
+        done = run_command(program, *rest)
+        assert done.code == 0, done.err
+        printed += done.out
+    assert all(line in printed for line in shown)
+    verdicts = {one["id"]: one for one in json.loads(Path("results/smith2026/fig1.json").read_text())["claims"]}
+    assert [one["decision"] for one in verdicts.values()] == [
+        "reproduced", "undecided with these seeds", "undecided with these seeds", "not reproduced"
+    ]  # fmt: skip
+    assert verdicts["S1.T"]["numbers"] == "[as stated] 0.634 for 1, 11 for 10"
+    assert "(S1.T)" in Path("results/claims.md").read_text()
+    assert run_command("dpml", "cite", "smith2026").out.startswith("@misc{smith2026,")
+    # whoever does not name the pack runs none of its code
+    os.environ[packs.ENVIRONMENT] = ""
+    done = run_command("dpml", "verify", "results")
+    assert (done.code, done.err.count("a claim that no pack here has")) == (2, 1)
+
+
+def test_the_page_explains_the_whole_vocabulary():
+    table = PAGE.split("| test | holds if |")[1].split("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`(?=[,`\w ]*\|.*\|)", table)) - {"most", "some"} == set(VOCABULARY)

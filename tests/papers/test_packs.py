@@ -1,0 +1,118 @@
+"""Packs: a paper in a folder anywhere, its card, its Python, and what can be wrong with one."""
+
+import importlib
+import os
+import re
+
+import pytest
+
+from dpml import code, packs
+from dpml.errors import UserError
+from dpml.paths import folder
+from dpml.reporting.cards import card_of
+
+CARD = """
+title: Tiny 2026
+readings: {loss: {a: {metric: loss, x: p}, b: {metric: loss, x: q}}, ends: {first: {end: 1}, last: {end: 2}}}
+claims:
+  - {id: T1, figure: f, text: t, criterion: c, test: {improves: {blocks: ["{x}_eps"], algorithms: [fm]}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_other_packs(monkeypatch):
+    monkeypatch.setenv(packs.ENVIRONMENT, "")
+    yield
+    monkeypatch.undo()
+    packs.known()
+
+
+def pack(tmp_path, card=CARD, name="tiny2026", **modules):
+    where = tmp_path / name
+    where.mkdir(exist_ok=True)
+    (where / "card.yaml").write_text(card)
+    for module, text in modules.items():
+        (where / f"{module}.py").write_text(text)
+    packs.add([where])
+    return where
+
+
+def test_packs_are_small_and_the_package_names_none_of_them():
+    """At most 300 lines of Python each; sources may be cited, but nothing is imported or looked up."""
+    for name, where in packs.known().items():
+        assert sum(len(path.read_text("utf-8").splitlines()) for path in where.glob("*.py")) <= 300, name
+    for path in folder("experiments").parent.glob("dpml/**/*.py"):
+        assert not re.search(rf"packs\.({'|'.join(packs.known())})\b", path.read_text("utf-8")), path
+
+
+def test_groups_readings_and_placeholders(tmp_path):
+    group = """
+  - for: [{n: 2, how: [{.own.make: {least: 1}}]}, {n: 3, how: .own.plain}]
+    figure: "f{n}"
+    readings: [loss, ends]
+    claims:
+      - {id: "T{n}", text: "{n} of {unknown}", criterion: c, test: "{how}"}
+"""
+    own = "def make(least):\n    return lambda e, r: least\n\n\ndef plain(e, r):\n    return r\n"
+    pack(tmp_path, CARD + group, own=own)
+    card = card_of("tiny2026")
+    assert {name: one.figure for name, one in card.claims.items()} == {
+        "T1": "tiny2026/f", "T2": "tiny2026/f2", "T3": "tiny2026/f3"
+    }  # fmt: skip
+    assert card.claims["T2"].text == "2 of {unknown}"
+    assert [reading.name for reading in card.claims["T3"].readings] == ["a, first", "a, last", "b, first", "b, last"]
+    last = card.claims["T3"].readings[-1]
+    assert (last.variant, last.metric, last.more) == ("paper", "loss", {"x": "q", "end": 2})
+    assert [reading.name for reading in card.claims["T1"].readings] == ["as stated"]
+    assert card.claims["T3"].test(None, last) is last
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("improves", "improve"), "unknown test 'improve' in claim 'T1' of .*: did you mean 'improves'?"),
+        (("improves", ".own.none"), r"\.own\.none in claim 'T1' of .*"),
+        (("blocks:", "block:"), "unknown key 'block' in improves in claim 'T1' of .*: did you mean 'blocks'?"),
+        ((", algorithms: [fm]", ""), "improves in claim 'T1' of .* needs a value for 'algorithms'"),
+        (("figure: f, ", ""), "claim 'T1' of .* needs a value for 'figure'"),
+        (("text: t", "text: t, txt: u"), "unknown key 'txt' in a claim of"),
+        (("figure: f", "figure: f, readings: los"), "unknown readings 'los' in claim 'T1' of .*: did you mean 'loss'?"),
+        (("claims:", "claims: {}\nclams:"), "unknown key 'clams' in .*: did you mean 'claims'?"),
+        (("title: Tiny", "title: &a Tiny\nreadings: *a"), "has an alias"),
+    ],
+)
+def test_a_card_that_is_wrong_is_one_sentence(tmp_path, change, sentence):
+    pack(tmp_path, CARD.replace(*change), own="")
+    with pytest.raises(UserError, match=sentence):
+        card_of("tiny2026")
+
+
+def test_a_folder_that_is_no_pack_is_refused(tmp_path, run_command):
+    (tmp_path / "empty2026").mkdir()
+    done = run_command("dpml-run", "--pack", "empty2026", "experiment=empty2026")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "is no pack: it has no card.yaml" in done.err
+    for name, sentence in (("Tiny-2026", "small letters"), ("hamm2016", "the name of another"), ("audit", "another")):
+        with pytest.raises(UserError, match=sentence):
+            pack(tmp_path, name=name)
+    pack(tmp_path)
+    packs.add([tmp_path / "tiny2026"])  # twice is once
+    assert os.environ[packs.ENVIRONMENT] == str(tmp_path / "tiny2026")
+
+
+def test_the_python_of_a_pack_counts_by_its_content(tmp_path):
+    """As a plug-in's: a changed formula is other code, and so is what it imports in the pack; a comment is not."""
+    where = pack(tmp_path, bounds="from .more import TWO\n\n\ndef two():\n    return TWO\n", more="TWO = 2\n")
+    name = "dpml.packs.tiny2026.bounds"
+    assert importlib.import_module(name).two() == 2
+    assert {name, "dpml.packs.tiny2026.more"} <= set(code.reached(name).modules)
+    digests = [code.digest(name)]
+    for text in ("TWO = 2  # two\n", "TWO = 3\n"):
+        (where / "more.py").write_text(text)
+        code.forget()
+        digests.append(code.digest(name))
+    assert digests[0] == digests[1] != digests[2]
+    assert not packs.is_ours(name)
+    assert packs.is_ours("dpml.packs.hamm2016.tests")
+    assert packs.is_ours("dpml.privacy.gdp")
+    assert not packs.is_ours("numpy")
