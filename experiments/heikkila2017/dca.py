@@ -23,8 +23,9 @@ from dpml.mechanism.guarantees import stated
 from dpml.mechanism.options import check_choice, check_common, check_positive
 from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.optim.losses import Loss
-from .theorems import SHARE, mu_of_bounds, printed_statistics
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
+
+from .theorems import SHARE, mu_of_bounds, printed_statistics
 
 _FACTORS = np.arange(1, 21) / 10
 

@@ -25,9 +25,10 @@ from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.mechanism.program import check_rounds
 from dpml.optim.convex import minimise_convex
 from dpml.optim.losses import Loss
-from .theorems import Noise, broadcasts, printed_noise
 from dpml.privacy import Budget, Calibration, Guarantee, Problem, View
 from dpml.privacy.noise import gaussian
+
+from .theorems import Noise, broadcasts, printed_noise
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,10 @@ class NbAFL:
         for _ in range(self.rounds):
             clients = rng.permutation(problem.M)[:taking]
             pull = -self.prox * models
-            local = (minimise_convex(self.loss, X, y, self.prox, pull, None, tolerance) for X, y in (rows[k] for k in clients))
+            local = (
+                minimise_convex(self.loss, X, y, self.prox, pull, None, tolerance)
+                for X, y in (rows[k] for k in clients)
+            )
             fresh = np.tile(gaussian(rng, (draws, d)), (len(budgets), 1))  # budgets share their noise directions
             models = sum(clipped(w, self.clip) for w in local) / taking + width * fresh
         return Release(models.reshape(len(budgets), draws, d))
