@@ -45,6 +45,7 @@ class DCA:
     auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str] = "Heikkilä et al. 2017"
     clips: ClassVar[bool] = True
+    noise_of: ClassVar[str] = "clients"
 
     loss: Loss
     calibration: Calibration = "published"
@@ -61,11 +62,14 @@ class DCA:
 
     def share(self, M: int) -> float:
         """The variance of all noise in a sum, over a trusted aggregator's: M clients add 1/(M - 1) of it each."""
-        return M / max(M - 1, 1)
+        return {"clients": M / max(M - 1, 1), "curator": 1.0, "everybody": float(M)}[self.noise_of]
 
     def left(self, problem: Problem) -> dict[View, float]:
         """By view, the share of the noise that it does not know; colluding clients know their own."""
-        return {"release": 1.0, "aggregate": 1.0, "colluders": problem.honest / problem.M}
+        shown: dict[View, float] = {"release": 1.0, "aggregate": 1.0, "colluders": problem.honest / problem.M}
+        if self.noise_of == "everybody":
+            shown["client"] = 1 / problem.M
+        return {"release": 1.0} if self.noise_of == "curator" else shown
 
     def mus(self, budget: Budget, d: int) -> tuple[float, float]:
         """mu of the bounds and of X'X and X'y, for a trusted aggregator's noise."""
@@ -76,11 +80,10 @@ class DCA:
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Of all noisy sums."""
-        mu, share = math.hypot(*self.mus(budget, problem.d)), self.share(problem.M)
-        delta = budget.require_delta(self.name)
+        mu, delta = math.hypot(*self.mus(budget, problem.d)), budget.require_delta(self.name)
+        known = {view: math.sqrt(self.share(problem.M) * part) for view, part in self.left(problem).items()}
         proofs: dict[View, Proof] = {
-            view: gaussian_proof(mu / math.sqrt(share * part), delta, "Gaussian DP of the noisy sums")
-            for view, part in self.left(problem).items()
+            v: gaussian_proof(mu / std, delta, "Gaussian DP of sums") for v, std in known.items()
         }
         return stated(proofs, dict.fromkeys(proofs, self.claim), "sample", budget, delta)
 
@@ -91,10 +94,10 @@ class DCA:
         noises = noise.gaussian(rng, (2, draws, d * (d + 1) // 2 + d))
         models = []
         for budget in budgets:  # which share their noise directions
-            bounds = np.full((draws, d + 1), self.scale)
+            rows, bounds = z[None], np.full((draws, d + 1), self.scale)
             if self.clips:
                 bounds = self.bounds(z, budget, root * noises[0, :, : d + 1])
-            rows = np.clip(z, -bounds[:, None], bounds[:, None]) if self.clips else z[None]
+                rows = np.clip(z, -bounds[:, None], bounds[:, None])
             widths = root / self.mus(budget, d)[1] * printed_statistics(bounds)
             gram, target = np.split(np.einsum("bni,bnj->bij", rows[..., :d], rows, optimize=True), [d], axis=-1)
             models.append(posterior(gram, target[..., 0], widths[:, None] * noises[1]))
@@ -122,12 +125,7 @@ class Curator(DCA):
     """`dca_curator`, proj TA: a trusted aggregator draws the noise."""
 
     name: ClassVar[str] = "dca_curator"
-
-    def share(self, M: int) -> float:
-        return 1.0
-
-    def left(self, problem: Problem) -> dict[View, float]:
-        return {"release": 1.0}
+    noise_of: ClassVar[str] = "curator"
 
 
 @dataclass(frozen=True)
@@ -135,19 +133,11 @@ class InputPerturbed(Unprojected):
     """`dca_input`, input perturbed: every client adds all of the noise, and trusts nobody."""
 
     name: ClassVar[str] = "dca_input"
-
-    def share(self, M: int) -> float:
-        return float(M)
-
-    def left(self, problem: Problem) -> dict[View, float]:
-        return super().left(problem) | {"client": 1 / problem.M}
+    noise_of: ClassVar[str] = "everybody"
 
 
 def posterior(gram: Array, target: Array, added: Array) -> Array:
-    """Models from X'X (..., d, d) and X'y (..., d) plus noise (..., d (d + 1)/2 + d): (..., d).
-
-    Negative eigenvalues of the noisy X'X get the opposite sign, as in the program.
-    """
+    """Models (..., d) from X'X, X'y and noise (..., d (d + 1)/2 + d); negative eigenvalues get the opposite sign."""
     low = np.tril_indices(gram.shape[-1])
     noisy = np.broadcast_to(gram, (*np.broadcast_shapes(gram.shape[:-2], added.shape[:-1]), *gram.shape[-2:])).copy()
     noisy[..., low[0], low[1]] += added[..., : len(low[0])]
@@ -158,10 +148,7 @@ def posterior(gram: Array, target: Array, added: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def thresholds(n: int, d: int, eps: float, delta: float, sets: int = 4, noises: int = 5) -> tuple[float, float]:
-    """The factors of standard deviations, from 0.1 to 2, that are best in mean absolute error on public made-up rows.
-
-    The program tries them with the square of its squared sensitivity as noise, on 20 sets with 20 noises each.
-    """
+    """The factors of standard deviations that are best on public made-up rows; the program has 20 sets, 20 noises."""
     rng, errors = np.random.default_rng(1), np.zeros((20, 20))
     unit = math.sqrt(n / (n - 1)) / gdp.classical_mu(eps, delta)
     for _ in range(sets):
@@ -172,7 +159,7 @@ def thresholds(n: int, d: int, eps: float, delta: float, sets: int = 4, noises: 
             cut = np.clip(x, -c, c)
             squared = d * c**4 + 2 * d * (d - 1) * c**4 + 4 * d * (c * heights) ** 2
             targets = np.clip(y, -heights[:, None], heights[:, None]) @ cut
-            models = posterior(cut.T @ cut, targets, squared[:, None] ** 2 * tried)
+            models = posterior(cut.T @ cut, targets, squared[:, None] ** 2 * tried)  # the program squares it again
             errors[i] += np.mean(np.abs(models @ x.T - y), axis=(0, 2))
     i, j = divmod(int(np.argmin(errors)), 20)
     return float(_FACTORS[i]), float(_FACTORS[j])

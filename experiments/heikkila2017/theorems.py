@@ -43,7 +43,7 @@ def moves(d: Sequence[int]) -> pd.DataFrame:
     """How far one row moves X'X and X'y, over the program's sensitivity (`moved`), for equal bounds.
 
     Clipped: a move that two rows make, `shown`, and the largest. Not clipped, in centred columns of length 10, which
-    are taken to lie within 5: if they do (`even`), and if nearly all rows are at one end, others up to 10 away.
+    are taken to lie within 5: if nearly all rows are at one end (`one-sided`), others are up to 10 away.
     """
     found = []
     for size in d:
@@ -51,7 +51,6 @@ def moves(d: Sequence[int]) -> pd.DataFrame:
         moved: dict[str, float] = {
             "clipped, shown": float(np.linalg.norm(coefficients(z) - coefficients(other))),
             "clipped, at most": float(proven_statistics(z)),
-            "not clipped, even": float(proven_statistics(z)),
             "not clipped, one-sided": float(np.linalg.norm(coefficients(2 * z))),
         }
         found += [
@@ -63,26 +62,23 @@ def moves(d: Sequence[int]) -> pd.DataFrame:
 
 def mu_of_bounds(eps: float, delta: float, reach: Sequence[float]) -> float:
     """mu of the sums of squares of rows within `reach` (d + 1,): they move by its squares, not by it."""
-    ratio = np.linalg.norm(np.square(reach)) / np.linalg.norm(reach)
-    return float(ratio) * gdp.classical_mu(SHARE * eps, SHARE * delta)
+    return float(np.linalg.norm(np.square(reach)) / np.linalg.norm(reach)) * gdp.classical_mu(
+        SHARE * eps, SHARE * delta
+    )
 
 
 def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) -> pd.DataFrame:
     """log10 of the exact delta over the claimed one (`log10_excess`), and the exact eps (`eps_of_noise`), by part.
 
-    One client knows its own noise: a trusted aggregator's is left. `statistics` with the sensitivity of
-    `proven_statistics` for equal bounds, `printed` with the program's; `whole` for a row at the ends of the range that
-    becomes 0. `reach` is the assumed range of a feature, and of the target.
+    With a trusted aggregator's noise and equal bounds. `printed` has the program's sensitivity, `statistics` the proven
+    one; `whole` is of a row at the ends of the range that becomes 0. `reach` is of a feature, and of the target.
     """
     row, unit, found = np.ones(d + 1), printed_statistics(np.ones(d + 1)), []
     for e in eps:
         squares, sums = mu_of_bounds(e, delta, [reach[0]] * d + [reach[1]]), gdp.classical_mu(0.7 * e, 0.7 * delta)
-        seen = {
-            "bounds": (squares, SHARE),
-            "statistics": (float(proven_statistics(row) / unit) * sums, 1 - SHARE),
-            "printed": (sums, 1 - SHARE),
-            "whole": (math.hypot(squares, np.linalg.norm(coefficients(row)) / unit * sums), 1.0),
-        }
+        whole = math.hypot(squares, np.linalg.norm(coefficients(row)) / unit * sums)
+        seen = {"bounds": (squares, SHARE), "printed": (sums, 1 - SHARE), "whole": (whole, 1.0)}
+        seen["statistics"] = float(proven_statistics(row) / unit) * sums, 1 - SHARE
         for part, (mu, share) in seen.items():
             excess = (gdp.log_delta_of(mu, share * e) - math.log(share * delta)) / math.log(10)
             values = {"log10_excess": excess, "eps_of_noise": gdp.eps_of(mu, share * delta)}
@@ -100,8 +96,7 @@ def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
 def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
     """A 95 % lower bound on eps (`attacked`) from noisy sums of squares, `draws` of either of two neighbours.
 
-    A row is at the ends of the assumed range, or 0; the attacker knows all others, and one client's noise. Beside it
-    what is `claimed` for the whole release, and the exact eps of these sums (`proven`).
+    A row is at the ends of the assumed range, or 0. Beside it what is `claimed` for the whole release, and `proven`.
     """
     rng, found, row = np.random.default_rng(2017), [], np.square(reach)
     for e in eps:

@@ -248,6 +248,7 @@ def runs(**changed):
     parts = []
     for name, means in known.items():
         made = made_up({name: means}, grids, noise=1e-6)
+        made = joined(made, made_up({name: means}, grids, "optimality_gap", noise=1e-6))
         axis = f"algo.{name.partition('_')[0]}" if name in CURVES else None
         rows = made.rows if axis is None else made.rows.rename(columns={name.rpartition("_")[2]: axis})
         parts.append(Evidence(rows, NO_POINTS, {name: axis or made.axes[name]}))
