@@ -18,7 +18,7 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, nearest
 from dpml.plain import read_mapping
-from dpml.reporting import claim_laws, claim_places, claim_points, claim_sets, claim_tests
+from dpml.reporting import claim_exact, claim_laws, claim_places, claim_points, claim_sets, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
@@ -28,8 +28,10 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
         claim_places.alike,
         claim_laws.as_stated,
         claim_places.at,
+        claim_exact.at_most,
         claim_tests.beats,
         claim_laws.below_bound,
+        claim_places.best_inside,
         claim_sets.by_data_set,
         claim_places.compared,
         claim_tests.degrades,

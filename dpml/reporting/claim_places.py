@@ -5,9 +5,10 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from dpml.reporting.claim_tests import Blocks, Each, failing, in_blocks, most, several, together, wins
+from dpml.reporting.claim_tests import Blocks, Each, curves_of, failing, in_blocks, most, several, together, wins
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test
 from dpml.reporting.criteria import Comparison, MetricScale, better, scale, similar
 
@@ -69,6 +70,30 @@ def easier(low: str, high: str, algorithm: str) -> Test:
         return replace(check, numbers=", ".join([check.numbers, *text]))
 
     return in_blocks((low, high), (algorithm,), decide)
+
+
+def best_inside(blocks: Blocks, algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")) -> Test:
+    """On every curve the best x of all but the `ends` is better than these.
+
+    It is chosen by the means that are then compared, which favours the claim.
+    """
+
+    def decide(runs: Runs, on: MetricScale) -> Check:
+        pairs: dict[Any, tuple[pd.Series, pd.Series]] = {}
+        texts = []
+        for name, (values, grid) in curves_of(runs).items():
+            outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
+            inner = [x for x in grid if x not in outer]
+            if not inner:
+                raise NotComputedError([f"an x inside {name}"])
+            means = dict(zip(grid, values[grid].mean().to_numpy(), strict=True))
+            best = inner[int(np.argmin(on.badness(np.array([means[x] for x in inner]))))]
+            pairs |= {(name, f"{best} against {x}"): (values[best], values[x]) for x in outer}
+            texts.append(f"{name} {' '.join(f'{means[x]:.4g}' for x in grid)}, best at {best}")
+        shown = better(pairs, on, same_noise=True)
+        return Check.of("; ".join(texts) + failing("not better", shown), shown)
+
+    return in_blocks(blocks, algorithms, decide)
 
 
 def depends(block: str, algorithms: Sequence[str], others: Sequence[str]) -> Test:

@@ -43,6 +43,7 @@ METRICS = {
     "error": "test error",
     "excess_loss": "test loss above that of w₀",
     "rmse": "test RMSE",
+    "mean_absolute_error": "test mean absolute error",
     "err_w": "‖w − w*‖ / d",
     "noisy_objective": "|noisy objective|",
     "trimmed": "share of trimmed spectra",

@@ -24,6 +24,7 @@ Figures show these, and `metrics` can name them by their paths:
 
 - ``error`` [share of rows]: 1 - accuracy; in figures only.
 - ``auc`` [share of pairs]: `dpml.running.metrics.auc`: area under the ROC curve of two classes, on the test rows.
+- ``mean_absolute_error`` [scaled target]: over the test rows of a regression.
 - ``excess_loss`` [loss]: test loss above that of the true weights.
 
 Functions of a paper compute these for blocks of experiments:
@@ -42,6 +43,10 @@ Functions of a paper compute these for blocks of experiments:
 - ``generated``, ``std``, ``needed`` [length of w or of a gradient]: `jayaraman2018/table1`: standard deviations of
   noise as printed, of the printed law, and of what Theorem 3.4 needs.
 - ``eps_of_noise`` [eps]: `jayaraman2018/table1`: the exact eps of the noise as printed.
+- ``moved`` [ratio]: `wei2020/theorems`, `heikkila2017/theorems`: how far a row moves what is sent, over
+  the paper's number.
+- ``lacking`` [ratio]: `heikkila2017/theorems`: noise variance of a trusted aggregator over that left to colluders.
+- ``gap`` [loss]: `wei2020/theorems`: the exact expectation of what ``theorem2_bound`` bounds.
 - ``move`` [ratio]: `hamm2016/auxiliary`: how far a minimiser moved, over the bound.
 - ``gain``, ``mu`` [ratio]: `imtiaz2019/dropouts`: conv's noise variance over CAPE's; the survivors' mu over that asked
   for.

@@ -1,0 +1,108 @@
+"""Heikkilä et al. 2017: what the noise of the authors' program guarantees, by exact computation.
+
+Proofs: docs/privacy/heikkila2017.md. A row is z = (x, y), with d features and a target. Every number of a noisy sum has
+the same noise, c/eps times the printed sensitivity, ``c = sqrt(2 log(1.25/delta))``. Of eps and of delta 0.3 go to the
+sums of squares that set the bounds to which rows are clipped, and 0.7 to X'X and X'y of the clipped rows.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from dpml.arrays import Array
+from dpml.audit.bounds import eps_by_gdp
+from dpml.privacy import gdp
+
+SHARE = 0.3
+"""Of eps and delta, for the bounds; in the program ``privacy_for_marg_var = .3``."""
+
+
+def printed_statistics(bounds: Array) -> Array:
+    """The program's sensitivity for rows within `bounds` (..., d + 1): x_i^2 moves by c_i^2, other products doubly."""
+    squares = np.square(bounds)
+    x, y = squares[..., :-1], squares[..., -1]
+    diagonal, all_x = np.sum(x**2, -1), np.sum(x, -1)
+    return np.sqrt(diagonal + 2 * (all_x**2 - diagonal) + 4 * y * all_x)
+
+
+def proven_statistics(bounds: Array) -> Array:
+    """How far X'X and X'y move at most: ``sqrt(|c|^4 + sum_i c_i^4 / 2)``, or the program's number where it is less."""
+    squares = np.square(bounds)
+    most = np.sqrt(np.sum(squares, -1) ** 2 + np.sum(squares[..., :-1] ** 2, -1) / 2)
+    return np.minimum(most, printed_statistics(bounds))
+
+
+def coefficients(z: Array) -> Array:
+    """What a row contributes: x_i x_j for i >= j, and x_i y."""
+    return np.concatenate([np.outer(z[:-1], z[:-1])[np.tril_indices(len(z) - 1)], z[:-1] * z[-1]])
+
+
+def moves(d: Sequence[int]) -> pd.DataFrame:
+    """How far one row moves X'X and X'y, over the program's sensitivity (`moved`), for equal bounds.
+
+    Clipped: a move that two rows make, `shown`, and the largest. Not clipped, in centred columns of length 10, which
+    are taken to lie within 5: if nearly all rows are at one end (`one-sided`), others are up to 10 away.
+    """
+    found = []
+    for size in d:
+        z, other = np.ones(size + 1), np.where(np.arange(size + 1) < (size + 1) // 2, -1.0, 1.0)
+        moved: dict[str, float] = {
+            "clipped, shown": float(np.linalg.norm(coefficients(z) - coefficients(other))),
+            "clipped, at most": float(proven_statistics(z)),
+            "not clipped, one-sided": float(np.linalg.norm(coefficients(2 * z))),
+        }
+        found += [
+            {"d": size, "reading": key, "metric": "moved", "value": move / printed_statistics(z)}
+            for key, move in moved.items()
+        ]
+    return pd.DataFrame(found)
+
+
+def mu_of_bounds(eps: float, delta: float, reach: Sequence[float]) -> float:
+    """mu of the sums of squares of rows within `reach` (d + 1,): they move by its squares, not by it."""
+    return float(np.linalg.norm(np.square(reach)) / np.linalg.norm(reach)) * gdp.classical_mu(
+        SHARE * eps, SHARE * delta
+    )
+
+
+def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) -> pd.DataFrame:
+    """log10 of the exact delta over the claimed one (`log10_excess`), and the exact eps (`eps_of_noise`), by part.
+
+    With a trusted aggregator's noise and equal bounds. `printed` has the program's sensitivity, `statistics` the proven
+    one; `whole` is of a row at the ends of the range that becomes 0. `reach` is of a feature, and of the target.
+    """
+    row, unit, found = np.ones(d + 1), printed_statistics(np.ones(d + 1)), []
+    for e in eps:
+        squares, sums = mu_of_bounds(e, delta, [reach[0]] * d + [reach[1]]), gdp.classical_mu(0.7 * e, 0.7 * delta)
+        whole = math.hypot(squares, np.linalg.norm(coefficients(row)) / unit * sums)
+        seen = {"bounds": (squares, SHARE), "printed": (sums, 1 - SHARE), "whole": (whole, 1.0)}
+        seen["statistics"] = float(proven_statistics(row) / unit) * sums, 1 - SHARE
+        for part, (mu, share) in seen.items():
+            excess = (gdp.log_delta_of(mu, share * e) - math.log(share * delta)) / math.log(10)
+            values = {"log10_excess": excess, "eps_of_noise": gdp.eps_of(mu, share * delta)}
+            known = {"eps": e, "delta": delta, "d": d, "part": part}
+            found += [known | {"metric": key, "value": value} for key, value in values.items()]
+    return pd.DataFrame(found)
+
+
+def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
+    """A trusted aggregator's variance over what n clients' 1/(n - 1) each leave to who knows some (`lacking`)."""
+    cases = [(n, k) for n in clients for k in known if k < n]
+    return pd.DataFrame([{"n": n, "known": k, "metric": "lacking", "value": (n - 1) / (n - k)} for n, k in cases])
+
+
+def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
+    """A 95 % lower bound on eps (`attacked`) from noisy sums of squares, `draws` of either of two neighbours.
+
+    A row is at the ends of the assumed range, or 0. Beside it what is `claimed` for the whole release, and `proven`.
+    """
+    rng, found, row = np.random.default_rng(2017), [], np.square(reach)
+    for e in eps:
+        scale = np.linalg.norm(reach) / gdp.classical_mu(SHARE * e, SHARE * delta)
+        noise = scale * rng.standard_normal((2, draws, len(row)))
+        reached = eps_by_gdp(noise[0] @ row, (noise[1] + row) @ row, delta, 0.05)
+        values = {"claimed": e, "proven": gdp.eps_of(mu_of_bounds(e, delta, reach), delta), "attacked": reached}
+        found += [{"eps": e, "delta": delta, "metric": key, "value": value} for key, value in values.items()]
+    return pd.DataFrame(found)

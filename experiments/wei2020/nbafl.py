@@ -1,0 +1,121 @@
+"""NbAFL (Wei et al. 2020, Algorithm 1) for logistic regression: noisy models of clients, round by round.
+
+In each of T rounds every client minimises its mean loss plus mu/2 ||w - w~||^2, where w~ is the last broadcast, clips
+the result to length C, adds noise and sends it; the server broadcasts the mean, to which it may add noise. What is
+proven counts what a row really moves: docs/privacy/wei2020.md, Theorem 1.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.perturbation.calibration import solver_tolerance
+from dpml.algorithms.prepared import prepare_rows
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.guarantees import stated
+from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.outputs import Proof, gaussian_proof
+from dpml.mechanism.program import check_rounds
+from dpml.optim.convex import minimise_convex
+from dpml.optim.losses import Loss
+from dpml.privacy import Budget, Calibration, Guarantee, Problem, View
+from dpml.privacy.noise import gaussian
+
+from .theorems import Noise, broadcasts, printed_noise
+
+
+@dataclass(frozen=True)
+class NbAFL:
+    """`nbafl`: models of clients of equal size, clipped and noised, averaged in `rounds` rounds.
+
+    Args:
+        loss: logistic.
+        calibration: `published` noise.
+        variant: `paper`.
+        lam: of the objective whose gap is reported; no part of the algorithm.
+        rounds: T.
+        clip: C, the longest local model.
+        prox: mu, the strength of the pull to the last broadcast.
+        exposures: L, of how many of a client's uploads an adversary is thought to learn.
+        chosen: K, how many random clients take part in a round; None: all.
+    """
+
+    prepare = prepare_rows
+    name: ClassVar[str] = "nbafl"
+    auxiliary: ClassVar[float] = 0.0
+    claim: ClassVar[str] = "Wei et al. 2020, Theorem 1"
+
+    loss: Loss
+    calibration: Calibration = "published"
+    variant: str = "paper"
+    lam: float = 0.0
+    rounds: int = 25
+    clip: float = 10.0
+    prox: float = 1.0
+    exposures: int = 1
+    chosen: int | None = None
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic",))
+        check_choice(f"calibration of algo={self.name}", self.calibration, ("published",))
+        check_rounds(self.name, self.rounds)
+        for key in ("clip", "prox", "exposures"):
+            check_positive(f"algo.{key} of {self.name}", getattr(self, key))
+
+    def printed(self, budget: Budget, problem: Problem) -> tuple[float, int, Noise]:
+        """2 C/m, the clients in a round, and the noise in units of the first.
+
+        Raises:
+            UserError: the clients are not of equal size, or fewer than are chosen.
+        """
+        taking = self.chosen or problem.M
+        if problem.M * problem.smallest != problem.N or taking > problem.M:
+            raise UserError(f"algo={self.name} needs partition=equal, M to divide N={problem.N}, algo.chosen up to M.")
+        delta = budget.require_delta(f"algo={self.name}")
+        noise = printed_noise(budget.eps, delta, self.rounds, self.exposures, problem.M, self.chosen)
+        return 2 * self.clip / problem.smallest, taking, noise
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        """Of the broadcasts, and of whoever sees uploads: a row's client may take part in all rounds."""
+        unit, taking, noise = self.printed(budget, problem)
+        longest = 2 * (1 / problem.smallest + solver_tolerance(problem.N)) / self.prox
+        moved = min(2 * self.clip, longest) / unit if noise.upload else math.inf
+        sent = moved * math.sqrt(self.rounds) / (noise.upload or 1)
+        seen = moved * broadcasts(noise, self.rounds, taking, taking) if noise.upload else math.inf
+        mus: dict[View, float] = dict.fromkeys(("client", "transcript", "colluders"), sent)
+        mus |= {"release": seen, "aggregate": seen}
+        delta, source = budget.require_delta(self.name), "Gaussian DP of uploads, stability of minimisers"
+        proofs: dict[View, Proof] = {view: gaussian_proof(mu, delta, source) for view, mu in mus.items()}
+        claims: dict[View, str] = dict.fromkeys(("release", "aggregate", "client"), self.claim)
+        return stated(proofs, claims, "sample", budget, delta)
+
+    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The last broadcasts; the mean of the clients' noise is drawn at once. All runs choose the same clients."""
+        problem, d = parties.problem, parties.problem.d
+        printed = [self.printed(budget, problem) for budget in budgets]
+        stds = [unit * math.hypot(noise.upload / math.sqrt(taking), noise.server) for unit, taking, noise in printed]
+        taking, width = printed[0][1], np.repeat(stds, draws)[:, None]
+        models, tolerance = np.zeros((len(width), d)), solver_tolerance(problem.N)
+        rows = [(parties.X[parties.of(k)], parties.y[parties.of(k)]) for k in range(problem.M)]
+        for _ in range(self.rounds):
+            clients = rng.permutation(problem.M)[:taking]
+            pull = -self.prox * models
+            local = (
+                minimise_convex(self.loss, X, y, self.prox, pull, None, tolerance)
+                for X, y in (rows[k] for k in clients)
+            )
+            fresh = np.tile(gaussian(rng, (draws, d)), (len(budgets), 1))  # budgets share their noise directions
+            models = sum(clipped(w, self.clip) for w in local) / taking + width * fresh
+        return Release(models.reshape(len(budgets), draws, d))
+
+
+def clipped(models: Array, length: float) -> Array:
+    """Models (B, d), none longer than `length`."""
+    return models / np.maximum(1, np.linalg.norm(models, axis=1, keepdims=True) / length)

@@ -1,0 +1,166 @@
+"""Wei et al. 2020: sensitivity, Theorem 1 and its relatives, and the convergence bound, by exact computation.
+
+Proofs: docs/privacy/wei2020.md. Lengths are in units of the printed sensitivity 2 C/m of an upload, where they can be.
+Printed are the noise of an upload, of L of which an adversary is thought to learn, ``c L/eps`` with
+``c = sqrt(2 log(1.25/delta))``, that of a broadcast, one of T, ``c T/(N eps)``, and what the server adds to come from
+the noise that the mean of N uploads has to that (Theorem 1).
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import binom
+
+from dpml.arrays import Array
+from dpml.audit.bounds import eps_by_gdp
+from dpml.privacy import gdp
+from dpml.reporting.claim_exact import rows_of
+from dpml.reporting.claims import Check, Evidence, Reading
+
+
+class Noise(NamedTuple):
+    """Standard deviations in units of 2 C/m: of the noise in an upload, and of what the server adds."""
+
+    upload: float
+    server: float
+
+
+def printed_noise(  # many parameters: all that the formulas have
+    eps: float, delta: float, rounds: int, exposures: int, clients: int, chosen: int | None = None
+) -> Noise:
+    """Theorem 1 if all clients take part in every round, its version for K = `chosen` random ones otherwise."""
+    c, taking, each = math.sqrt(2 * math.log(1.25 / delta)), chosen or clients, float(rounds)
+    if math.isinf(eps):
+        return Noise(0.0, 0.0)
+    if taking < clients:
+        share = taking / clients
+        gamma = -math.log1p(share * math.expm1(-eps / (exposures * math.sqrt(taking))))
+        if rounds <= eps / gamma:
+            return Noise(c * exposures / eps, 0.0)
+        each = rounds / (-rounds / eps * math.log1p(math.expm1(-eps / rounds) / share))
+    missing = max(each**2 - exposures**2 * taking, 0.0)
+    return Noise(c * exposures / eps, c * math.sqrt(missing) / (taking * eps))
+
+
+def broadcasts(noise: Noise, times: int, clients: int, unknown: int) -> float:
+    """mu of so many broadcasts of the mean of `clients` uploads, in `unknown` of which the noise is not known."""
+    return math.sqrt(times) / clients / math.sqrt(unknown * noise.upload**2 / clients**2 + noise.server**2)
+
+
+def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: float) -> pd.DataFrame:
+    """How far one row of m moves an upload, over 2 C/m (`moved`), and the exact eps of noise (`eps_of_noise`).
+
+    Of the clipped minimiser of the mean logistic loss: `neighbours` has minimisers at C and -C. With the term
+    mu/2 ||w - w0||^2 the largest move that a loss of Lipschitz constant 1 allows. Of the mean of the clipped minimisers
+    of every single row, with which the paper computes.
+    """
+    found = []
+    for rows in m:
+        unit = 2 * clip / rows
+        proximal = "proximal, C at least 1/mu" if clip * mu >= 1 else "proximal, C below 1/mu"
+        moves = {"minimiser": 2 * clip, proximal: min(2 * clip, 2 / (rows * mu)), "mean of minimisers": unit}
+        for reading, moved in moves.items():
+            known = {"m": rows, "C": clip, "eps": eps, "delta": delta, "reading": reading}
+            exact = gdp.eps_of(moved / unit * gdp.classical_mu(eps, delta), delta)
+            found += [known | {"metric": "moved", "value": moved / unit}]
+            found += [known | {"metric": "eps_of_noise", "value": exact}]
+    return pd.DataFrame(found)
+
+
+def neighbours(length: float) -> tuple[Array, Array, Array]:
+    """x of three rows of one number each, and labels of both neighbours, with minimisers at +-`length`, at least 1.1.
+
+    Zeros among the rows change nothing.
+    """
+    a = brentq(lambda a: a * math.tanh(a * length / 2) - expit(-length), 0.0, 1.0, xtol=1e-300, rtol=1e-14)
+    return np.array([1.0, a, a]), np.array([1.0, 1, -1]), np.array([-1.0, 1, -1])
+
+
+def attacked(  # many parameters: a setting
+    m: int, clip: float, prox: Sequence[float], delta: float, eps: Sequence[float], draws: int = 100_000
+) -> pd.DataFrame:
+    """A 95 % lower bound on eps from `draws` uploads of either of the `neighbours` (`attacked`), by mu.
+
+    Beside it what is `claimed`, and the exact eps of these neighbours (`proven`).
+    """
+    rng, found = np.random.default_rng(2020), []
+    x, *labels = neighbours(clip)
+    for e, mu in product(eps, prox):
+        scale = printed_noise(e, delta, 1, 1, 1).upload * 2 * clip / m
+        ends = [local_model(x, y, m, mu, clip) for y in labels]
+        second, first = (end + scale * rng.standard_normal(draws) for end in ends)
+        values = {"claimed": e, "proven": gdp.eps_of((ends[0] - ends[1]) / scale, delta)}
+        values["attacked"] = eps_by_gdp(first, second, delta, 0.05)
+        known = {"m": m, "eps": e, "delta": delta, "reading": f"mu = {mu:g}"}
+        found += [known | {"metric": key, "value": value} for key, value in values.items()]
+    return pd.DataFrame(found)
+
+
+def local_model(x: Array, y: Array, m: int, prox: float, clip: float) -> float:
+    """The clipped minimiser of the mean logistic loss of m rows of one number plus prox/2 w^2; rows not given are 0."""
+    w = brentq(lambda w: prox * w - np.sum(x * y * expit(-y * x * w)) / m, -2 * clip - 9, 2 * clip + 9, xtol=1e-14)
+    return float(np.clip(w, -clip, clip))
+
+
+def accounted(  # many parameters: a grid
+    eps: Sequence[float], delta: float, rounds: int, exposures: Sequence[int], clients: int, chosen: int
+) -> pd.DataFrame:
+    """log10 of the exact delta over the claimed one (`log10_excess`), if one row moves an upload by the printed 2 C/m.
+
+    By view: L uploads of a client; all of its uploads, which the server has; all T broadcasts; the same for a client,
+    who knows its own noise; broadcasts with K random clients in each round, where it shows who took part.
+    """
+    found = []
+    for e, L in product(eps, exposures):
+        noise, few = (printed_noise(e, delta, rounds, L, clients, K) for K in (None, chosen))
+        mus = {
+            "uplink": math.sqrt(L) / noise.upload,
+            "server": math.sqrt(rounds) / noise.upload,
+            "downlink": broadcasts(noise, rounds, clients, clients),
+            "client": broadcasts(noise, rounds, clients, clients - 1),
+        }
+        logs = {view: gdp.log_delta_of(mu, e) for view, mu in mus.items()}
+        taken = range(1, rounds + 1)
+        deltas = np.exp([gdp.log_delta_of(broadcasts(few, j, chosen, chosen), e) for j in taken])
+        logs["scheduled"] = math.log(max(float(binom.pmf(taken, rounds, chosen / clients) @ deltas), 1e-300))
+        known = {"eps": e, "delta": delta, "L": L, "metric": "log10_excess"}
+        found += [known | {"view": v, "value": (log - math.log(delta)) / math.log(10)} for v, log in logs.items()]
+    return pd.DataFrame(found)
+
+
+def convergence(  # many parameters: those of the bound
+    d: Sequence[int], eps: Sequence[float], delta: float, rounds: Sequence[int], m: int, clients: int, mu: float
+) -> pd.DataFrame:
+    """The bound of Theorem 2 and the `gap` that it bounds, for the loss ``||w - a||^2/2`` of every client, C = 1.
+
+    a is 1/2 long, w0 = 0; rho = l = B = 1, and beta = 2 bounds the gradients for ||w|| <= 3/2. Clipping never acts
+    while the noise is shorter than 1/2.
+    """
+    P = 1 - 2 / mu + 3 / mu**2
+    c, beta, start, stays = math.sqrt(2 * math.log(1.25 / delta)), 2.0, 1 / 8, mu / (1 + mu)
+    kappa1 = 2 / mu * beta * c / (m * (1 - P)) * math.sqrt(2 / (clients * math.pi))
+    kappa0 = c**2 / (2 * m**2 * (1 - P) * clients)
+    found = []
+    for size, e, T in product(d, eps, rounds):
+        bound = P**T * start + (kappa1 * T / e + kappa0 * (T / e) ** 2) * (1 - P**T)
+        noise = printed_noise(e, delta, T, 1, clients)
+        std = 2 / m * math.hypot(noise.upload / math.sqrt(clients), noise.server)
+        exact = stays ** (2 * T) * start + size * std**2 / 2 * (1 - stays ** (2 * T)) / (1 - stays**2)
+        known = {"d": size, "eps": e, "T": T}
+        found += [known | {"metric": "theorem2_bound", "value": bound}, known | {"metric": "gap", "value": exact}]
+    return pd.DataFrame(found)
+
+
+def interior(evidence: Evidence, _: Reading) -> Check:
+    """At every eps the bound of Theorem 2 is least at neither end of the rounds."""
+    rows = rows_of(evidence, "theorem2_bound", {"d": 1})
+    curves = rows.pivot(index="T", columns="eps", values="value")
+    best, low, high = curves.idxmin(), curves.index.min(), curves.index.max()
+    text = ", ".join(f"eps = {e:g}: T* = {T:g}" for e, T in zip(curves.columns, best, strict=True))
+    return Check(bool(best.between(low, high, "neither").all()), f"{text} of {low:g} to {high:g}")

@@ -1,0 +1,62 @@
+"""Tests of claims on exact numbers: a bound that is kept, broken or missing."""
+
+import pandas as pd
+import pytest
+
+from dpml.reporting.claim_exact import at_most, rows_of
+from dpml.reporting.claims import Evidence, NotComputedError, Reading
+
+PLAIN = Reading("as stated", "paper", "")
+ROWS = pd.DataFrame(
+    [
+        {"block": block, "algo": block, "eps": eps, "metric": metric, "value": value}
+        for block, by in (("a", 1.0), ("b", 2.0))
+        for eps in (0.5, 4.0)
+        for metric, value in (("exact", by * eps), ("claimed", eps))
+    ]
+)
+
+
+def check(test, rows=ROWS):
+    return test(Evidence(rows, pd.DataFrame()), PLAIN)
+
+
+def test_a_number_is_kept_up_to_rounding():
+    assert check(at_most("exact", 8)).holds
+    assert check(at_most("exact", 8 * (1 - 1e-13))).holds
+    broken = check(at_most("exact", 7.9))
+    assert not broken.holds
+    assert broken.numbers == "exact above 7.9 at 1 of 4; most 8, at block = b, eps = 4"
+
+
+def test_another_metric_of_the_same_rows_is_the_limit():
+    assert check(at_most("exact", "claimed", {"block": "a"})).holds
+    broken = check(at_most("exact", "claimed"))
+    assert not broken.holds
+    assert broken.numbers == "exact above claimed at 2 of 4; most 8 for 4, at block = b, eps = 4"
+
+
+def test_where_names_one_value_or_several():
+    assert check(at_most("exact", 4, {"block": ["a", "b"], "eps": 0.5})).holds
+    assert not check(at_most("exact", 4, {"block": ["a", "b"]})).holds
+
+
+@pytest.mark.parametrize(
+    ("metric", "most", "where"),
+    [
+        ("other", 1, None),
+        ("exact", 1, {"eps": [0.5, 3.0]}),
+        ("exact", 1, {"reading": "x"}),
+        ("exact", "other", None),
+    ],
+)
+def test_what_is_missing_is_not_judged(metric, most, where):
+    with pytest.raises(NotComputedError):
+        check(at_most(metric, most, where))
+
+
+def test_every_row_needs_its_limit():
+    less = ROWS[(ROWS["metric"] == "exact") | (ROWS["block"] == "a")]
+    with pytest.raises(NotComputedError):
+        check(at_most("exact", "claimed"), less)
+    assert len(rows_of(Evidence(ROWS, pd.DataFrame()), "exact", {"eps": 4.0})) == 2
