@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -120,7 +121,13 @@ class FederationPlan:
             UserError: it is not a party's key.
         """
         seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
-        return replace(self, signatures={**self.signatures, seat.name: signer.sign(_SIGNED + self.digest.encode())})
+        return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
+
+    def with_signatures(self, more: Mapping[str, bytes]) -> "FederationPlan":
+        """The same with signatures of others, where it has none of theirs; nothing that was agreed on is worked out."""
+        plan = copy(self)  # with what is cached
+        object.__setattr__(plan, "signatures", {**more, **self.signatures})
+        return plan
 
     @property
     def unsigned(self) -> tuple[str, ...]:
