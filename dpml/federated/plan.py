@@ -124,9 +124,10 @@ class FederationPlan:
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
     def with_signatures(self, more: Mapping[str, bytes]) -> "FederationPlan":
-        """The same with signatures of others, where it has none of theirs; nothing that was agreed on is worked out."""
-        plan = copy(self)  # with what is cached
-        object.__setattr__(plan, "signatures", {**more, **self.signatures})
+        """The same with `more`, of parties that have not signed it; nothing that was agreed on is worked out anew."""
+        plan, lacks = copy(self), self.unsigned  # with what is cached
+        taken = {name: signature for name, signature in more.items() if name in lacks}
+        object.__setattr__(plan, "signatures", {**self.signatures, **taken})
         return plan
 
     @property

@@ -221,6 +221,8 @@ def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:
     for signatures in (others, others | {"clinic2": others["clinic1"]}, others | {"clinic2": bytes(64)}):
         plan = replace(parties.plan, signatures=signatures)
         assert plan.unsigned == ("clinic2",)
+        assert not plan.signed(parties.keys[2]).unsigned  # a wrong one is in nobody's way
+        assert not plan.with_signatures(parties.plan.signatures).unsigned
         with pytest.raises(UserError, match="lacks the signature of clinic2"):
             Member(plan, parties.keys[0], parties.files[0], tmp_path / "ledger")
         with pytest.raises(UserError, match="lacks the signature of clinic2"):
