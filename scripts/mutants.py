@@ -362,8 +362,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/protocols/shamir.py",
-        "(product(high, B_high) << 1)",
-        "product(high, B_high)",
+        "blocks(len(B), most=1 << 11)",
+        "blocks(len(B), most=1 << 20)",
         "protocols/test_shamir.py::test_matrix_product_in_the_field_is_exact_at_its_largest",
     ),
     # what is kept, and what is said of numbers

@@ -8,7 +8,6 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
@@ -74,7 +73,7 @@ def _sign(arguments: Namespace) -> None:
         other = read_plan(path)
         if other.digest != plan.digest:
             raise UserError(f"{path} is another plan than {arguments.plan}: sign one and the same.")
-        plan = replace(plan, signatures={**other.signatures, **plan.signatures})
+        plan = plan.with_signatures(other.signatures)
     if arguments.key is not None:
         plan = plan.signed(signing_key(arguments.key, make=False))
     _say(plan)

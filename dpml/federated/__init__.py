@@ -1,6 +1,6 @@
-"""Parties on machines of their own: secure sums between them, carried by Flower (docs/federation.md).
+"""Parties on machines of their own: secure sums between them (docs/federation.md).
 
 A `plan` is what all parties have agreed on. Every party is a separate process (`party`); only that process reads the
-party's rows and signing key, and it answers messages of the protocol. Flower's node relays these messages (`relay`) and
-knows neither rows nor key. The `aggregator` receives the sums and computes the model.
+party's rows and signing key, and it answers messages of the protocol, which a `link` of its own carries. The
+`aggregator` receives the sums and computes the model.
 """

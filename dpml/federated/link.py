@@ -40,11 +40,8 @@ class _HungUpError(Exception):
 
 
 def _send(connection: socket.socket, content: bytes, until: float) -> None:
-    connection.settimeout(_left(until))
-    try:
+    with _whatever_happens(connection, until):
         connection.sendall(_HEAD.pack(len(content)) + content)
-    except OSError:
-        raise _HungUpError from None
 
 
 def _receive(connection: socket.socket, longest: int, until: float) -> bytes:
@@ -57,22 +54,25 @@ def _receive(connection: socket.socket, longest: int, until: float) -> bytes:
 def _exactly(connection: socket.socket, length: int, until: float) -> bytes:
     found = bytearray()
     while len(found) < length:
-        connection.settimeout(_left(until))
-        try:
+        with _whatever_happens(connection, until):
             part = connection.recv(min(_CHUNK, length - len(found)))
-        except OSError:
-            raise _HungUpError from None
         if not part:
             raise _HungUpError
         found += part
     return bytes(found)
 
 
-def _left(until: float) -> float:
+@contextmanager
+def _whatever_happens(connection: socket.socket, until: float) -> Iterator[None]:
+    """A connection that fails, takes too long, or is closed by another thread meanwhile is one that was hung up."""
     left = until - time.monotonic()
     if left <= 0:
         raise _HungUpError
-    return left
+    try:
+        connection.settimeout(left)
+        yield
+    except (OSError, ValueError):  # TLS raises the second where it was closed
+        raise _HungUpError from None
 
 
 @dataclass
@@ -82,8 +82,10 @@ class Callers:
     plan: FederationPlan
     timeout: float
     _connections: dict[int, socket.socket] = field(default_factory=dict)
-    _over: bool = False
-    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(32))
+    over: bool = False
+
+    def __post_init__(self) -> None:
+        self._pool = ThreadPoolExecutor(len(self.plan.seats))  # so that nobody waits for another who is slow
 
     def greet(self, connection: socket.socket) -> None:
         """Take a party in that proves who it is, in the place of an earlier connection; hang up on anybody else."""
@@ -101,7 +103,7 @@ class Callers:
         earlier, self._connections[number] = self._connections.get(number), connection
         if earlier is not None:
             earlier.close()
-        if self._over:  # it called while all were hung up on
+        if self.over:  # it called while all were hung up on
             connection.close()
 
     def await_all(self, wait: float) -> None:
@@ -130,15 +132,18 @@ class Callers:
 
     def end(self, model: str) -> None:
         """Hand the model to all parties that are there, and hang up."""
-        until = time.monotonic() + self.timeout
-        for connection in list(self._connections.values()):
+        until, content = time.monotonic() + self.timeout, END + model.encode()
+
+        def hand(connection: socket.socket) -> None:
             with suppress(_HungUpError):
-                _send(connection, END + model.encode(), until)
+                _send(connection, content, until)
+
+        list(self._pool.map(hand, list(self._connections.values())))
         self.close()
 
     def close(self) -> None:
         """Hang up on all, also on who calls from now on."""
-        self._over = True
+        self.over = True
         self._pool.shutdown()
         for connection in list(self._connections.values()):
             connection.close()
@@ -164,7 +169,10 @@ def listening(
             try:
                 plain, _ = server.accept()
             except OSError:
-                return  # closed
+                if parties.over:
+                    return
+                time.sleep(_PAUSE)  # too many strangers, or one that was gone at once
+                continue
             threading.Thread(target=_greeted, args=(parties, plain, context), daemon=True).start()
 
     with server:
@@ -172,6 +180,7 @@ def listening(
         try:
             yield parties, server.getsockname()[1]
         finally:
+            parties.over = True
             with suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)
             parties.close()

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -120,7 +121,14 @@ class FederationPlan:
             UserError: it is not a party's key.
         """
         seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
-        return replace(self, signatures={**self.signatures, seat.name: signer.sign(_SIGNED + self.digest.encode())})
+        return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
+
+    def with_signatures(self, more: Mapping[str, bytes]) -> "FederationPlan":
+        """The same with `more`, of parties that have not signed it; nothing that was agreed on is worked out anew."""
+        plan, lacks = copy(self), self.unsigned  # with what is cached
+        taken = {name: signature for name, signature in more.items() if name in lacks}
+        object.__setattr__(plan, "signatures", {**self.signatures, **taken})
+        return plan
 
     @property
     def unsigned(self) -> tuple[str, ...]:

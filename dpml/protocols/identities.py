@@ -47,7 +47,7 @@ def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozens
         RefusedError: a signature is not valid, or a party occurs twice.
     """
     entries = messages.unpack_signatures(signatures)
-    here = set(messages.unpack_survivors(survivors, session.parties))
+    here = messages.unpack_survivors(survivors, session.parties)
     ids = frozenset(party for party, _ in entries)
     if len(ids) < len(entries):
         raise RefusedError("a message SIGNATURES names a party twice.")

@@ -18,6 +18,8 @@ seed, the party is both sender and receiver.
 """
 
 import struct
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +38,7 @@ from dpml.protocols.session import PROTOCOL, Session
 _PRIME = 2**255 - 19
 _BLOCK = 1 << 15  # words of a key stream at once: 256 KiB, which stays in cache
 _ZEROS = memoryview(bytes(8 * _BLOCK))
+_NONCE = bytes(16)  # and the counter
 _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
 
@@ -81,9 +84,12 @@ def agree(own: X25519PrivateKey, other: End) -> bytes:
     """
     require_canonical(other)
     try:
-        return own.exchange(X25519PublicKey.from_public_bytes(other.key))
+        return own.exchange(_public(other.key))
     except ValueError:  # the secret would be 0 for any key of ours
         raise RefusedError(f"the public key of party {other.party} is not valid: it is of small order.") from None
+
+
+_public = lru_cache(maxsize=1 << 15)(X25519PublicKey.from_public_bytes)  # parsed once for all parties of one process
 
 
 def require_canonical(other: End) -> None:
@@ -141,27 +147,27 @@ class OncePerPair(Pairs):
         return kept
 
 
-def add_stream(total: Ring, key: bytes, sign: int = 1) -> None:
-    """Add the key stream of ChaCha20 to ring elements in place, or subtract it; the key is used only for this mask."""
-    stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
+def add_streams(total: Ring, keys: Iterable[tuple[bytes, bool]]) -> None:
+    """Add the key streams of ChaCha20 to ring elements in place; those with a False are subtracted.
+
+    A key is used for this mask only.
+    """
     buffer = bytearray(8 * min(_BLOCK, len(total)))
-    block = np.frombuffer(buffer, "<u8")
-    for some in blocks(len(total), most=_BLOCK):
-        part = total[some]
-        stream.update_into(_ZEROS[: 8 * len(part)], buffer)
-        (np.add if sign > 0 else np.subtract)(part, block[: len(part)], out=part)
+    parts = [(total[some], _ZEROS[: 8 * len(total[some])]) for some in blocks(len(total), most=_BLOCK)]
+    words = np.frombuffer(buffer, "<u8")
+    for key, added in keys:
+        stream = Cipher(ChaCha20(key, _NONCE), mode=None).encryptor()
+        combine = np.add if added else np.subtract
+        for part, zeros in parts:
+            stream.update_into(zeros, buffer)
+            combine(part, words[: len(part)], part)
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
     """Add, in place, the mask that a party shares with another, from the secret they agree on."""
-    add_between(total, pair_mask_key(secret, session, own, other), own, other)
-
-
-def add_between(total: Ring, key: bytes, own: End, other: End) -> None:
-    """The same, from the key of their mask."""
-    add_stream(total, key, 1 if own.party < other.party else -1)
+    add_streams(total, [(pair_mask_key(secret, session, own, other), own.party < other.party)])
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:
     """Add, in place, the mask derived from a party's own seed."""
-    add_stream(total, self_mask_key(seed, session, own))
+    add_streams(total, [(self_mask_key(seed, session, own), True)])

@@ -9,6 +9,7 @@ import hashlib
 import struct
 from collections.abc import Iterable
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -188,13 +189,14 @@ def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
     return np.packbits(here, bitorder="little").tobytes()
 
 
-def unpack_survivors(body: bytes, parties: int) -> list[int]:
-    """The parties of SURVIVORS, ascending."""
+@lru_cache(maxsize=8)
+def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
+    """The parties of SURVIVORS. Cached: the parties of one process get the same list, which is read once."""
     _require_length(Kind.SURVIVORS, body, -(-parties // 8))
     bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
     if bits[parties:].any():
         raise RefusedError(f"a message SURVIVORS names a party beyond the {parties} that there are.")
-    return np.flatnonzero(bits).tolist()
+    return frozenset(np.flatnonzero(bits).tolist())
 
 
 def pack_signatures(signatures: Iterable[Signature]) -> bytes:

@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 
 
 class Packed(Mapping[int, bytes]):
@@ -18,15 +18,20 @@ class Packed(Mapping[int, bytes]):
     def __init__(self, entries: Mapping[int, bytes]) -> None:
         self._parties = array("I", sorted(entries))
         self._size = len(next(iter(entries.values()), b""))
-        if any(len(content) != self._size for content in entries.values()):
+        if len(set(map(len, entries.values()))) > 1:
             raise ValueError("the contents must have the same length.")
-        self._content = b"".join(entries[party] for party in self._parties)
+        self._content = b"".join(map(entries.__getitem__, self._parties))
 
     def __getitem__(self, party: int) -> bytes:
         place = bisect_left(self._parties, party)
         if place == len(self._parties) or self._parties[place] != party:
             raise KeyError(party)
         return self._content[place * self._size : (place + 1) * self._size]
+
+    def items(self) -> ItemsView[int, bytes]:
+        """All entries as those of a dict, which is faster than one after the other."""
+        content, size = self._content, self._size
+        return {who: content[k * size : (k + 1) * size] for k, who in enumerate(self._parties)}.items()
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._parties)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -19,6 +18,8 @@ from dpml.protocols.masks import PAIRS, End, Pairs
 from dpml.protocols.messages import Kind
 from dpml.protocols.packed import Packed
 from dpml.protocols.session import Session
+
+_NONCE = bytes(12)  # each key seals one message
 
 Contribution = Callable[[], tuple[Ring, Array]]
 """A function for a party's vector and the numbers that it sends openly, called when they are due."""
@@ -100,26 +101,24 @@ class Party:
         path, public = messages.unpack_neighbours(body, self.session.parties)
         seals, keys = self._check_neighbours(public)
         session = self.session.run(roster.root(self.party, self._public(), path))
-        to_seal, to_open = {}, {}
-        for who, end in seals.items():
-            to_seal[who], to_open[who] = self._pairs.seal_keys(self._sealing, session, self._seal_end, end)
-        self.session = session
         seed = os.urandom(shamir.SECRET_BYTES)
         secrets = np.concatenate([shamir.split(seed), shamir.split(self._masking.private_bytes_raw())])
-        holders = shamir.holders_of((*seals, self.party))
-        shares = shamir.share(secrets, holders, self.session.topology.threshold).astype("<u4")
-        sealed = []
-        for (who, key), share in zip(to_seal.items(), shares, strict=False):  # the last share is our own
-            content = ChaCha20Poly1305(key).encrypt(bytes(12), share.tobytes(), self._associated(self.party, who))
-            sealed.append((who, content))
-        self._seals, self._seed = Packed(to_open), seed
+        holders = shamir.holders_of([end.party for end in (*seals, self._seal_end)])
+        shares = shamir.share(secrets, holders, session.topology.threshold).astype("<u4")
+        sealed, to_open = [], {}
+        for end, share in zip(seals, shares, strict=False):  # the last share is our own
+            who = end.party
+            key, to_open[who] = self._pairs.seal_keys(self._sealing, session, self._seal_end, end)
+            associated = _associated(session, self.party, who)
+            sealed.append((who, ChaCha20Poly1305(key).encrypt(_NONCE, share.tobytes(), associated)))
+        self.session, self._seals, self._seed = session, Packed(to_open), seed
         self._held = Packed({self.party: shares[-1].tobytes()})
         self._neighbours = keys
         self._due = Kind.INBOX
         committed = masks.commitment(seed, self.session, self._mask_end)
         return self._pack(Kind.SHARES, messages.pack_shares(committed, sealed))
 
-    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[dict[int, End], Packed]:
+    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[list[End], Packed]:
         """The sealing and the mask keys of the neighbours, if they are ours and signed these keys."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
@@ -129,30 +128,29 @@ class Party:
         for who, sealing, masking, signature in keys:
             masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
             identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
-        return {who: End(who, key) for who, key, _, _ in keys}, Packed({who: key for who, _, key, _ in keys})
+        return [End(who, key) for who, key, _, _ in keys], Packed({who: key for who, _, key, _ in keys})
 
     def _masked(self, body: bytes) -> bytes:
         inbox = messages.unpack_inbox(body)
-        ids = [who for who, _ in inbox]
-        self._check_ids(Kind.INBOX, ids, self._neighbours)
-        held = dict(self._held)
+        session, own = self.session, self._mask_end
+        self._check_ids(Kind.INBOX, [who for who, _ in inbox], self._neighbours)
+        seals, held, left_out = dict(self._seals.items()), dict(self._held.items()), []
         for who, sealed in inbox:
-            with suppress(InvalidTag):  # as if it had not come: one who seals nonsense does not stop the others
-                aead = ChaCha20Poly1305(self._seals[who])
-                held[who] = aead.decrypt(bytes(12), sealed, self._associated(who, self.party))
-        left_out = [who for who in ids if who not in held]
-        ids = [who for who in ids if who in held]
-        self._check_count(1 + len(ids))
+            try:
+                aead = ChaCha20Poly1305(seals[who])
+                held[who] = aead.decrypt(_NONCE, sealed, _associated(session, who, self.party))
+            except InvalidTag:  # as if it had not come: one who seals nonsense does not stop the others
+                left_out.append(who)
+        self._check_count(len(held))
+        neighbours = {who: key for who, key in self._neighbours.items() if who in held}
+        keys = [(masks.self_mask_key(self._seed, session, own), True)]
+        for end in map(End._make, neighbours.items()):
+            keys.append((self._pairs.mask_key(self._masking, session, own, end), own < end))
         vector, beside = self._checked(*self._contribution())
         total = vector.copy()
-        masks.add_self_mask(total, self._seed, self.session, self._mask_end)
-        for who in ids:
-            end = End(who, self._neighbours[who])
-            key = self._pairs.mask_key(self._masking, self.session, self._mask_end, end)
-            masks.add_between(total, key, self._mask_end, end)
-        self._held, self._seals = Packed(held), Packed({})
+        masks.add_streams(total, keys)
+        self._held, self._seals, self._neighbours = Packed(held), Packed({}), Packed(neighbours)
         del self._seed
-        self._neighbours = Packed({who: self._neighbours[who] for who in ids})
         self._due = Kind.SURVIVORS
         return self._pack(Kind.MASKED, messages.pack_masked(total, beside, left_out))
 
@@ -180,10 +178,10 @@ class Party:
             raise RefusedError(
                 f"party {self.party} got {len(signers)} signatures of the survivors' list, fewer than {quorum}."
             )
-        survivors = {*messages.unpack_survivors(self._survivors, self.session.parties)}
+        survivors, end = messages.unpack_survivors(self._survivors, self.session.parties), messages.SHARE_BYTES
         # disclose one of the two shares of each party, then delete both
-        self_masks = [(who, self._held[who][: messages.SHARE_BYTES]) for who in sorted(self._held.keys() & survivors)]
-        mask_keys = [(who, self._held[who][messages.SHARE_BYTES :]) for who in sorted(self._held.keys() - survivors)]
+        self_masks = [(who, both[:end]) for who, both in self._held.items() if who in survivors]
+        mask_keys = [(who, both[end:]) for who, both in self._held.items() if who not in survivors]
         self._due = None
         self._held = Packed({})
         return self._pack(Kind.UNMASK, messages.pack_unmask(self_masks, mask_keys))
@@ -220,9 +218,10 @@ class Party:
                 f"party {self.party} sees {count} parties with itself, fewer than the threshold {threshold}."
             )
 
-    def _associated(self, sender: int, receiver: int) -> bytes:
-        """The associated data of a sealed share: its sender, its receiver and the session."""
-        return self.session.context + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
-
     def _pack(self, kind: Kind, body: bytes) -> bytes:
         return identities.signed(self.session, self._signer, kind, self.party, body)
+
+
+def _associated(session: Session, sender: int, receiver: int) -> bytes:
+    """The associated data of a sealed share: the session, its sender and its receiver."""
+    return session.context + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")

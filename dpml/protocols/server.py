@@ -182,7 +182,7 @@ class Server:
     def _take_keys(self, content: Message) -> None:
         sender = content.party
         keys = messages.unpack_keys(content.body)
-        if len({*keys, *self._public}) < len(self._public) + 2:
+        if keys[0] == keys[1] or not self._public.isdisjoint(keys):
             raise RefusedError(f"a public key of party {sender} has been announced before.")
         for key in keys:  # otherwise all of its neighbours would refuse it and drop out
             masks.agree(self._probe, End(sender, key))
@@ -198,8 +198,9 @@ class Server:
                 f"party {sender} must send one share to each of its {len(wanted)} neighbours, no others."
             )
         self._commitments[sender] = commitment
+        head = sender.to_bytes(4, "little")
         for who, text in sealed:
-            self._inbox.setdefault(who, bytearray()).extend(messages.pack_inbox([(sender, text)]))
+            self._inbox.setdefault(who, bytearray()).extend(head + text)
 
     def _take_masked(self, content: Message) -> None:
         session = self.session

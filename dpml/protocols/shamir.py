@@ -12,6 +12,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from dpml.arrays import blocks
+
 Field = NDArray[np.uint64]
 
 PRIME = (1 << 31) - 1  # products of two elements fit into 64 bits
@@ -81,20 +83,16 @@ def _powers(x: Field, count: int) -> Field:
     powers = np.ones((len(x), 1), dtype=np.uint64)
     while powers.shape[1] < count:
         step = powers[:, -1:] * x[:, None] % PRIME
-        powers = np.concatenate([powers, powers * step % PRIME], axis=1)
-    return powers[:, :count]
+        powers = np.concatenate([powers, powers[:, : count - powers.shape[1]] * step % PRIME], axis=1)
+    return powers
 
 
 def _matmul(A: Field, B: Field) -> Field:
-    """AB modulo the prime, for inner dimensions up to 2^20: in halves of 16 bits, with sums exact in floats."""
-    low, high = ((part.astype(np.float64)) for part in (A & 0xFFFF, A >> 16))
-    B_low, B_high = ((part.astype(np.float64)) for part in (B & 0xFFFF, B >> 16))
-
-    def product(left: NDArray[np.float64], right: NDArray[np.float64]) -> Field:
-        return (left @ right).astype(np.uint64) % PRIME
-
-    middle = (product(low, B_high) + product(high, B_low)) % PRIME
-    return (product(low, B_low) + (middle << 16) + (product(high, B_high) << 1)) % PRIME  # 2^32 = 2
+    """AB modulo the prime: of B 11 bits at a time, so that sums of 2^11 products, below 2^53, are exact in floats."""
+    parts = np.concatenate([B >> shift & 0x7FF for shift in (0, 11, 22)], axis=1).astype(np.float64)
+    products = (A[:, some].astype(np.float64) @ parts[some] for some in blocks(len(B), most=1 << 11))
+    low, middle, high = np.split(sum(one.astype(np.uint64) % PRIME for one in products) % PRIME, 3, axis=1)
+    return (low + (middle << 11) + (high << 22)) % PRIME
 
 
 @lru_cache(maxsize=64)

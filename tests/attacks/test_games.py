@@ -77,6 +77,17 @@ def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     assert farthest(law) > LONG * width(law)
 
 
+def test_last_bits_tell_which_file_it_was_where_noise_is_floating_and_are_whole_steps_where_it_is_not() -> None:
+    """Mironov's attack (2012) on a release that says what it is: nothing is planted."""
+    with pytest.MonkeyPatch.context() as patch:
+        game = Game(patch, "outpert", "AB", "algo.noise=continuous", floating=True)
+        assert hits(low_bits, game.play(TIMES)) >= MANY
+        assert any("floating-point numbers" in said for said in game.statement)
+    with pytest.MonkeyPatch.context() as patch:
+        played = Game(patch, "outpert", "AB").play(5)
+        assert not any((seen.numbers % 1).any() for _, seen in played)
+
+
 def test_what_is_played() -> None:
     """At least one algorithm of each kind of noise: else nothing was attacked above."""
     for algo, names in (("dpgd", "AB"), ("ssp", "RS"), ("outpert", "AB"), ("avg", "AB"), ("dpfm", "RS")):

@@ -201,25 +201,18 @@ def test_a_plan_that_counts_is_plain_data_and_others_are_as_before(tmp_path) -> 
     assert clinics(tmp_path, "algo=ssp", "algo.noise=discrete").plan.algorithm == plan.algorithm.of
 
 
-@pytest.mark.parametrize("value", ["-1", "0", "inf", "nan", "true", "many", "[1]", "1e-40", '{"_target_": "os.abort"}'])
-def test_a_budget_that_is_none_is_one_sentence(tmp_path, value) -> None:
+def test_a_budget_that_is_none_is_one_sentence(tmp_path) -> None:
     base = plan_of(SSP, 1, 1)
-    with pytest.raises(UserError, match=r"count_errors must (be|lie)"):
-        FederationPlan(agreed_of((*SSP[:2], f"count_errors={value}", *COMMON)), base.stated, base.seats, 1, 1)
+    typed = ["-1", "0", "inf", "nan", "true", "many", "[1]", "1e-40", '{"_target_": "os.abort"}']
+    for value in typed:
+        with pytest.raises(UserError, match=r"count_errors must (be|lie)"):
+            FederationPlan(agreed_of((*SSP[:2], f"count_errors={value}", *COMMON)), base.stated, base.seats, 1, 1)
     content = json.loads(base.text)
-    content["terms"]["count_errors"] = value
-    (tmp_path / "plan.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match="is no plan that can be carried out: count_errors must be"):
-        read_plan(tmp_path / "plan.json")
-
-
-@pytest.mark.parametrize("value", [-1, 0, float("inf"), float("nan"), False, [0.5], {"eps": 1}], ids=str)
-def test_nor_is_another_in_a_plan(tmp_path, value) -> None:
-    content = json.loads(plan_of(SSP, 1, 1).text)
-    content["terms"]["count_errors"] = value
-    (tmp_path / "plan.json").write_text(json.dumps(content))
-    with pytest.raises(UserError, match="is no plan that can be carried out: count_errors must be"):
-        read_plan(tmp_path / "plan.json")
+    for value in (*typed, -1, 0, float("inf"), float("nan"), False, [0.5], {"eps": 1}):
+        content["terms"]["count_errors"] = value
+        (tmp_path / "plan.json").write_text(json.dumps(content))
+        with pytest.raises(UserError, match="is no plan that can be carried out: count_errors must be"):
+            read_plan(tmp_path / "plan.json")
 
 
 @pytest.mark.parametrize("words", [("algo=ssp", "algo.noise=continuous"), ("algo=psgd",)])

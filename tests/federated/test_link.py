@@ -1,5 +1,6 @@
 """The whole of it over connections of this machine: parties that call an aggregator, and strangers that do."""
 
+import errno
 import hashlib
 import os
 import socket
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -203,3 +205,51 @@ def test_a_party_waits_for_the_others_longer_than_for_the_aggregator(tmp_path) -
         called.await_all(0.5)
         called.end("the model")
         assert first.result(timeout=30) == "the model"
+
+
+@pytest.fixture
+def forty():
+    """The aggregator's connections to 40 parties, and the other ends of these."""
+    here, there = zip(*(socket.socketpair() for _ in range(40)), strict=True)
+    called = Callers(SimpleNamespace(seats=here, longest=100), 1.0, dict(enumerate(here)))  # type: ignore[arg-type]
+    yield called, there
+    called.close()
+    for one in (*here, *there):
+        one.close()
+
+
+def test_parties_that_say_nothing_keep_nobody_else_waiting(forty) -> None:
+    called, there = forty
+    called._connections[0].close()  # as of a party that calls again while it is asked
+    there[39].sendall(struct.pack("<I", 2) + b"ok")
+    assert called.exchange(dict.fromkeys(range(40), b"said")) == {39: b"ok"}
+
+
+def test_parties_that_take_nothing_keep_the_model_from_nobody_else(forty) -> None:
+    called, there = forty
+    model, taken = "x" * 3_000_000, []  # more than a connection holds by itself
+    called.timeout, called._connections = 3.0, {k: called._connections[k] for k in (0, 1, 39)}
+    called._connections[1].close()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(lambda: taken.extend(iter(lambda: len(there[39].recv(1 << 20)), 0)))
+        called.end(model)
+        reading.result(timeout=30)
+    assert sum(taken) == 4 + 1 + len(model)
+
+
+def test_strangers_who_are_gone_at_once_or_too_many_close_the_door_to_nobody(tmp_path, monkeypatch) -> None:
+    """What `accept` says of them is no end of the list of those who may call."""
+    parties, really, said = clinics(tmp_path), socket.socket.accept, [errno.ECONNABORTED, errno.EMFILE]
+
+    def accept(self: socket.socket):
+        if said:
+            raise OSError(said.pop(), "")
+        return really(self)
+
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    with listening(parties.plan, HERE, 30.0, None) as (called, port), ThreadPoolExecutor(1) as pool:
+        job = pool.submit(take_part, parties.keys[0], parties.plan, bytes, ("127.0.0.1", port), 5.0, None)
+        while 0 not in called._connections and not job.done():
+            time.sleep(0.01)
+        called.end("the model")
+        assert job.result(timeout=30) == "the model"

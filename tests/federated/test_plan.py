@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +38,16 @@ def bounds(tmp_path):
     return path
 
 
+@pytest.fixture
+def cards(tmp_path, bounds, monkeypatch) -> list[Path]:
+    """Of the four clinics."""
+    made = [tmp_path / f"p{k}.card" for k in range(4)]
+    for file, card in zip(clinics(tmp_path).files, made, strict=True):
+        words = ["card", file, "--key", card.with_suffix(".key"), "-o", card, "--bounds", bounds, *WORDS]
+        assert command(monkeypatch, *words) == 0
+    return made
+
+
 def test_a_plan_is_read_as_it_was_written(tmp_path) -> None:
     plan = clinics(tmp_path).plan
     (tmp_path / "plan.yaml").write_text(plan.text)
@@ -48,12 +59,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path) -> None:
     assert read_plan(tmp_path / "plan.yaml").digest != plan.digest
 
 
-def test_cards_make_a_plan(tmp_path, bounds, monkeypatch, capsys) -> None:
-    parties = clinics(tmp_path)
-    cards = [tmp_path / f"p{k}.card" for k in range(4)]
-    for file, card in zip(parties.files, cards, strict=True):
-        words = ["card", file, "--key", card.with_suffix(".key"), "-o", card, "--bounds", bounds, *WORDS]
-        assert command(monkeypatch, *words) == 0
+def test_cards_make_a_plan(tmp_path, cards, bounds, monkeypatch, capsys) -> None:
     assert command(monkeypatch, "plan", *cards, "-o", tmp_path / "plan.yaml", "--bounds", bounds, *WORDS) == 0
     plan = read_plan(tmp_path / "plan.yaml")
     assert [(seat.name, seat.rows) for seat in plan.seats] == [("p0", 60), ("p1", 80), ("p2", 100), ("p3", 120)]
@@ -88,12 +94,9 @@ def test_a_damaged_card_is_refused_or_the_plan_with_it_is_by_its_party(tmp_path)
     assert taken > 5
 
 
-def test_floating_point_noise_is_in_a_plan_only_where_that_is_said(tmp_path, bounds, monkeypatch, capsys) -> None:
-    parties = clinics(tmp_path)
-    cards = [tmp_path / f"p{k}.card" for k in range(4)]
-    for file, card in zip(parties.files, cards, strict=True):
-        words = ["card", file, "--key", card.with_suffix(".key"), "-o", card, "--bounds", bounds, *WORDS]
-        assert command(monkeypatch, *words) == 0
+def test_floating_point_noise_is_in_a_plan_only_where_that_is_said(
+    tmp_path, cards, bounds, monkeypatch, capsys
+) -> None:
     for words, instead in (
         (["algo=psgd", "algo.rounds=3"], "take algo=dpgd or algo=ssp with"),
         (["algo=ssp", "algo.noise=continuous"], "take algo=ssp or algo=dpgd with"),
@@ -218,6 +221,8 @@ def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:
     for signatures in (others, others | {"clinic2": others["clinic1"]}, others | {"clinic2": bytes(64)}):
         plan = replace(parties.plan, signatures=signatures)
         assert plan.unsigned == ("clinic2",)
+        assert not plan.signed(parties.keys[2]).unsigned  # a wrong one is in nobody's way
+        assert not plan.with_signatures(parties.plan.signatures).unsigned
         with pytest.raises(UserError, match="lacks the signature of clinic2"):
             Member(plan, parties.keys[0], parties.files[0], tmp_path / "ledger")
         with pytest.raises(UserError, match="lacks the signature of clinic2"):

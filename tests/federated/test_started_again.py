@@ -53,13 +53,18 @@ def entries(parties: Clinics) -> list[int]:
     return [len(Ledger(file.with_suffix(".ledger")).entries()) for file in parties.files]
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The model of an aggregator that was not killed."""
+    parties = clinics(tmp_path_factory.mktemp("whole"), *WORDS)
+    return run(parties.members(seed=5), parties.plan).model.text()
+
+
 @pytest.mark.parametrize("heard", [False, True], ids=["unheard", "heard"])
 @pytest.mark.parametrize("until", range(SUMS * MESSAGES))
-def test_it_goes_on_unless_a_vector_was_sent_to_a_sum_that_is_lost(tmp_path, until, heard) -> None:
+def test_it_goes_on_unless_a_vector_was_sent_to_a_sum_that_is_lost(tmp_path, whole, until, heard) -> None:
     """At every message of the release; the model is then that of an aggregator that was not killed."""
     parties = clinics(tmp_path, *WORDS)
-    (tmp_path / "whole").mkdir()
-    whole = run(clinics(tmp_path / "whole", *WORDS).members(seed=5), parties.plan).model
     members, kept = parties.members(seed=5), Kept(tmp_path / "model.json.sums", parties.plan)
     with pytest.raises(Killed):
         aggregated(parties, members, kept, until, heard)
@@ -67,7 +72,7 @@ def test_it_goes_on_unless_a_vector_was_sent_to_a_sum_that_is_lost(tmp_path, unt
     message = until % MESSAGES  # the third is the one for which vectors are sent
     if message < 2 or (message == 2 and not heard):
         made = aggregated(parties, members, kept)
-        assert made.text() == whole.text()
+        assert made.text() == whole
         assert kept.done == SUMS
     else:
         with pytest.raises(ProtocolError, match="sent its part of this release already"):

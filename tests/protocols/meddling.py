@@ -131,268 +131,169 @@ SHARE, SEALED, KEY, PATH = 4 + messages.SHARE_BYTES, 4 + messages.SEALED_BYTES, 
 SECOND, SIGNATURE = PATH + KEY, 4 + 64
 
 
-# name: (stage, what party 2's message becomes, the reason given, whether the run still ends with a sum)
+Change = Callable[[bytes, Run], list[bytes]]
+
+
+def now(**changes: object) -> Change:
+    return lambda message, run: [repacked(message, run, **changes)]
+
+
+def body(change: Callable[[bytes], bytes]) -> Change:
+    return now(body=change)
+
+
+# name: (stage, what party 2's message becomes, the reason given)
 TO_SERVER = {
-    "truncated": (Stage.MASKED, lambda m, s: [m[:-3]], "damaged: its checksum does not match", True),
-    "cut to nothing": (Stage.MASKED, lambda m, s: [m[:10]], "a message of 10 bytes is too short", True),
-    "a bit flipped": (Stage.MASKED, lambda m, s: [flipped(m)], "damaged: its checksum does not match", True),
-    "keys of a wrong length": (
-        Stage.KEYS,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:-1])],
-        "KEYS has a wrong length: 63 bytes where 64",
-        True,
-    ),
-    "shares of a wrong length": (
-        Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:-1])],
-        "SHARES has a wrong length",
-        True,
-    ),
-    "shares without a commitment": (
-        Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:9])],
-        "9 bytes hold no commitment",
-        True,
-    ),
-    "vector of a wrong length": (
-        Stage.MASKED,
-        lambda m, s: [repacked(m, s, body=lambda b: b[8:])],
-        "MASKED has a wrong length: 32 bytes where 40",
-        True,
-    ),
-    "answer of a wrong length": (
-        Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:-1])],
-        "UNMASK has a wrong length",
-        True,
-    ),
-    "answer that announces too much": (
-        Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: b"\xff" + b[1:])],
-        "announces 255 shares",
-        True,
-    ),
-    "replayed": (Stage.MASKED, lambda m, s: [m, m], "party 2, which has sent this message already", True),
-    "of another session": (
-        Stage.MASKED,
-        lambda m, s: [repacked(m, s, session=bytes(16))],
-        "of session 0{32} came to session",
-        True,
-    ),
-    "of an unknown party": (
-        Stage.MASKED,
-        lambda m, s: [repacked(m, s, party=99)],
-        "unknown party 99: there are 6",
-        True,
-    ),
-    "in another's name": (
-        Stage.MASKED,
-        lambda m, s: [repacked(m, s, party=3)],
-        "in the name of party 3 came from party 2",
-        True,
-    ),
-    "of an unknown kind": (
-        Stage.MASKED,
-        lambda m, s: [repacked(m, s, kind=77)],
-        "of unknown kind 77 came from party 2",
-        True,
-    ),
+    "truncated": (Stage.MASKED, lambda m, s: [m[:-3]], "damaged: its checksum does not match"),
+    "cut to nothing": (Stage.MASKED, lambda m, s: [m[:10]], "a message of 10 bytes is too short"),
+    "a bit flipped": (Stage.MASKED, lambda m, s: [flipped(m)], "damaged: its checksum does not match"),
+    "keys of a wrong length": (Stage.KEYS, body(lambda b: b[:-1]), "KEYS has a wrong length: 63 bytes where 64"),
+    "shares of a wrong length": (Stage.SHARES, body(lambda b: b[:-1]), "SHARES has a wrong length"),
+    "shares without a commitment": (Stage.SHARES, body(lambda b: b[:9]), "9 bytes hold no commitment"),
+    "vector of a wrong length": (Stage.MASKED, body(lambda b: b[8:]), "MASKED has a wrong length: 32 bytes where 40"),
+    "answer of a wrong length": (Stage.UNMASK, body(lambda b: b[:-1]), "UNMASK has a wrong length"),
+    "answer that announces too much": (Stage.UNMASK, body(lambda b: b"\xff" + b[1:]), "announces 255 shares"),
+    "replayed": (Stage.MASKED, lambda m, s: [m, m], "party 2, which has sent this message already"),
+    "of another session": (Stage.MASKED, now(session=bytes(16)), "of session 0{32} came to session"),
+    "of an unknown party": (Stage.MASKED, now(party=99), "unknown party 99: there are 6"),
+    "in another's name": (Stage.MASKED, now(party=3), "in the name of party 3 came from party 2"),
+    "of an unknown kind": (Stage.MASKED, now(kind=77), "of unknown kind 77 came from party 2"),
     "of another version": (
         Stage.MASKED,
         lambda m, s: [resealed(bytes([1]) + m[1:-8])],
         "a message of version 1 came, where version 3 is spoken",
-        True,
     ),
     "without a signature": (
         Stage.CONSISTENCY,
         lambda m, s: [resealed(m[:30])],
         "CONSISTENCY of 38 bytes holds no signature",
-        True,
     ),
     "signed by another": (
         Stage.MASKED,
         lambda m, s: [forged(m, s, by=3)],
         "signature under the message MASKED of party 2 is not that party's",
-        True,
     ),
     "another body under the signature": (
         Stage.MASKED,
         lambda m, s: [resealed(flipped(m[:-8], 30))],
         "signature under the message MASKED of party 2 is not that party's",
-        True,
     ),
     "another list of survivors": (
         Stage.CONSISTENCY,
-        lambda m, s: [repacked(m, s, body=lambda b: bytes([0b001111]))],
+        body(lambda b: bytes([0b001111])),
         "party 2 signed another list of survivors",
-        True,
     ),
     "before its time": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, kind=Kind.MASKED)],
+        now(kind=Kind.MASKED),
         "MASKED came from party 2 when SHARES was due: replayed, late or out of order",
-        True,
     ),
     "a key nobody can agree with": (
         Stage.KEYS,
-        lambda m, s: [repacked(m, s, body=lambda b: bytes(32) + b[32:])],
+        body(lambda b: bytes(32) + b[32:]),
         "public key of party 2 is not valid",
-        True,
     ),
-    "one key for both uses": (
-        Stage.KEYS,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:32] * 2)],
-        "key of party 2 has been announced before",
-        True,
-    ),
-    "a neighbour without a share": (
-        Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:-SEALED])],
-        "one share to each of its 5 neighbours",
-        True,
-    ),
-    "two shares for one neighbour": (
-        Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=first_twice(SEALED, 32))],
-        "one share to each of its 5",
-        True,
-    ),
+    "one key for both uses": (Stage.KEYS, body(lambda b: b[:32] * 2), "key of party 2 has been announced before"),
+    "a neighbour without a share": (Stage.SHARES, body(lambda b: b[:-SEALED]), "one share to each of its 5 neighbours"),
+    "two shares for one neighbour": (Stage.SHARES, body(first_twice(SEALED, 32)), "one share to each of its 5"),
     "tampered share": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: flipped(b, -1))],
+        body(lambda b: flipped(b, -1)),
         "shares between party 5 and 2 do not open: party 5 is left out",
-        True,
     ),
     "another's sealed shares": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:36] + b[40 + 84 : 36 + SEALED + 84] + b[36 + 88 :])],
+        body(lambda b: b[:36] + b[40 + 84 : 36 + SEALED + 84] + b[36 + 88 :]),
         "do not open",
-        True,
     ),
-    "share not in the field": (
-        Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=out_of_field)],
-        "party 2 is out of range: not an element",
-        True,
-    ),
+    "share not in the field": (Stage.UNMASK, body(out_of_field), "party 2 is out of range: not an element"),
     "a share kept back": (
         Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: (5).to_bytes(4, "little") + b[4:-SHARE])],
+        body(lambda b: (5).to_bytes(4, "little") + b[4:-SHARE]),
         "party 2 must send a share of the seed of each survivor",
-        True,
     ),
     "a mask key instead of a seed": (
         Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: (5).to_bytes(4, "little") + b[4:])],
+        body(lambda b: (5).to_bytes(4, "little") + b[4:]),
         "of the mask key of each party that dropped out, no others",
-        True,
     ),
-    "a wrong share": (
-        Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: flipped(b, 9))],
-        "party 2 sent a wrong share of party 0's secret",
-        True,
-    ),
+    "a wrong share": (Stage.UNMASK, body(lambda b: flipped(b, 9)), "party 2 sent a wrong share of party 0's secret"),
 }
 
 
 # name: (stage of the server after it sent, what party 2 gets, the reason it gives)
 TO_PARTY = {
-    "for another": (Stage.SHARES, lambda m, s: [repacked(m, s, party=1)], "for party 1 came to party 2"),
-    "of another session": (Stage.SHARES, lambda m, s: [repacked(m, s, session=bytes(16))], "of session"),
+    "for another": (Stage.SHARES, now(party=1), "for party 1 came to party 2"),
+    "of another session": (Stage.SHARES, now(session=bytes(16)), "of session"),
     "replayed": (Stage.SHARES, lambda m, s: [m, m], "NEIGHBOURS when INBOX was due: replayed or out of order"),
-    "survivors too soon": (
-        Stage.MASKED,
-        lambda m, s: [repacked(m, s, kind=Kind.SURVIVORS)],
-        "SURVIVORS when INBOX was due",
-    ),
-    "no path to the roster": (
-        Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[: PATH - 1])],
-        "95 bytes hold no path to the roster",
-    ),
+    "survivors too soon": (Stage.MASKED, now(kind=Kind.SURVIVORS), "SURVIVORS when INBOX was due"),
+    "no path to the roster": (Stage.SHARES, body(lambda b: b[: PATH - 1]), "95 bytes hold no path to the roster"),
     "too few neighbours": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[: PATH + KEY])],
+        body(lambda b: b[: PATH + KEY]),
         "sees 2 parties with itself, fewer than the threshold 4",
     ),
-    "a neighbour twice": (
-        Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=first_twice(KEY, PATH))],
-        "NEIGHBOURS for party 2 names a party twice",
-    ),
+    "a neighbour twice": (Stage.SHARES, body(first_twice(KEY, PATH)), "NEIGHBOURS for party 2 names a party twice"),
     "itself as neighbour": (
         Stage.SHARES,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:PATH] + (2).to_bytes(4, "little") + b[PATH + 4 :])],
+        body(lambda b: b[:PATH] + (2).to_bytes(4, "little") + b[PATH + 4 :]),
         "names party 2, unknown here",
     ),
     "the same key for two": (
         Stage.SHARES,
-        lambda m, s: [
-            repacked(m, s, body=lambda b: b[: PATH + 4] + b[PATH + 4 + KEY : PATH + 2 * KEY] + b[PATH + KEY :])
-        ],
+        body(lambda b: b[: PATH + 4] + b[PATH + 4 + KEY : PATH + 2 * KEY] + b[PATH + KEY :]),
         "got a public key twice",
     ),
     "too few shares": (
         Stage.MASKED,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:SEALED])],
+        body(lambda b: b[:SEALED]),
         "sees 2 parties with itself, fewer than the threshold 4",
     ),
     "a stranger's shares": (
         Stage.MASKED,
-        lambda m, s: [repacked(m, s, body=lambda b: (77).to_bytes(4, "little") + b[4:])],
+        body(lambda b: (77).to_bytes(4, "little") + b[4:]),
         "INBOX for party 2 names party 77, unknown here",
     ),
     "shares in another's name": (
         Stage.MASKED,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:4] + b[4 + SEALED : 2 * SEALED] + b[SEALED:])],
+        body(lambda b: b[:4] + b[4 + SEALED : 2 * SEALED] + b[SEALED:]),
         "shares between party 2 and 0 do not open: party 2 is left out",
     ),
     "a neighbour's keys signed by another": (
         Stage.SHARES,
-        lambda m, s: [
-            repacked(m, s, body=lambda b: b[: PATH + 68] + b[PATH + KEY + 68 : PATH + 2 * KEY] + b[PATH + KEY :])
-        ],
+        body(lambda b: b[: PATH + 68] + b[PATH + KEY + 68 : PATH + 2 * KEY] + b[PATH + KEY :]),
         "signature under the message KEYS of party 0 is not that party's",
     ),
-    "survivors without it": (
-        Stage.CONSISTENCY,
-        lambda m, s: [repacked(m, s, body=lambda b: bytes([0b111011]))],
-        "is not among the survivors",
-    ),
+    "survivors without it": (Stage.CONSISTENCY, body(lambda b: bytes([0b111011])), "is not among the survivors"),
     "survivors of a wrong length": (
         Stage.CONSISTENCY,
-        lambda m, s: [repacked(m, s, body=lambda b: b + b"\0")],
+        body(lambda b: b + b"\0"),
         "SURVIVORS has a wrong length: 2 bytes where 1",
     ),
     "an unknown survivor": (
         Stage.CONSISTENCY,
-        lambda m, s: [repacked(m, s, body=lambda b: bytes([0b1111111]))],
+        body(lambda b: bytes([0b1111111])),
         "names a party beyond the 6 that there are",
     ),
     "too few survivors": (
         Stage.CONSISTENCY,
-        lambda m, s: [repacked(m, s, body=lambda b: bytes([0b000111]))],
+        body(lambda b: bytes([0b000111])),
         "sees 3 survivors, fewer than the 4 that were agreed on",
     ),
     "a list that fewer have signed": (
         Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: b[:-SIGNATURE])],
+        body(lambda b: b[:-SIGNATURE]),
         "got 3 signatures of the survivors' list, fewer than 4",
     ),
-    "one signature twice": (
-        Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=first_twice(SIGNATURE, 0))],
-        "SIGNATURES names a party twice",
-    ),
+    "one signature twice": (Stage.UNMASK, body(first_twice(SIGNATURE, 0)), "SIGNATURES names a party twice"),
     "a signature that is none": (
         Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: flipped(b, -1))],
+        body(lambda b: flipped(b, -1)),
         "signature under the message CONSISTENCY of party 3 is not that party's",
     ),
     "a signature of a stranger": (
         Stage.UNMASK,
-        lambda m, s: [repacked(m, s, body=lambda b: (77).to_bytes(4, "little") + b[4:])],
+        body(lambda b: (77).to_bytes(4, "little") + b[4:]),
         "SIGNATURES names party 77, which is not among the survivors",
     ),
 }

@@ -130,7 +130,7 @@ def unmasked(run: Run, victim: int) -> np.ndarray:
     seed = run.server._seed_of(victim)
     found = messages.unpack_masked(sent(run, Kind.MASKED)[victim].body, D, 0)[0].copy()
     own = run.parties[victim]._mask_end
-    masks.add_stream(found, masks.self_mask_key(seed, run.session, own), -1)
+    masks.add_streams(found, [(masks.self_mask_key(seed, run.session, own), False)])
     for party in run.parties[2 * victim + 1 :]:  # a colluder that is nobody's twin knows its mask
         less = np.zeros(D, dtype=np.uint64)
         masks.add_pair_mask(less, masks.agree(party._masking, own), run.session, own, party._mask_end)

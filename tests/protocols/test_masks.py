@@ -132,9 +132,9 @@ def test_a_stream_is_one_whatever_the_length(length: int) -> None:
     key = bytes(range(32))
     due = np.frombuffer(Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * length)), "<u8")
     total = np.arange(length, dtype=np.uint64)
-    masks.add_stream(total, key)
+    masks.add_streams(total, [(key, True)])
     assert np.array_equal(total, np.arange(length, dtype=np.uint64) + due)
-    masks.add_stream(total, key, -1)
+    masks.add_streams(total, [(key, False)])
     assert np.array_equal(total, np.arange(length, dtype=np.uint64))
 
 

@@ -19,8 +19,9 @@ from meddling import (
 )
 from scipy import stats
 
-from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages
+from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages, roster
 from dpml.protocols.identities import enrol
+from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
 
@@ -41,6 +42,28 @@ def test_a_party_starts_once() -> None:
     party.start()
     with pytest.raises(ProtocolError, match="has started already: its keys are for one run"):
         party.start()
+
+
+def test_a_party_is_not_asked_for_its_vector_where_a_mask_cannot_be_agreed_on() -> None:
+    """It may be charged for being asked: a neighbour whose key is of small order does not make it so, in any place."""
+    run, asked = Run(Session.of(3, D, complete(3)), numbers(3, D)), []
+    parties = [
+        Party(run.begun, k, run.signers[k], lambda k=k: asked.append(k) or (run.inputs[k], np.empty(0)))
+        for k in range(3)
+    ]
+    parties[1]._mask_end = End(1, bytes(32))
+    said = [messages.unpack(party.start(), run.begun.name) for party in parties]
+    tree = roster.Roster(3, {m.party: m.body for m in said})
+    sent = {}
+    for k, party in enumerate(parties):
+        keys = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in said if m.party != k]
+        mail = messages.pack(Kind.NEIGHBOURS, run.begun.name, k, messages.pack_neighbours(tree.path(k), keys))
+        sent[k] = dict(messages.unpack_shares(messages.unpack(party.receive(mail), run.begun.name).body)[1])
+    for k in (0, 2):
+        inbox = messages.pack_inbox((j, sent[j][k]) for j in range(3) if j != k)
+        with pytest.raises(RefusedError, match="party 1 is not valid: it is of small order"):
+            parties[k].receive(messages.pack(Kind.INBOX, run.begun.name, k, inbox))
+    assert not asked
 
 
 def test_a_party_gives_one_secret_of_each_peer_away_and_never_both() -> None:

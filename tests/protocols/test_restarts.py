@@ -8,6 +8,7 @@ told their rosters first, then their lists, then disclose. All of these are sear
 
 import itertools
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -56,8 +57,13 @@ def partial_sums(
 
     A mask of two parties is known to who has the key of either; those with colluders are known.
     """
-    seeds = {u for u in range(honest) if colluders + sum(u in some for some in shares.values()) >= threshold}
-    keys = {u for u in range(honest) if colluders + sum(u not in some for some in shares.values()) >= threshold}
+    return _sums_of(honest, threshold, tuple(sorted(shares.values(), key=sorted)), colluders)
+
+
+@cache
+def _sums_of(honest: int, threshold: int, lists: tuple[frozenset[int], ...], colluders: int) -> set[frozenset[int]]:
+    seeds = {u for u in range(honest) if colluders + sum(u in some for some in lists) >= threshold}
+    keys = {u for u in range(honest) if colluders + sum(u not in some for some in lists) >= threshold}
     return {
         some
         for some in subsets(honest, 1)

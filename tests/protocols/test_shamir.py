@@ -70,8 +70,8 @@ def test_fewer_than_threshold_shares_are_uniform(secret: bytes) -> None:
 
 
 def test_matrix_product_in_the_field_is_exact_at_its_largest() -> None:
-    A = np.full((2, 1000), PRIME - 1, dtype=np.uint64)
-    A[1] = np.random.default_rng(0).integers(0, PRIME, 1000)
+    A = np.full((2, 5000), PRIME - 1, dtype=np.uint64)
+    A[1] = np.random.default_rng(0).integers(0, PRIME, 5000)
     found = shamir._matmul(A, A.T.copy())
     for i, j in itertools.product(range(2), repeat=2):
         assert int(found[i, j]) == sum(int(a) * int(b) for a, b in zip(A[i], A[j], strict=True)) % PRIME

@@ -512,13 +512,13 @@ def test_a_step_that_there_is_not_is_one_sentence(tmp_path) -> None:
         read_model(tmp_path / "m.json")
 
 
-@pytest.mark.parametrize("bit", [0, 2, 5, 7])
-def test_every_byte_that_is_flipped_is_noticed_or_harmless(tmp_path, bit) -> None:
-    """Harmless: white space that becomes other white space, and 1E-05 for 1e-05. All else is one sentence."""
+def test_every_byte_that_is_flipped_is_noticed_or_harmless(tmp_path) -> None:
+    """A bit of each. Harmless: white space that becomes other white space, and 1E-05 for 1e-05."""
     path, text = tmp_path / "m.json", a_model().text()
-    content = text.encode()
-    harmless = [place for place in range(len(content)) if not notices(path, flipped(content, place, bit), text)]
-    assert all(json.loads(flipped(content, place, bit)) == json.loads(text) for place in harmless)
+    content, bits = text.encode(), np.random.default_rng(0).integers(8, size=len(text.encode())).tolist()
+    damaged = [flipped(content, place, bit) for place, bit in enumerate(bits)]
+    harmless = [one for one in damaged if not notices(path, one, text)]
+    assert all(json.loads(one) == json.loads(text) for one in harmless)
     assert len(harmless) < 100
 
 
@@ -545,27 +545,28 @@ def test_a_file_that_another_program_sets_out_anew_is_the_same_model(tmp_path) -
     assert read_model(tmp_path / "m.json").text() == text
 
 
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
+@pytest.fixture
+def published(run_command, people, uncomposed) -> None:
+    """A model of the people, model.json."""
+    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
+
+
+@pytest.mark.usefixtures("published")
+def test_rows_that_the_model_cannot_read(run_command, tmp_path) -> None:
+    for content, sentence in (
         ("age,job\n20,farm\n", "has no column 'smoker'"),
-        ("age,job,smoker\n,farm,yes\n", r"line 2, column 'age': a value is missing"),
+        ("age,job,smoker\n,farm,yes\n", "line 2, column 'age': a value is missing"),
         ("age,job,smoker\n20,farm,perhaps\n", "line 2, column 'smoker': 'perhaps' is not true or false"),
         ("age,job,smoker\nold,farm,yes\n", "line 2, column 'age': 'old' is no number"),
-    ],
-)
-@pytest.mark.usefixtures("uncomposed")
-def test_rows_that_the_model_cannot_read(run_command, people, tmp_path, content, sentence) -> None:
-    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
-    (tmp_path / "new.csv").write_text(content)
-    done = run_command("dpml", "predict", "model.json", "new.csv")
-    assert done.code == 2
-    assert sentence in done.err
+    ):
+        (tmp_path / "new.csv").write_text(content)
+        done = run_command("dpml", "predict", "model.json", "new.csv")
+        assert done.code == 2
+        assert sentence in done.err
 
 
-@pytest.mark.usefixtures("uncomposed")
+@pytest.mark.usefixtures("published")
 def test_a_file_in_another_dialect_is_read_with_the_options(run_command, people) -> None:
-    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
     people = people.assign(age=people["age"] + 0.5)
     people.assign(ward="Köln").to_csv("new.csv", index=False, sep=";", decimal=",", encoding="cp1252")
     people.to_csv("plain.csv", index=False)
@@ -579,9 +580,8 @@ def test_a_file_in_another_dialect_is_read_with_the_options(run_command, people)
     assert (done.code, done.out) == (0, plain.out)
 
 
-@pytest.mark.usefixtures("uncomposed")
-def test_an_unknown_category_and_values_outside_are_taken(run_command, people, tmp_path) -> None:
-    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
+@pytest.mark.usefixtures("published")
+def test_an_unknown_category_and_values_outside_are_taken(run_command, tmp_path) -> None:
     (tmp_path / "new.csv").write_text("age,job,smoker\n500,pilot,yes\n-3,farm,no\n")
     done = run_command("dpml", "predict", "model.json", "new.csv")
     assert done.code == 0, done.err
