@@ -119,9 +119,10 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
 
 def default_rows(algorithm: Any) -> int:
     """The default number of rows of a party."""
-    if hasattr(algorithm, "epochs") or getattr(algorithm, "mapped", False):
+    if hasattr(algorithm, "epochs"):
         return FEW_ROWS
-    return PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
+    usual = PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
+    return int(getattr(algorithm, "audited_rows", usual))
 
 
 def _nothing(proven: Guarantee) -> Finding:

@@ -62,6 +62,8 @@ class ClippedDescent(Program):
 
     name: ClassVar[str] = "dpgd"
     proof: ClassVar[str] = "Gaussian DP of all adaptive rounds (descent.clipped)"
+    audited_rows: ClassVar[int] = 100
+    """Of a party, in an audit: with more an attack shows no more."""
 
     loss: Loss
     calibration: Calibration = "tight"

@@ -77,8 +77,8 @@ class WhitenedDescent(Program):
     """
 
     name: ClassVar[str] = "wdgd"
-    mapped: ClassVar[bool] = True
-    """Every run maps all rows: an audit of many runs has few."""
+    audited_rows: ClassVar[int] = 20
+    """Of a party, in an audit: every run maps all of them."""
     proof: ClassVar[str] = "Gaussian DP of the second moments and all adaptive rounds (descent.whitened)"
 
     loss: Loss
