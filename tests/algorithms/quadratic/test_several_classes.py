@@ -47,11 +47,12 @@ def test_no_two_rows_are_farther_apart_than_is_counted(K: int, d: int) -> None:
             return of.on(synthetic_parties("multiclass", row, np.array([float(label)]), [1], None, K)).total() / widths
 
         found = [0.0, 0.0]
+
+        def near(v: np.ndarray, other: int, of_row=of_row) -> float:
+            return -float(np.linalg.norm(of_row(v[:d], 0) - of_row(v[d:], other)))
+
         for other, _ in product((0, 1), range(2)):
-            start = rng.standard_normal(2 * d) * 2
-            ascent = minimize(
-                lambda v: -np.linalg.norm(of_row(v[:d], 0) - of_row(v[d:], other)), start, method="Powell"
-            )
+            ascent = minimize(near, rng.standard_normal(2 * d) * 2, (other,), method="Powell")
             found[other] = max(found[other], -ascent.fun)
         proven = message.sensitivity / message.noise
         assert found[1] <= found[0] * (1 + 1e-6)
@@ -60,7 +61,7 @@ def test_no_two_rows_are_farther_apart_than_is_counted(K: int, d: int) -> None:
 
 
 def test_the_sensitivity_in_closed_form() -> None:
-    """With A, B the squares of 2/T1 and 1/T2, a = 1 - 1/K, and the angle where A a (2 + 2 c) + B (2 - 2 c^2) is most."""
+    """The most of A a (2 + 2 c) + B (2 - 2 c^2), A and B the squares of 2/T1 and 1/T2, a = 1 - 1/K."""
     for K in (2, 6):
         (message,) = SufficientStatistics(SOFTMAX).messages(BUDGET, Problem(1, 100, 20, classes=K))
         linear, square, _ = np.array(message.units) * message.noise

@@ -296,7 +296,7 @@ def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
         (lambda: SufficientStatistics(SQUARED, calibration="published"), "calibration must be tight, got 'published'"),
         (
             lambda: SufficientStatistics(LOSSES["sigmoid"]),
-            "algo=ssp needs loss=squared or loss=logistic or loss=softmax",
+            "loss=squared or loss=logistic or loss=softmax",
         ),
         (lambda: SufficientStatistics(SQUARED, unit="row"), "algo.unit must be one of sample, party, got 'row'"),
         (lambda: SufficientStatistics(SQUARED, protocol="real"), "algo.protocol must be one of simulate, secagg"),
