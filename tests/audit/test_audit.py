@@ -126,7 +126,8 @@ def test_the_published_claims_that_do_not_hold() -> None:
         "release": "consistent", "aggregate": "consistent", "client": "consistent",
         "transcript": violated, "colluders": violated,
     }  # fmt: skip
-    assert verdicts(ObjectivePerturbation(LOGISTIC, variant="authors"), 5_000, tries=20) == {"release": violated}
+    # the pair that a search of 200 tries finds shows it in 16 of 16 audits of 10,000 to 20,000 draws
+    assert verdicts(ObjectivePerturbation(LOGISTIC, variant="authors"), 10_000, tries=200) == {"release": violated}
 
 
 @pytest.mark.slow
