@@ -221,6 +221,12 @@ MUTANTS = (
         "algorithms/quadratic/test_sensitivity.py::test_joint_sensitivity_is_the_supremum_over_neighbours",
     ),
     Mutant(
+        "dpml/optim/losses.py",
+        "linear_bound=2 * float(np.sqrt(1 - 1 / classes))",
+        "linear_bound=2 * (1 - 1 / classes)",
+        "algorithms/quadratic/test_several_classes.py::test_no_two_rows_are_farther_apart_than_is_counted",
+    ),
+    Mutant(
         "dpml/mechanism/sharing.py",
         '"colluders": math.sqrt(problem.M / problem.honest)}',
         '"colluders": 1.0}',

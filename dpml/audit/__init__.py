@@ -1,15 +1,11 @@
 """Attack a release: what a distinguisher achieves on the worst neighbours, beside what is claimed and proven."""
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from numpy.random import Generator
-
 from dpml.audit import black_box, descents, ensemble, perturbation, programs  # noqa: F401 - most register algorithms
 from dpml.audit.bounds import Rates
-from dpml.audit.exposure import Exposure
 from dpml.audit.half_noise import HalfNoise
 from dpml.audit.pairs import worst_case
 from dpml.audit.scores import ACCUSATION, CONFIDENCE, SLACK, Scores
@@ -109,25 +105,24 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     unit = next(iter(proven.values())).unit
     ratio = moved(algorithm, budget, [pair, *rounding_pairs(pair, unit)])
     seen = black_box.notes(algorithm, pair, budget) if author(algorithm) else ()
-    found = [
-        _find(
-            [exposure for exposure in shown if exposure.view == view],
-            proven[view],
-            claimed.get(view),
-            draws,
-            lambda kind, view=view: kind(generator(seed, "audit", view).bit_generator),  # type: ignore[misc]
-        )
-        for view in proven
-    ]
+    shown = [exposure for exposure in shown if exposure.view in proven]
+    scores = Scores.of(shown, draws, generator(seed, "audit"))
+    found = {view: _find(scores.get(view), proven[view], claimed.get(view)) for view in proven}
+    silent = [view for view, each in found.items() if each.verdict == "no violation seen" and each.power >= POWER]
+    halved = HalfNoise(generator(seed, "audit").bit_generator)
+    for view, half in Scores.of([each for each in shown if each.view in silent], draws, halved).items():
+        if half.accuse(proven[view]):
+            found[view] = replace(found[view], verdict="consistent")
     bug = ratio > 1 + SLACK
-    return [replace(each, moved=ratio, notes=seen, verdict="BUG" if bug else each.verdict) for each in found]
+    return [replace(each, moved=ratio, notes=seen, verdict="BUG" if bug else each.verdict) for each in found.values()]
 
 
 def default_rows(algorithm: Any) -> int:
     """The default number of rows of a party."""
-    if hasattr(algorithm, "epochs") or getattr(algorithm, "mapped", False):
+    if hasattr(algorithm, "epochs"):
         return FEW_ROWS
-    return PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
+    usual = PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
+    return int(getattr(algorithm, "audited_rows", usual))
 
 
 def _nothing(proven: Guarantee) -> Finding:
@@ -142,26 +137,16 @@ def _of(finding: Finding, proven: Guarantee) -> Finding:
     return replace(finding, proven=proven.eps)
 
 
-def _find(
-    exposures: Sequence[Exposure],
-    proven: Guarantee,
-    claimed: Guarantee | None,
-    draws: int,
-    rng: Callable[[type[Generator]], Generator],
-) -> Finding:
-    """Attack one view; where no violation is seen, run the self-test with half of the noise."""
-    if not exposures:  # of an algorithm that only its releases are known of
+def _find(scores: Scores | None, proven: Guarantee, claimed: Guarantee | None) -> Finding:
+    """What attacks on one view show."""
+    if scores is None:  # of an algorithm that only its releases are known of
         return replace(_nothing(proven), verdict="no violation seen", power=0.0)
-    scores = Scores.of(exposures, draws, rng(Generator))
     verdict: Verdict = "no violation seen"
     power = scores.power(proven)
     if claimed is not None and scores.lower(claimed.delta, ACCUSATION)[0] > claimed.eps:
         verdict = "claim violated"
     if scores.accuse(proven):
         verdict = "BUG"
-    silent = verdict == "no violation seen" and power >= POWER
-    if silent and Scores.of(exposures, draws, rng(HalfNoise)).accuse(proven):
-        verdict = "consistent"
     attacked, attack = scores.lower(proven.delta, CONFIDENCE)
     found = Finding(
         view=proven.view,

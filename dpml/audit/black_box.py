@@ -57,10 +57,11 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
     error = None
     for pair in candidates(algorithm.loss, problem, getattr(algorithm, "unit", "sample")):
         try:
-            scores = Scores.of([_released(algorithm, pair, budget)], _PILOT, generator(len(found), "audit", "pilot"))
+            pilot = Scores.of([_released(algorithm, pair, budget)], _PILOT, generator(len(found), "audit", "pilot"))
         except UserError as refused:
             error = refused
             continue
+        (scores,) = pilot.values()
         found.append(((scores.lower(delta, CONFIDENCE)[0], scores.mu(CONFIDENCE)), pair))
     if not found:
         raise UserError(f"algo={algorithm.name} cannot be audited: it takes none of the data sets tried: {error}")

@@ -1,6 +1,6 @@
 """The audit of networks and of noisy descents, whose rounds start at a public point."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -11,22 +11,22 @@ from dpml.algorithms.descent.kang2019 import NoisyDescent, initial_model
 from dpml.algorithms.descent.network import Network, initial_weights, with_ones
 from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Pair, Sample
+from dpml.audit.exposure import Exposure, Pair
 from dpml.audit.neighbours import in_a_crowd, turned_label, turned_target, undecided
 from dpml.audit.pairs import worst_case
 from dpml.audit.programs import recorded
-from dpml.audit.transcript import Recorder, Transcript, transcript
+from dpml.audit.transcript import Recorder, Transcript, transcripts
 from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.observer import Observer
+from dpml.mechanism.observer import Channel, Observer
 from dpml.optim.losses import Loss
 from dpml.optim.network import Models, clipped_sum
 from dpml.privacy import Budget, Problem, View
 
 _SEEDS = 1000
-_TOGETHER = 1 << 9  # networks that an attacked release trains side by side: their gradients stay in cache
+_SIDE_BY_SIDE = 1 << 9  # networks that an attacked release trains side by side: their gradients stay in cache
 
 
 # Networks.
@@ -48,21 +48,10 @@ def of_rounds(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
         return algorithm.train(Carrier(both[which], [budget], rng, draws, None))[0].flat()
 
     views = [view for view in algorithm.sharing(problem).views(problem) if view != "release"]
-    seen = [recorded(view, both, budget) for view in views]
     return [
-        Exposure("release", _in_blocks(network)),
-        *(replace(each, sample=_in_blocks(each.sample)) for each in seen),
+        Exposure("release", network, most=_SIDE_BY_SIDE),
+        *(replace(each, most=_SIDE_BY_SIDE) for each in recorded(views, both, budget)),
     ]
-
-
-def _in_blocks(sample: Sample) -> Sample:
-    """The same, for as many networks side by side as is fast."""
-
-    def blocks(which: int, rng: Generator, draws: int) -> Array:
-        sizes = [min(_TOGETHER, draws - start) for start in range(0, draws, _TOGETHER)]
-        return np.concatenate([sample(which, rng, size) for size in sizes])
-
-    return blocks
 
 
 def steep_start(loss: Loss, hidden: int, d: int) -> Generator:
@@ -133,16 +122,16 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Expo
     problem = pair[0].problem
     both = [algorithm.prepare(parties, far_start(problem.d)) for parties in pair]
     hidden = algorithm.layout.last_iterates(problem)
-    return [
-        last_models(algorithm, view, both, budget)
-        if view == "release" or view in hidden
-        else all_rounds(algorithm, view, both, budget)
-        for view in algorithm.layout.round_mus(problem)
-    ]
+    last = [view for view in algorithm.layout.round_mus(problem) if view == "release" or view in hidden]
+    others = [view for view in algorithm.layout.round_mus(problem) if view not in last]
+    models = [last_models(algorithm, view, both, budget) for view in last]
+    return [*models, *all_rounds(algorithm, others, both, budget)]
 
 
-def all_rounds(algorithm: NoisyDescent, view: View, both: Sequence[PreparedNoisyDescent], budget: Budget) -> Transcript:
-    """All rounds, and the noisy scores of a private choice."""
+def all_rounds(
+    algorithm: NoisyDescent, views: Sequence[View], both: Sequence[PreparedNoisyDescent], budget: Budget
+) -> list[Transcript]:
+    """All rounds as views see them, and the noisy scores of a private choice."""
     problem = both[0].parties.problem
     per_rows = algorithm.per_rows(budget, problem)
     if algorithm.step_selection == "private":  # one candidate after the other
@@ -150,12 +139,15 @@ def all_rounds(algorithm: NoisyDescent, view: View, both: Sequence[PreparedNoisy
         scales = np.concatenate([np.repeat(per_rows, algorithm.rounds), scores])
     else:
         scales = np.tile(per_rows, algorithm.rounds)
-    channel = algorithm.layout.channel(view, both[0].parties)
+
+    def recorder(channel: Channel) -> Callable[[], Recorder]:
+        return lambda: Recorder(both, channel, scales)
 
     def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
         both[which].release([budget], rng, draws, observer)
 
-    return transcript(view, release, lambda: Recorder(both, channel, scales), len(scales))
+    recorders = {view: recorder(algorithm.layout.channel(view, both[0].parties)) for view in views}
+    return transcripts(recorders, release, len(scales))
 
 
 def last_models(algorithm: NoisyDescent, view: View, both: Sequence[PreparedNoisyDescent], budget: Budget) -> Exposure:

@@ -5,7 +5,7 @@ The audit knows the worst neighbours of every algorithm (`dpml.audit.pairs`) and
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,10 @@ Sample = Callable[[int, Generator, int], Array]
 """``sample(which, rng, draws)``: what is seen of the first (which = 0) or the second data set, (draws, k)."""
 
 
+Together = Callable[[int, Generator, int, Sequence[View]], Mapping[View, Array]]
+"""The same for some views of the same releases, by view."""
+
+
 @dataclass(frozen=True)
 class Exposure:
     """One view of a pair of neighbours under one budget.
@@ -38,6 +42,8 @@ class Exposure:
             its Gaussian curve is no larger than that of the pair.
         mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
         loss: The largest |score| that is known, a lower bound on a pure eps. NaN: none is.
+        together: Draws what several views, this among them, see of the same releases; None: no other does.
+        most: Releases that are fast to draw at once.
     """
 
     view: View
@@ -46,6 +52,8 @@ class Exposure:
     normal: bool = False
     mu: float = math.nan
     loss: float = math.nan
+    together: Together | None = None
+    most: int = 1 << 13
 
     def distance(self) -> float:
         """How far apart the pair is, for a search: `mu` or `loss`; NaN where neither is known."""

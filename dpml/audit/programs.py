@@ -5,6 +5,7 @@ no neighbours is attacked with the farthest of several that are bad for sums of 
 """
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -34,38 +35,35 @@ from dpml.audit.neighbours import (
 )
 from dpml.audit.pairs import worst_case
 from dpml.audit.search import distance
-from dpml.audit.transcript import Recorder, Transcript, transcript
+from dpml.audit.transcript import Recorder, Transcript, transcripts
 from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Prepared
 from dpml.mechanism.message import Sum, sums_in
-from dpml.mechanism.observer import Observer
+from dpml.mechanism.observer import Channel, Observer
 from dpml.mechanism.program import Program
 from dpml.privacy import Budget, Problem, View
 
 _EXACT = 1e-9  # the scale of a number that is released without noise
 
 
-def recorded(view: View, both: list[Prepared], budget: Budget, gaussian: bool = True) -> Transcript:
-    """All messages as a view sees them."""
+def recorded(views: Iterable[View], both: list[Prepared], budget: Budget, gaussian: bool = True) -> list[Transcript]:
+    """All messages as views see them, of the same releases."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
-    number, channel = sums_in(messages), sharing.channel(view, problem)
+    number, channels = sums_in(messages), {view: sharing.channel(view, problem) for view in views}
     in_time = _in_time(messages, number, problem, gaussian)
     blocks = [message.of.lengths(problem.d) for message in messages for _ in range(message.times)]
 
     def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
         both[which].release([budget], rng, draws, observer)
 
-    mu = _mu_of_statistics(both, messages, channel.spread)
-    return transcript(
-        view,
-        release,
-        lambda: Recorder(both, channel, np.ones(number), in_time, blocks),
-        number,
-        gaussian=gaussian,
-        mu=mu,
-    )
+    def recorder(channel: Channel) -> Callable[[], Recorder]:
+        return lambda: Recorder(both, channel, np.ones(number), in_time, blocks)
+
+    apart = _mu_of_statistics(both, messages)
+    recorders = {view: recorder(channel) for view, channel in channels.items()}
+    return transcripts(recorders, release, number, gaussian, lambda view: apart / channels[view].spread)
 
 
 def _in_time(messages: tuple[Sum, ...], number: int, problem: Problem, gaussian: bool) -> Array | None:
@@ -79,8 +77,9 @@ def _in_time(messages: tuple[Sum, ...], number: int, problem: Problem, gaussian:
     return (problem.d + 1) * np.eye(number) + np.outer(constant, constant) / problem.M
 
 
-def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...], spread: float) -> float:
-    """How far apart two neighbours' exact sums are, where they depend on nothing before; else NaN."""
+def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
+    """How far apart two neighbours' exact sums are, in units of their noise, where they depend on nothing before; else
+    NaN."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
@@ -89,7 +88,7 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...], spread: f
         first, second = (mechanism.terms(message.of).total() for mechanism in both)
         wide = message.widths(d) * np.repeat(message.of.deviations(d), message.of.lengths(d))
         squares += float(np.sum(((second - first) / np.where(wide > 0, wide, _EXACT)) ** 2))
-    return math.sqrt(squares) / spread
+    return math.sqrt(squares)
 
 
 @exposures.register
@@ -97,14 +96,14 @@ def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]
     """The model, and all messages, as every view sees them: those of the release, too, which is made of them."""
     both = prepared(algorithm, pair)
     views = algorithm.sharing(pair[0].problem).views(pair[0].problem)
-    return [model_exposure(both, budget), *(recorded(view, both, budget) for view in views)]
+    return [model_exposure(both, budget), *recorded(views, both, budget)]
 
 
 @exposures.register
 def of_newton(algorithm: NoisyNewton, pair: Pair, budget: Budget) -> list[Exposure]:
     """The last model, and all rounds."""
     both = prepared(algorithm, pair)
-    return [model_exposure(both, budget), recorded("aggregate", both, budget)]
+    return [model_exposure(both, budget), *recorded(["aggregate"], both, budget)]
 
 
 @exposures.register
@@ -116,7 +115,7 @@ def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]
     both = prepared(algorithm, pair)
     every = [replace(each, algorithm=replace(algorithm, tolerance=0.0)) for each in both]  # all rounds are counted
     views = [view for view in algorithm.sharing(pair[0].problem).views(pair[0].problem) if view != "release"]
-    return [model_exposure(both, budget), *(recorded(view, every, budget, algorithm.tight) for view in views)]
+    return [model_exposure(both, budget), *recorded(views, every, budget, algorithm.tight)]
 
 
 @exposures.register
@@ -200,8 +199,12 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
     assert isinstance(message.of, Coefficients)
     constant = message.units[0] if message.of.constant else math.inf
     scales = Scales(constant, message.units[-3], message.units[-1])
-    worst = worst_neighbours(quadratic_of(algorithm.loss), scales, problem.d)
-    pair = one_replaced_for_loss(algorithm.loss, problem, [1.0], worst.other, other_label=-worst.label)
+    worst = worst_neighbours(message.of.quadratic, scales, problem.d)
+    if algorithm.loss.name == "softmax":  # two rows of one class, as if at an obtuse angle with opposite labels
+        pair = one_replaced("binary", problem, [1.0], [-each for each in worst.other], labels=(1.0, 1.0))
+        pair = in_classes(pair, problem.classes)
+    else:
+        pair = one_replaced_for_loss(algorithm.loss, problem, [1.0], worst.other, other_label=-worst.label)
     return (whole_party(pair[0]), whole_party(pair[1])) if algorithm.unit == "party" else pair
 
 

@@ -1,7 +1,7 @@
 """The scores that attacks give to releases, and the lower bounds on eps that follow."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,15 +11,15 @@ from numpy.random import Generator
 from dpml.arrays import Array, blocks
 from dpml.audit.attacks import Attack, informed, uninformed
 from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores, trade_off
-from dpml.audit.exposure import Exposure
-from dpml.privacy import Guarantee, gdp
+from dpml.audit.exposure import Exposure, Together
+from dpml.privacy import Guarantee, View, gdp
 
 CONFIDENCE = 0.95  # of the lower bound that is shown
 ACCUSATION = 0.999  # of the bound that a verdict needs: a table has a hundred verdicts, and none should be wrong
 SLACK = 1e-6  # relative tolerance on what the pair itself shows, because solvers return approximate minimisers
 
 _BLOCK = 1 << 21  # numbers seen at once: 16 MiB
-_TOGETHER = 1 << 13  # releases at once
+_KEPT = 1 << 27  # numbers to learn from that are held at once: 1 GiB
 _LEARN = 25_000  # draws of each data set that a direction is learned from; at most a quarter of all
 
 
@@ -35,11 +35,15 @@ class Scores:
     loss: float
 
     @classmethod
-    def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "Scores":
-        """Attack all exposures of one view."""
-        scored = [_scored(exposure, draws, rng) for exposure in exposures]
-        mus, losses = [mu for _, mu in scored], [exposure.loss for exposure in exposures]
-        return cls([attack for attacks, _ in scored for attack in attacks], _largest(mus), _largest(losses))
+    def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
+        """Attack all exposures, view by view."""
+        scored = [pair for group in _groups(exposures, draws) for pair in _scored(group, draws, rng)]
+        found = {}
+        for view in dict.fromkeys(exposure.view for exposure in exposures):
+            own = [(exposure, *each) for exposure, each in zip(exposures, scored, strict=True) if exposure.view == view]
+            shown, loss = _largest([mu for *_, mu in own]), _largest([exposure.loss for exposure, *_ in own])
+            found[view] = cls([attack for _, attacks, _ in own for attack in attacks], shown, loss)
+        return found
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
         """The best bound on eps at one delta: every attack gets an equal part of the error probability."""
@@ -98,33 +102,80 @@ def _largest(values: Sequence[float]) -> float:
 _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}
 
 
-def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[Attack, Array, Array]], float]:
-    """Scores of every attack on `draws` releases of the first and of the second data set, and the pair's mu.
+def _learned(draws: int) -> int:
+    return min(draws // 4, _LEARN)
 
-    The attacks of the exposure know everything but the noise. Attacks are trained on draws that are not scored.
+
+def _groups(exposures: Sequence[Exposure], draws: int) -> list[list[Exposure]]:
+    """The exposures in order, so many together that what attacks learn from fits into memory."""
+    groups: list[list[Exposure]] = []
+    held = math.inf
+    for exposure in exposures:
+        width = exposure.sample(0, np.random.default_rng(0), 1).shape[1]
+        held += 2 * width * _learned(draws)
+        if held > _KEPT:
+            groups.append([])
+            held = 2 * width * _learned(draws)
+        groups[-1].append(exposure)
+    return groups
+
+
+def _scored(
+    exposures: Sequence[Exposure], draws: int, rng: Generator
+) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
+    """For each exposure, the scores of every attack on `draws` releases of either data set, and the pair's mu.
+
+    The attacks of an exposure know everything but the noise. Attacks are trained on draws that are not scored.
     """
     sides = rng.spawn(2)
     own = np.random.default_rng(rng.bit_generator.random_raw())  # for the attacker, not the release
-    learn = min(draws // 4, _LEARN)
+    learn = _learned(draws)
     few = learn // 3  # enough for an attack that knows the noise's law
-    seen = [_sampled(exposure, which, sides[which], learn) for which in (0, 1)]
-    known, mu = informed(exposure, seen[0][:few], seen[1][:few], own)
-    attacks = [uninformed(exposure, *seen), *known]
-    scores: list[list[list[Array]]] = [[[], []], *([[attack.score(side[few:])] for side in seen] for attack in known)]
-    most = min(_TOGETHER, _BLOCK // seen[0].shape[1])
+    seen = [_joined(_drawn(exposures, which, sides[which], learn)) for which in (0, 1)]
+    found = []
+    for exposure, first, second in zip(exposures, *seen, strict=True):
+        known, mu = informed(exposure, first[:few], second[:few], own)
+        scores: list[list[list[Array]]] = [
+            [[], []],
+            *([[attack.score(side[few:])] for side in (first, second)] for attack in known),
+        ]
+        found.append(([uninformed(exposure, first, second), *known], scores, mu))
+    most = min(_BLOCK // each.shape[1] for each in seen[0])
+    del seen
     for which in (0, 1):
-        for some in blocks(draws - learn, most=most):
-            more = exposure.sample(which, sides[which], some.stop - some.start)
-            for attack, lines in zip(attacks, scores, strict=True):
-                lines[which].append(attack.score(more))
-    scored = [
-        (attack, np.concatenate(first), np.concatenate(second))
-        for attack, (first, second) in zip(attacks, scores, strict=True)
+        for block in _drawn(exposures, which, sides[which], draws - learn, most):
+            for more, (attacks, scores, _) in zip(block, found, strict=True):
+                for attack, lines in zip(attacks, scores, strict=True):
+                    lines[which].append(attack.score(more))
+    return [
+        ([(attack, *_ends(lines)) for attack, lines in zip(attacks, scores, strict=True)], mu)
+        for attacks, scores, mu in found
     ]
-    return scored, mu
 
 
-def _sampled(exposure: Exposure, which: int, rng: Generator, draws: int) -> Array:
-    return np.concatenate(
-        [exposure.sample(which, rng, some.stop - some.start) for some in blocks(draws, most=_TOGETHER)]
-    )
+def _drawn(  # many parameters: what is seen, and of which releases
+    exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
+) -> Iterator[list[Array]]:
+    """What every exposure sees of one block of releases after the other; those of views together are the same."""
+    for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
+        known: dict[Together, Mapping[View, Array]] = {}
+        seen = []
+        for exposure in exposures:
+            together = exposure.together
+            if together is None:
+                seen.append(exposure.sample(which, rng, some.stop - some.start))
+                continue
+            if together not in known:
+                views = [each.view for each in exposures if each.together is together]
+                known[together] = together(which, rng, some.stop - some.start, views)
+            seen.append(known[together][exposure.view])
+        yield seen
+
+
+def _ends(lines: Sequence[Sequence[Array]]) -> tuple[Array, Array]:
+    first, second = map(np.concatenate, lines)
+    return first, second
+
+
+def _joined(parts: Iterator[list[Array]]) -> list[Array]:
+    return [np.concatenate(each) for each in zip(*parts, strict=True)]

@@ -13,7 +13,7 @@ whatever the rounds depend on.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure
+from dpml.audit.exposure import Exposure, Sample
 from dpml.mechanism.observer import Channel
 from dpml.privacy import View
 
@@ -158,19 +158,42 @@ class Transcript(Exposure):
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
 
 
-def transcript(
-    view: View,
-    release: Callable[[int, Generator, int, Recorder], object],
-    recorder: Callable[[], Recorder],
+@dataclass(frozen=True)
+class Recorders:
+    """Several recorders of the same messages, for which exact sums are computed once."""
+
+    each: Sequence[Recorder]
+
+    def drawn(self, parts: Array) -> None:
+        """Tell every recorder."""
+        for recorder in self.each:
+            recorder.drawn(parts)
+
+    def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
+        """Tell every recorder."""
+        sums = {id(mechanism): exact(mechanism) for mechanism in self.each[0].pair}
+        for recorder in self.each:
+            recorder.sent(message, lambda mechanism: sums[id(mechanism)])
+
+
+def transcripts(
+    recorders: Mapping[View, Callable[[], Recorder]],
+    release: Callable[[int, Generator, int, Recorders], object],
     messages: int,
     gaussian: bool = True,
-    mu: float = math.nan,
-) -> Transcript:
-    """The view that a `Recorder` has of releases ``release(which, rng, draws, recorder)`` of `messages` messages."""
+    mu: Callable[[View], float] = lambda view: math.nan,
+) -> list[Transcript]:
+    """What `Recorder`s see, by view, of the same releases ``release(which, rng, draws, recorders)``."""
 
-    def sample(which: int, rng: Generator, draws: int) -> Array:
-        recording = recorder()
-        release(which, rng, draws, recording)
-        return recording.seen()
+    def together(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
+        recording = {view: recorders[view]() for view in views}
+        release(which, rng, draws, Recorders(list(recording.values())))
+        return {view: each.seen() for view, each in recording.items()}
 
-    return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages)
+    def alone(view: View) -> Sample:
+        return lambda which, rng, draws: together(which, rng, draws, [view])[view]
+
+    return [
+        Transcript(view, alone(view), mu=mu(view), together=together, gaussian=gaussian, messages=messages)
+        for view in recorders
+    ]

@@ -24,7 +24,8 @@ _HEIGHT, _WIDTH = 1 << 12, 1 << 8  # rows and scores per row evaluated at once: 
 class Quadratic:
     """A loss as a polynomial of degree two in w, exact or expanded at w = 0: ``c0(y) + c1(y) x'w + c2 (x'w)^2``.
 
-    `linear_bound` is the largest ``|c1(y)|`` and `constant_range` the largest ``|c0(y) - c0(y')|`` over the labels.
+    ``c1(y) = -slope y``, or of several classes -slope times the code of y. `linear_bound` is the largest ``||c1(y)||``
+    and `constant_range` the largest ``|c0(y) - c0(y')|`` over the labels; c1 has `outputs` entries.
     """
 
     constant: Callable[[Array], Array]
@@ -32,6 +33,26 @@ class Quadratic:
     square: float
     linear_bound: float
     constant_range: float
+    slope: float
+    outputs: int = 1
+
+
+def codes(y: Array, classes: int) -> Array:
+    """The centred codes of the classes 0..K-1, ``e_y - 1/K``: (n, K). Two have the inner product -1/K, one 1 - 1/K."""
+    return np.equal.outer(y, np.arange(classes)) - 1 / classes
+
+
+def coded(classes: int) -> Quadratic:
+    """``||code(y) - W x||^2``: the squared loss of one score per class."""
+    return Quadratic(
+        constant=lambda y: np.full_like(y, 1 - 1 / classes),
+        linear=lambda y: -2 * codes(y, classes),
+        square=1.0,
+        linear_bound=2 * float(np.sqrt(1 - 1 / classes)),
+        constant_range=0.0,
+        slope=2.0,
+        outputs=classes,
+    )
 
 
 class Curved(Protocol):
@@ -58,6 +79,10 @@ class Loss:
 
     def width(self, y: Array) -> int:
         """Scores per model: 1, or the number of classes."""
+        return 1
+
+    def outputs(self, classes: int) -> int:
+        """Scores per model where rows have so many classes."""
         return 1
 
     def value(self, scores: Array, y: Array) -> Array:
@@ -88,7 +113,9 @@ class Squared(Loss):
     name = "squared"
     labels = "numbers in [-1, 1]"
     smoothness = 2.0
-    quadratic = Quadratic(constant=np.square, linear=lambda y: -2 * y, square=1.0, linear_bound=2.0, constant_range=1.0)
+    quadratic = Quadratic(
+        constant=np.square, linear=lambda y: -2 * y, square=1.0, linear_bound=2.0, constant_range=1.0, slope=2.0
+    )
 
     def accepts(self, y: Array) -> bool:
         return bool(np.all(np.abs(y) <= 1))
@@ -116,6 +143,7 @@ class Logistic(Loss):
         square=1 / 8,
         linear_bound=1 / 2,
         constant_range=0.0,
+        slope=1 / 2,
     )
 
     def accepts(self, y: Array) -> bool:
@@ -201,6 +229,9 @@ class Softmax(Loss):
 
     def width(self, y: Array) -> int:
         return int(y.max()) + 1
+
+    def outputs(self, classes: int) -> int:
+        return classes
 
     def value(self, scores: Array, y: Array) -> Array:
         rows = np.arange(len(y))

@@ -35,6 +35,8 @@ def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Bw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d); B is A with a floored spectrum.
 
+    Axes before the last are broadcast: A (B, 1, d, d) serves b (B, K, d).
+
     Eigenvalues of A below `floor` (...) are raised to it. Directions whose eigenvalue is still not positive are left
     out, as in `minimise_quadratic`.
 
@@ -52,20 +54,20 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
 
 
 def _flat(A: Array, b: Array, floor: Array) -> tuple[Array, Array, Array]:
-    """Stacks of matrices, vectors and numbers, each with one axis for all problems."""
-    d = A.shape[-1]
-    return A.reshape(-1, d, d), b.reshape(-1, d), np.broadcast_to(floor, A.shape[:-2]).reshape(-1)
+    """Stacks of matrices, their vectors (n, d) and numbers, each with one axis for all matrices."""
+    d, count = A.shape[-1], int(np.prod(A.shape[:-2]))
+    return A.reshape(-1, d, d), b.reshape(count, -1, d), np.broadcast_to(floor, A.shape[:-2]).reshape(-1)
 
 
 def _floored_large(A: Array, b: Array, floor: float) -> tuple[Array, bool]:
-    """The same for one problem, from the eigenvectors above the floor: the others share an eigenvalue, so that they
+    """The same for one A, from the eigenvectors above the floor: the others share an eigenvalue, so that they
     need not be told apart. This takes half of the time and a third of the memory of all eigenvectors."""
     least = len(A) * _TINY * float(np.linalg.norm(A))  # no eigenvalue exceeds the norm
     values, vectors = eigh(A, subset_by_value=(max(floor, least), np.inf), driver="evr", check_finite=False)
     along = b @ vectors
-    w = vectors @ (along / values)
+    w = along / values @ vectors.T
     if floor > least:
-        w += (b - vectors @ along) / floor
+        w += (b - along @ vectors.T) / floor
     del vectors
     return -w / 2, _lowest_is_at_most(A, least)
 

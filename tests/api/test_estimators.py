@@ -316,8 +316,8 @@ def test_three_classes_are_learnt_and_have_probabilities():
 
 def test_targets_that_cannot_be_are_value_errors():
     X, t = made_up()
-    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=ssp. .*multiclass"):
-        dpml.PrivateClassifier("ssp", bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
+    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=gop. .*multiclass"):
+        dpml.PrivateClassifier("gop", bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
     with pytest.raises(ValueError, match=r"needs labels of two classes, got one class: np.True_"):
         dpml.PrivateClassifier(bounds=UNIT).fit(X, t > -100)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -29,6 +29,7 @@ CAPE_REAL = replace(CAPE, protocol="secagg")
 SSP = SufficientStatistics(SQUARED)
 SSP_PARTY = SufficientStatistics(LOGISTIC, unit="party")
 SSP_REAL = SufficientStatistics(SQUARED, protocol="secagg")
+SSP_CLASSES = SufficientStatistics(LOSSES["softmax"])
 ADASSP = AdaptiveStatistics(SQUARED, calibration="tight")
 ADASSP_PUBLISHED = AdaptiveStatistics(SQUARED)
 

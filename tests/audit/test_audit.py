@@ -126,7 +126,8 @@ def test_the_published_claims_that_do_not_hold() -> None:
         "release": "consistent", "aggregate": "consistent", "client": "consistent",
         "transcript": violated, "colluders": violated,
     }  # fmt: skip
-    assert verdicts(ObjectivePerturbation(LOGISTIC, variant="authors"), 5_000, tries=20) == {"release": violated}
+    # the pair that a search of 200 tries finds shows it in 16 of 16 audits of 10,000 to 20,000 draws
+    assert verdicts(ObjectivePerturbation(LOGISTIC, variant="authors"), 10_000, tries=200) == {"release": violated}
 
 
 @pytest.mark.slow
@@ -202,7 +203,7 @@ def test_a_learned_direction_is_nearly_as_good_as_the_exact_one() -> None:
         return rng.standard_normal((draws, 4)) @ root + which * shift
 
     mu = gdp.correlated(root.T @ root, shift)
-    ((attack, first, second),) = Scores.of([Exposure("release", sample)], 40_000, rng).attacks
+    ((attack, first, second),) = Scores.of([Exposure("release", sample)], 40_000, rng)["release"].attacks
     assert attack.name == LEARNED
     spread = np.sqrt((first.var() + second.var()) / 2)
     assert (second.mean() - first.mean()) / spread == pytest.approx(mu, rel=0.05)

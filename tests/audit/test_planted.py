@@ -63,6 +63,7 @@ from settings_audit import (
     SECURE,
     SQUARED,
     SSP,
+    SSP_CLASSES,
     SSP_GRID,
     SSP_GRID_REAL,
     SSP_PARTY,
@@ -87,7 +88,7 @@ from dpml.algorithms.perturbation import gaussian_output
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.algorithms.quadratic.sensitivity import Scales
-from dpml.optim import descent, mapped
+from dpml.optim import descent, losses, mapped
 from dpml.optim.descent import Rows
 from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
@@ -143,7 +144,7 @@ TOO_LITTLE = {
         *(case(HALF, a, PLAIN, THREE) for a in (CAPE, CONV)),
         case(HALF, CAPE_REAL, PLAIN, THREE, marks=slow),
         *(case(HALF, a, PLAIN, BESIDE) for a in (CAPE_PUBLISHED, CONV_PUBLISHED)),
-        *(case(HALF, a, PLAIN, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL)),
+        *(case(HALF, a, PLAIN, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
         *(case(HALF, a, PLAIN, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
         case(HALF, DPGD, SOME, SUMS, FEW_ROWS),
         case(HALF, DPGD_PARTY, SOME, SUMS, MANY),
@@ -225,13 +226,16 @@ COUNTED = {
         *(case(ONE_ROW, a, 2_000, BESIDE) for a in (CAPE, CONV)),
         case(ONE_ROW, CAPE_REAL, 2_000, BESIDE, marks=slow),
         case(ONE_ROW, LOCAL, 2_000, {"client"}),
-        *(case(ONE_ROW, a, 2_000, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL)),
+        *(case(ONE_ROW, a, 2_000, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
         *(case(ONE_ROW, a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
         case(ONE_ROW, STAGES, 2_000, SUMS, BIG),
         case(ONE_ROW, NN_CAPE, FEW, THREE),
         case(ONE_ROW, NN_CONV, FEW, THREE, marks=slow),
         case(ONE_ROW, PSGD, FEW, SUMS),
         case(ONE_ROW, NEWTON, 2_000, {"aggregate"}),
+    ],
+    "codes of classes that are not centred": [
+        case(patched(losses, "codes", lambda codes: lambda y, K: codes(y, K) + 1 / K), SSP_CLASSES, FEW, SUMS),
     ],
     "a single round that the accountant forgets": [
         case(narrower(math.sqrt(1 - 1 / EPOCHS)), NN_CAPE, FEW, THREE),

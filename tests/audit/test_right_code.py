@@ -37,6 +37,7 @@ from settings_audit import (
     SECURE,
     SQUARED,
     SSP,
+    SSP_CLASSES,
     SSP_GRID,
     SSP_GRID_REAL,
     SSP_PARTY,
@@ -68,7 +69,7 @@ COEFFICIENTS = [
     FM, LOCAL, CONV, CAPE, CAPE_PUBLISHED, LaplaceFunctionalMechanism(SQUARED),
     LaplaceFunctionalMechanism(LOGISTIC, variant="authors"),
 ]  # fmt: skip
-STATISTICS = [SSP, SSP_PARTY, SSP_REAL, ADASSP_PUBLISHED, ADASSP]
+STATISTICS = [SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES, ADASSP_PUBLISHED, ADASSP]
 DESCENTS = [WANG, SECURE, WDDP, *(pytest.param(a, marks=slow) for a in (JAYARAMAN, SYNCHRONOUS, ONCE))]
 ROUNDS = [
     (DPGD, FEW_ROWS, 3_000),

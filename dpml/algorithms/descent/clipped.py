@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpml.algorithms.defaults import COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients, classes_of
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.descent.rounds import Schedule, take_rounds, take_rounds_at_once
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
@@ -62,6 +62,8 @@ class ClippedDescent(Program):
 
     name: ClassVar[str] = "dpgd"
     proof: ClassVar[str] = "Gaussian DP of all adaptive rounds (descent.clipped)"
+    audited_rows: ClassVar[int] = 100
+    """Of a party, in an audit: with more an attack shows no more."""
 
     loss: Loss
     calibration: Calibration = "tight"
@@ -108,7 +110,7 @@ class ClippedDescent(Program):
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
         clip = None if schedule.adaptive else schedule.clip
-        return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes_of(self.loss, problem))),)
+        return (schedule.message(ClippedGradients(self.loss, self.unit, clip, self.loss.outputs(problem.classes))),)
 
     def run(self, carrier: Carrier) -> Release:
         """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""

@@ -97,8 +97,3 @@ class ClippedGradients(Statistic):
 
     def valid(self, *at: Any) -> bool:
         return self.clip is not None or bool(np.all((at[1] >= LEAST_CLIP) & (at[1] < np.inf)))
-
-
-def classes_of(loss: Loss, problem: Problem) -> int:
-    """How many scores a model has: K of softmax, else 1."""
-    return problem.classes if loss.name == "softmax" else 1

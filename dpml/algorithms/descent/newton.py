@@ -38,7 +38,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from dpml import sums
 from dpml.algorithms.defaults import NEWTON_NORM, NEWTON_ROUNDS, NEWTON_SHARE
@@ -129,6 +128,16 @@ def solving(floor: float, problem: Problem) -> float:
     return 8 * (added + solved) * (1 + CURVATURE / floor)
 
 
+def solved(K: Array, G: Array) -> Array:
+    """``K^-1 G`` of positive definite K (B, d, d) and G (B, d), by Cholesky's method, all runs side by side: (B, d)."""
+    L, x, d = np.linalg.cholesky(K), G.copy(), G.shape[1]
+    for i in range(d):
+        x[:, i] = (x[:, i] - np.einsum("bj,bj->b", L[:, i, :i], x[:, :i])) / L[:, i, i]
+    for i in reversed(range(d)):
+        x[:, i] = (x[:, i] - np.einsum("bj,bj->b", L[:, i + 1 :, i], x[:, i + 1 :])) / L[:, i, i]
+    return x
+
+
 @dataclass(frozen=True)
 class NewtonTerms(Terms):
     """Gradients and directions of some rows; they are at one curator, so that parties have no part of them."""
@@ -155,7 +164,7 @@ class NewtonTerms(Terms):
             K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some], counts)
             K *= len(self.parties.y)
             K += floor[some, :, None] * np.eye(d)
-            directions[some] = [cho_solve(cho_factor(each), g) for each, g in zip(K, G[some], strict=True)]
+            directions[some] = solved(K, G[some])
         return directions
 
     @cached_property

@@ -81,7 +81,7 @@ class PreconditionedDescent(Program):
         schedule = self.schedule(budget, problem)
         of = Coefficients(self.loss, unit=self.unit)
         mu = math.sqrt(self.budget_share) * self.target_mu(budget, problem, of)
-        statistics = coefficients_sum(of, split(self.loss, problem.d, mu, None), problem.d)
+        statistics = coefficients_sum(of, split(of, problem.d, mu, None), problem.d)
         return statistics, schedule.message(ClippedGradients(self.loss, self.unit, schedule.clip))
 
     def together(self, problem: Problem) -> int:

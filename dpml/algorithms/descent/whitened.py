@@ -38,7 +38,7 @@ from dpml.algorithms.defaults import (
     WHITENED_RULES,
     WhitenedRule,
 )
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients, classes_of
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.descent.label_sums import LabelSums
 from dpml.algorithms.descent.rounds import Schedule, take_rounds
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
@@ -77,8 +77,8 @@ class WhitenedDescent(Program):
     """
 
     name: ClassVar[str] = "wdgd"
-    mapped: ClassVar[bool] = True
-    """Every run maps all rows: an audit of many runs has few."""
+    audited_rows: ClassVar[int] = 20
+    """Of a party, in an audit: every run maps all of them."""
     proof: ClassVar[str] = "Gaussian DP of the second moments and all adaptive rounds (descent.whitened)"
 
     loss: Loss
@@ -133,12 +133,12 @@ class WhitenedDescent(Program):
         moved = math.sqrt(2) if problem.d > 1 else 1.0  # xx' of unit rows at a right angle; on a line, 1 and 0
         sent = [self._message(moments, moved, self.budget_share, budget, problem)]
         if self.labels:
-            labels = LabelSums(classes_of(self.loss, problem))
+            labels = LabelSums(self.loss.outputs(problem.classes))
             sent.append(self._message(labels, labels.sensitivity, LABEL_SHARE, budget, problem))
         return *sent, self.schedule(budget, problem).message(self._gradients(problem))
 
     def _gradients(self, problem: Problem) -> ClippedGradients:
-        return ClippedGradients(self.loss, self.unit, self.clip, classes_of(self.loss, problem), mapped=True)
+        return ClippedGradients(self.loss, self.unit, self.clip, self.loss.outputs(problem.classes), mapped=True)
 
     def _message(self, of: Statistic, sensitivity: float, share: float, budget: Budget, problem: Problem) -> Sum:
         noise = sensitivity / (math.sqrt(share) * self.target_mu(budget, problem, of))
@@ -150,7 +150,7 @@ class WhitenedDescent(Program):
     def run(self, carrier: Carrier) -> Release:
         """`rounds` and `clip`, the last one, are those used."""
         d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
-        K = classes_of(self.loss, carrier.problem)
+        K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
         left = carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
         first = self.schedule(carrier.budgets[0], carrier.problem)

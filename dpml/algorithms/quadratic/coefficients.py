@@ -4,13 +4,16 @@ The empirical risk is written as a polynomial in w, exactly (squared loss) or to
 
     f(w) = L0 + L1'w + w'L2 w,    L0 = mean c0(y),  L1 = mean c1(y) x,  L2 = mean c2 x x'.
 
+Of K classes (softmax) it is ``mean ||code(y) - W x||^2`` instead, the codes ``e_y - 1/K``: L1 then has K rows.
+
 Summed are N times L0 (if it is released), L1, and L2: its diagonal, and the entries above it. N is the number of units:
 rows, or parties, each of which then contributes the mean of its rows' coefficients.
 
 *On a grid.* A row becomes integers z of length at most 2^20, its label an integer, once. The sums of ``y z`` and
 ``z z'`` are exact, and each is what the real row z/2^20 in the unit ball has: the sensitivity that is proven for real
 rows holds as it is. A party's means are rounded once, by which two of them move apart by one step more in every
-coordinate. Very many rows and very wide noise have fewer bits than 20 (`Coefficients.resolution`).
+coordinate. Very many rows and very wide noise have fewer bits than 20 (`Coefficients.resolution`). Codes are multiples
+of 1/K, and become whole ones.
 """
 
 import math
@@ -23,10 +26,11 @@ import numpy as np
 
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS, checked, whole_steps
 from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.options import Unit
-from dpml.optim.losses import Loss, Quadratic
+from dpml.optim.losses import Loss, Quadratic, coded
 from dpml.privacy import Problem
 from dpml.privacy.discrete import divide, to_integers
 from dpml.privacy.discrete.rounding import Integers
@@ -34,6 +38,7 @@ from dpml.sums import TALL, PairwiseSum
 
 _SUMS = 1 << 61  # the largest sum of integers
 _FINE = 21  # bits by which a step is finer than 1/d
+_MOST_CLASSES = 1 << 10  # so that 1/K has steps on the coarsest grid
 
 
 @dataclass(frozen=True)
@@ -45,12 +50,13 @@ class Coefficients(Statistic):
     two is kept.
 
     Args:
-        loss: squared or logistic.
+        loss: squared, logistic, or softmax.
         constant: whether L0 is released.
         unit: what is summed over: rows, or parties.
         last: only the rows of the last party.
         mirrored: how the noise beside the diagonal is made.
         linear: whether L1 is released; without it, no L0 either.
+        classes: K of softmax, else 1.
     """
 
     loss: Loss
@@ -59,15 +65,21 @@ class Coefficients(Statistic):
     last: bool = False
     mirrored: bool = False
     linear: bool = True
+    classes: int = 1
+
+    @property
+    def quadratic(self) -> Quadratic:
+        """The polynomial of a row."""
+        return quadratic_of(self.loss, self.classes)
 
     def lengths(self, d: int) -> tuple[int, ...]:
-        return (*(1,) * self.constant, *(d,) * self.linear, d, d * (d - 1) // 2)
+        return (*(1,) * self.constant, *(self.classes * d,) * self.linear, d, d * (d - 1) // 2)
 
     def on(self, parties: Parties) -> "CoefficientTerms":
         return CoefficientTerms(self, parties)
 
     def largest(self, problem: Problem) -> float:
-        q = quadratic_of(self.loss)
+        q = self.quadratic
         count = problem.N if self.unit == "sample" else 1
         constant = np.abs(q.constant(np.array([-1.0, 0.0, 1.0]))).max() if self.constant else 0.0
         return count * max(q.linear_bound, q.square, float(constant))
@@ -77,7 +89,7 @@ class Coefficients(Statistic):
 
     def _before(self, d: int) -> int:
         """How many numbers are drawn before those of L2."""
-        return 1 + d if self.linear else 0
+        return 1 + self.classes * d if self.linear else 0
 
     def project(self, noise: Array, d: int) -> Array:
         first, square = np.split(noise, [self._before(d)], axis=-1)
@@ -94,17 +106,22 @@ class Coefficients(Statistic):
         """The fractional bits of rows: 20 where the sums of N rows and the noise fit into 64 bits.
 
         Raises:
-            UserError: so much noise does not fit into 64 bits on a grid that is fine enough (`rounding`).
+            UserError: there are too many classes, or so much noise does not fit into 64 bits on a grid that is fine
+                enough (`rounding`).
         """
-        width = max(width / abs(step) for width, step in zip(widths, self.steps(0, problem), strict=True))
+        if self.classes > _MOST_CLASSES:
+            raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
+        q = self.quadratic
+        units = (*(q.slope,) * self.linear, q.square, q.square)
+        width = max(width / unit for width, unit in zip(widths, units, strict=True))
         finest = min(1 << 2 * BITS, _SUMS // problem.N)
         coarsest = 4 ** (((problem.d << _FINE).bit_length() + 1) // 2)
         return ((whole_steps(finest // coarsest, width * coarsest) * coarsest).bit_length() - 1) // 2
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        slope, square = self._units()
-        one = 4.0**resolution
-        return (*(-slope / one,) * self.linear, square / one, square / one)
+        q, one = self.quadratic, 4.0**resolution
+        label = 2.0**resolution if self.classes == 1 else float(self.classes * ((1 << resolution) // self.classes))
+        return (*(-q.slope / (label * 2.0**resolution),) * self.linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
         """A party's mean is rounded once in every coordinate, so that two of them move apart by one step more there.
@@ -115,12 +132,15 @@ class Coefficients(Statistic):
             return 0.0
         *linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
         d = problem.d
-        return math.sqrt(d * sum(each**2 for each in linear) + (d + d * (d - 1)) * square**2)
+        entries = self.classes * d
+        return math.sqrt(entries * sum(each**2 for each in linear) + (d + d * (d - 1)) * square**2)
 
-    def _units(self) -> tuple[float, float]:
-        """What y x and x x' are multiplied by in L1, but for its sign, and in L2."""
-        q = quadratic_of(self.loss)
-        return abs(float(q.linear(np.ones(1))[0])), q.square  # both losses have c1(y) = -slope y
+    def whole_labels(self, y: Array, bits: int) -> Integers:
+        """Labels (n,), or their codes (n, K), as integers of at most 2^bits."""
+        if self.classes == 1:
+            return np.rint(np.ldexp(np.clip(y, -1, 1), bits)).astype(np.int64)
+        K = self.classes
+        return (K * np.equal.outer(y, np.arange(K)) - 1) * ((1 << bits) // K)
 
 
 @dataclass(frozen=True)
@@ -141,7 +161,7 @@ class CoefficientTerms(Terms):
     def constant(self) -> float:
         """The exact sum of L0, also where it is not released."""
         _, y, weights = self._rows
-        constants = quadratic_of(self.statistic.loss).constant(y)
+        constants = self.statistic.quadratic.constant(y)
         return float(constants.sum() if weights is None else weights @ constants)
 
     @property
@@ -161,7 +181,7 @@ class CoefficientTerms(Terms):
 
     def _packed(self, X: Array, y: Array, weights: Array | None = None) -> Array:
         """The weighted sums of some rows' coefficients, (k,)."""
-        q = quadratic_of(self.statistic.loss)
+        q = self.statistic.quadratic
         slopes, constants = q.linear(y), q.constant(y)
         total = PairwiseSum()
         for some in blocks(len(y), most=TALL):
@@ -170,7 +190,7 @@ class CoefficientTerms(Terms):
             square = q.square * (weighted.T @ own)[entries(X.shape[1])]
             constant = constants[some] if weights is None else weights[some] * constants[some]
             first = [constant.sum()] if self.statistic.constant else []
-            linear = [slopes[some] @ weighted] if self.statistic.linear else []
+            linear = [(slopes[some].T @ weighted).ravel()] if self.statistic.linear else []
             total.add(np.concatenate([first, *linear, square]))
         return total.result()
 
@@ -185,31 +205,32 @@ class CoefficientTerms(Terms):
         """One party's after the other; at record level they may be one, where nobody looks."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
-        y = np.rint(np.ldexp(np.clip(parties.y, -1, 1), bits)).astype(np.int64)
-        where = entries(z.shape[1])
+        y = self.statistic.whole_labels(parties.y, bits)
+        d, where = z.shape[1], entries(z.shape[1])
         for rows in map(parties.of, range(parties.problem.M)) if party or secure else [slice(None)]:
             products = whole_products(z[rows], y[rows], bits)
-            sums = np.concatenate([*[products[-1, :-1]] * self.statistic.linear, products[where]])
+            sums = np.concatenate([*[products[d:, :d].ravel()] * self.statistic.linear, products[where]])
             yield divide(sums, len(z[rows])) if party else sums
 
 
 def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
-    """``[rows labels]' [rows labels]`` of integers (n, d) and (n,) of at most 2^bits, exactly: (d + 1, d + 1).
+    """``[rows labels]' [rows labels]`` of integers (n, d) and (n,) or (n, K) of at most 2^bits, exactly.
 
     Floating-point products are exact, in any order, while no sum of them exceeds 2^53: so many rows are multiplied at
     once, which takes a ninth of the time of integers.
     """
-    n, d = rows.shape
-    products = np.zeros((d + 1, d + 1), np.int64)
-    for some in blocks(n, most=1 << 53 - 2 * bits):
-        own = np.empty((len(labels[some]), d + 1))
-        own[:, :d], own[:, d] = rows[some], labels[some]
+    wide = rows.shape[1] + labels[:1].size
+    products = np.zeros((wide, wide), np.int64)
+    for some in blocks(len(rows), most=1 << 53 - 2 * bits):
+        own = np.column_stack([rows[some], labels[some]]).astype(float)
         products += (own.T @ own).astype(np.int64)
     return products
 
 
-def quadratic_of(loss: Loss) -> Quadratic:
-    """The loss's polynomial form, of losses that have one."""
+def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
+    """The loss's polynomial form, of losses that have one; of several classes, the squared loss of their codes."""
+    if loss.name == "softmax":
+        return coded(classes)
     assert loss.quadratic is not None
     return loss.quadratic
 
@@ -220,12 +241,12 @@ def entries(d: int) -> tuple[Index, Index]:
     return np.concatenate([on, i]), np.concatenate([on, j])
 
 
-def polynomial(packed: Array, d: int, count: float, lam: float) -> tuple[Array, Array]:
-    """L1 (..., d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; L0 may come before them."""
-    start = packed.shape[-1] - 2 * d - d * (d - 1) // 2
+def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
+    """L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; L0 may come before."""
+    square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     A = np.empty((*packed.shape[:-1], d, d))
-    A[..., i, j] = A[..., j, i] = packed[..., start + d :] / count
+    A[..., i, j] = A[..., j, i] = packed[..., square:] / count
     if lam:
         A += lam / 2 * np.eye(d)
-    return packed[..., start : start + d] / count, A
+    return packed[..., max(0, square - classes * d) : square] / count, A

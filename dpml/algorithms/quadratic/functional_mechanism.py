@@ -136,7 +136,7 @@ class FunctionalMechanism(Program):
         if math.isinf(budget.eps):
             return Scales(math.inf if self.calibration == "tight" else 0.0, 0.0, 0.0)
         if self.calibration == "tight":
-            return split(self.loss, problem.d, self.target_mu(budget, problem), self.radius)
+            return split(Coefficients(self.loss), problem.d, self.target_mu(budget, problem), self.radius)
         delta = budget.require_delta(f"algo={self.name}")
         wider = math.sqrt(problem.M) if self.sites == "independent" else 1.0
         width = wider / gdp.classical_mu(budget.eps, delta)

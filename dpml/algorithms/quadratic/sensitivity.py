@@ -110,13 +110,14 @@ def _squared_ratio(value: float, scale: float) -> float:
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
     """The split of a mu between L1 and L2 that perturbs the gradient least at a model of norm `radius`; no L0.
 
-    The noise in the gradient, ``z1 + 2 z2 w``, has the energy ``d T1^2 + 2 (d + 1) ||w||^2 T2^2``; with t = A/B (see
+    The noise in the gradient, ``z1 + 2 z2 w``, has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2``, K the number of
+    outputs; with t = A/B (see
     `joint_sensitivity`) and mu^2 = B (2 + 2t + t^2/2) its stationary point solves the cubic below, and lies at t < 2.
     On a line mu^2 / B is another function of t, which grows like 4t from t = 1/2 on: the best t is below.
     """
     if math.isinf(mu):
         return NO_NOISE
-    P = d * quadratic.linear_bound**2
+    P = d * quadratic.outputs * quadratic.linear_bound**2
     K = 2 * (d + 1) * (radius * quadratic.square) ** 2
     if d == 1:
 

@@ -294,7 +294,10 @@ def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
     ("make", "said"),
     [
         (lambda: SufficientStatistics(SQUARED, calibration="published"), "calibration must be tight, got 'published'"),
-        (lambda: SufficientStatistics(LOSSES["softmax"]), "algo=ssp needs loss=squared or loss=logistic"),
+        (
+            lambda: SufficientStatistics(LOSSES["sigmoid"]),
+            "loss=squared or loss=logistic or loss=softmax",
+        ),
         (lambda: SufficientStatistics(SQUARED, unit="row"), "algo.unit must be one of sample, party, got 'row'"),
         (lambda: SufficientStatistics(SQUARED, protocol="real"), "algo.protocol must be one of simulate, secagg"),
         (lambda: SufficientStatistics(SQUARED, radius=0.0), "algo.radius must be a positive number"),
