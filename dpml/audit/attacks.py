@@ -63,6 +63,8 @@ def _of_rounds(exposure: Transcript, first: Array, second: Array, rng: Generator
         score: Array = np.einsum("bt,bt->b", weights, along) + missing * rng.standard_normal(len(seen))
         return score
 
+    if exposure.sampled:
+        return [Attack(RATIO, lambda seen: np.sum(exposure.along(seen)[0], axis=1))], math.nan
     if not exposure.gaussian:
         return [Attack(MATCHED, ratio)], math.nan
     return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)

@@ -57,15 +57,25 @@ def recorded(view: View, both: list[Prepared], budget: Budget, gaussian: bool = 
     def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
         both[which].release([budget], rng, draws, observer)
 
-    mu = _mu_of_statistics(both, messages, channel.spread)
+    sampled = any(message.rate < 1 for message in messages)
+    rates = [message.rate for message in messages for _ in range(message.times)] if sampled else None
+    mu = math.nan if sampled else _mu_of_statistics(both, messages, channel.spread)
     return transcript(
         view,
         release,
-        lambda: Recorder(both, channel, np.ones(number), in_time, blocks),
+        lambda: Recorder(both, channel, np.ones(number), in_time, blocks, rates, different_unit(both)),
         number,
         gaussian=gaussian,
         mu=mu,
+        sampled=sampled,
     )
+
+
+def different_unit(both: list[Prepared]) -> int:
+    """The number of the row, or of the party, in which two neighbours differ."""
+    first, second = (each.parties for each in both)
+    row = int(np.argmax(np.any(first.X != second.X, axis=1) | (first.y != second.y)))
+    return row if both[0].algorithm.unit == "sample" else int(np.searchsorted(first.offsets, row, side="right")) - 1
 
 
 def _in_time(messages: tuple[Sum, ...], number: int, problem: Problem, gaussian: bool) -> Array | None:

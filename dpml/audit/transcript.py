@@ -10,6 +10,13 @@ which is known before the round. So the log of the likelihood ratio of a whole r
     sum_t <e_t, s_t> - ||s_t||^2 / 2,    e = L^-1 r,    s = L^-1 (f' - f),
 
 whatever the rounds depend on.
+
+In a *sampled* message the unit that differs may be missing, with probability 1 - q, and nobody sees whether it is. With
+e the residual of what is sent without it, and a, b the whitened parts of the first and of the second, a round adds
+
+    log(1 - q + q exp(<e, b> - ||b||^2 / 2)) - log(1 - q + q exp(<e, a> - ||a||^2 / 2)).
+
+The others' coins are given to the attacker.
 """
 
 import math
@@ -38,16 +45,21 @@ class Recorder:
         in_time: (T, T), the covariance of the noise of different messages, in the same unit; None: independent.
         blocks: how many numbers are in each block of each message; None: all are one block. Blocks are told apart, so
             that one without noise shows.
+        rates: the probability with which the unit takes part in each message; None: in all.
+        unit: the number of the unit that differs, where it may not.
     """
 
-    def __init__(
+    def __init__(  # many parameters: what is seen, of whom
         self,
         pair: Sequence[Any],
         channel: Channel,
         scales: Sequence[float] | Array,
         in_time: Array | None = None,
         blocks: Sequence[Sequence[int]] | None = None,
+        rates: Sequence[float] | None = None,
+        unit: int = 0,
     ) -> None:
+        self.rates, self.unit = rates, unit
         self.pair, self.channel = pair, channel
         self.scales, self.blocks = scales, blocks
         self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
@@ -60,16 +72,23 @@ class Recorder:
         """Keep the noise for the message that follows."""
         self.parts = np.asarray(parts, dtype=float)
 
-    def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
+    def sent(self, message: Array, exact: Callable[..., Array]) -> None:
         """Reduce a message to the statistics that distinguish the neighbours."""
         scale = self.scales[len(self.columns)]
-        first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
-        residual, shift = (np.asarray(message, dtype=float) - first) / scale, (second - first) / scale
+        rate = 1.0 if self.rates is None else self.rates[len(self.columns)]
+        takes = () if rate == 1 else (self.unit, True)
+        first, second = (np.asarray(exact(mechanism, *takes), dtype=float) for mechanism in self.pair)
+        least = first if rate == 1 else np.asarray(exact(self.pair[0], self.unit, False), dtype=float)
+        residual, shift = (np.asarray(message, dtype=float) - least) / scale, (second - first) / scale
         numbers = self._numbers(residual)
         filtered = np.tensordot(self.channel.filter, numbers, axes=1) / self.channel.spread
         white, moved = self._whitened(filtered, shift / self.channel.spread)
         direction, length = _units(moved)
         along = np.einsum("bk,bk->b", white, direction)
+        if self.rates is not None:
+            parts = ((each - least) / scale / self.channel.spread for each in (first, second))
+            without, with_it = (_likelihood(white, part, rate) for part in parts)
+            along = with_it - without
         sizes = [shift.shape[1]] if self.blocks is None else self.blocks[len(self.columns)]
         seen, across = [], []
         for stop, size in zip(np.cumsum(sizes), sizes, strict=True):
@@ -120,6 +139,12 @@ class Recorder:
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
 
 
+def _likelihood(residual: Array, part: Array, rate: float) -> Array:
+    """The log of how much likelier residuals (B, k) are if they have a part (B, k) with probability `rate`: (B,)."""
+    likelier = np.einsum("bk,bk->b", residual - part / 2, part)
+    return np.asarray(np.logaddexp(np.log1p(-rate), np.log(rate) + likelier) if rate < 1 else likelier)
+
+
 def _units(vectors: Array) -> tuple[Array, Array]:
     """Directions (B, k) and lengths (B,); where there is none the first coordinate stands for it."""
     length = np.linalg.norm(vectors, axis=1)
@@ -136,10 +161,13 @@ class Transcript(Exposure):
         messages: T.
         gaussian: Whether all noise is Gaussian, so that the whitened residuals are exactly normal. Other noise is
             matched in its variance only.
+        sampled: Whether the unit may be missing in some: in place of a residual along its shift there is then the log
+            of the likelihood ratio of each message.
     """
 
     messages: int = 0
     gaussian: bool = True
+    sampled: bool = False
 
     def along(self, seen: Array) -> tuple[Array, Array]:
         """Every whitened residual along its shift, and the length of that shift, (draws, T) each."""
@@ -158,13 +186,14 @@ class Transcript(Exposure):
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
 
 
-def transcript(
+def transcript(  # many parameters: a release, and what is known of it
     view: View,
     release: Callable[[int, Generator, int, Recorder], object],
     recorder: Callable[[], Recorder],
     messages: int,
     gaussian: bool = True,
     mu: float = math.nan,
+    sampled: bool = False,
 ) -> Transcript:
     """The view that a `Recorder` has of releases ``release(which, rng, draws, recorder)`` of `messages` messages."""
 
@@ -173,4 +202,4 @@ def transcript(
         release(which, rng, draws, recording)
         return recording.seen()
 
-    return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages)
+    return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages, sampled=sampled)

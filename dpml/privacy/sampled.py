@@ -15,20 +15,23 @@ one round (m = 1/s, N(a) a normal distribution of mean a and variance 1, q the r
   Dong & Wang 2022, Thm 11).
 
 A unit's part may also need its client, which takes part with a probability that is independent of rows, and seen: the
-loss is then 0 in the other rounds. Rounds compose by `pld`, whose errors only ever raise delta; grids of losses come
-from points z, at which both tails are closed forms.
+loss is then 0 in the other rounds. Rounds compose by `pld`, also with Gaussian releases beside them; its errors only
+ever raise delta; grids of losses come from points z, at which both tails are closed forms. A lower rate is no less
+private: its pair is a mixture of that of a higher one and of twice N(0).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 from dpml.arrays import Array
+from dpml.errors import UserError
 from dpml.privacy import gdp, pld
 from dpml.privacy.safe import up
 
@@ -52,6 +55,7 @@ class SampledGaussian:
         rate: the probability that a unit is in a sum, if its client takes part.
         present: the probability that its client takes part in a round, which is seen.
         steps: sums in a round, each of its own sample.
+        beside: the mu of Gaussian releases beside them, about the same neighbours.
     """
 
     noise: float
@@ -61,6 +65,7 @@ class SampledGaussian:
     rate: float = 1.0
     present: float = 1.0
     steps: int = 1
+    beside: float = 0.0
 
     @property
     def moved(self) -> float:
@@ -72,7 +77,7 @@ class SampledGaussian:
         """All rounds are mu-GDP; None: they are no Gaussian release."""
         if self.sampling != "none" or self.present < 1:
             return None
-        return up(self.moved * math.sqrt(self.rounds * self.steps))
+        return up(math.hypot(self.moved * math.sqrt(self.rounds * self.steps), self.beside))
 
     def eps(self, delta: float) -> float:
         """An eps that is proven at `delta` in (0, 1)."""
@@ -95,6 +100,33 @@ class SampledGaussian:
 
 
 @lru_cache(maxsize=256)
+def least_noise(seen: SampledGaussian, eps: float, delta: float) -> float:
+    """The least noise, to one part in 10,000 and never less, with which at most `eps` is proven of `seen`.
+
+    Raises:
+        UserError: what is beside takes all of it.
+    """
+
+    def excess(log_noise: float) -> float:
+        proven = replace(seen, noise=math.exp(log_noise)).eps(delta)
+        return math.log(min(max(proven, 1e-9 * eps), 1e9 * eps) / eps)
+
+    left = gdp.mu_of(eps, delta) ** 2 - seen.beside**2
+    if left <= 0:
+        raise UserError("the releases beside sampled rounds leave nothing of the budget.")
+    high = math.log(replace(seen, noise=1.0).moved * math.sqrt(seen.rounds * seen.steps / left))  # as if all took part
+    while excess(high) > 0:  # bounds on losses are not tight at a rate near 1
+        high += 0.01
+    low = high - 1.0
+    while excess(low) <= 0:
+        low -= 1.0
+    found = brentq(excess, low, high, xtol=5e-5)
+    while excess(found) > 0:
+        found += 5e-5
+    return math.exp(found)
+
+
+@lru_cache(maxsize=256)
 def _proven(seen: SampledGaussian, delta: float) -> float:
     reach = -float(ndtri(_LOST * delta / (seen.rounds * seen.steps)))
     worst = 0.0
@@ -104,7 +136,8 @@ def _proven(seen: SampledGaussian, delta: float) -> float:
             if seen.steps > 1:
                 parts = pld.compose([(one, seen.steps)], delta=delta / seen.rounds / 10)
             parts, times = _sometimes(parts, seen.present), seen.rounds
-        whole = parts if times == 1 else pld.compose([(parts, times)], delta=delta)
+        every = [(parts, times), *([(pld.gaussian(up(seen.beside)), 1)] if seen.beside else [])]
+        whole = parts if times == 1 and not seen.beside else pld.compose(every, delta=delta)
         worst = max(worst, whole.eps(delta))
     return worst
 
