@@ -57,9 +57,9 @@ def recorded(view: View, both: list[Prepared], budget: Budget, gaussian: bool = 
     def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
         both[which].release([budget], rng, draws, observer)
 
-    sampled = any(message.rate < 1 for message in messages)
-    rates = [message.rate for message in messages for _ in range(message.times)] if sampled else None
-    mu = math.nan if sampled else _mu_of_statistics(both, messages, channel.spread)
+    each = [message.rate for message in messages for _ in range(message.times)]
+    rates = each if min(each) < 1 else None
+    mu = _mu_of_statistics(both, messages, channel.spread) if rates is None else math.nan
     return transcript(
         view,
         release,
@@ -67,7 +67,7 @@ def recorded(view: View, both: list[Prepared], budget: Budget, gaussian: bool = 
         number,
         gaussian=gaussian,
         mu=mu,
-        sampled=sampled,
+        rates=rates,
     )
 
 

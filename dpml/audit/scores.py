@@ -13,11 +13,13 @@ from dpml.audit.attacks import Attack, informed, uninformed
 from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores, trade_off
 from dpml.audit.exposure import Exposure
 from dpml.privacy import Guarantee, gdp
+from dpml.privacy.sampled import SampledGaussian
 
 CONFIDENCE = 0.95  # of the lower bound that is shown
 ACCUSATION = 0.999  # of the bound that a verdict needs: a table has a hundred verdicts, and none should be wrong
 SLACK = 1e-6  # relative tolerance on what the pair itself shows, because solvers return approximate minimisers
 
+_ABOVE = 1e-3  # relative error of the eps of a mixture, which is never too small
 _BLOCK = 1 << 21  # numbers seen at once: 16 MiB
 _TOGETHER = 1 << 13  # releases at once
 _LEARN = 25_000  # draws of each data set that a direction is learned from; at most a quarter of all
@@ -27,19 +29,23 @@ _LEARN = 25_000  # draws of each data set that a direction is learned from; at m
 class Scores:
     """The scores of every attack on a view, for releases of the first and of the second data set, (draws,) each.
 
-    The pair itself shows at least the mu `shown` and the pure eps `loss` (`Exposure`); NaN where that is not known.
+    The pair itself shows at least the mu `shown` and the pure eps `loss` (`Exposure`), NaN where that is not known; and
+    where a unit may be missing what is `sampled`.
     """
 
     attacks: Sequence[tuple[Attack, Array, Array]]
     shown: float
     loss: float
+    sampled: Sequence[SampledGaussian] = ()
 
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "Scores":
         """Attack all exposures of one view."""
         scored = [_scored(exposure, draws, rng) for exposure in exposures]
-        mus, losses = [mu for _, mu in scored], [exposure.loss for exposure in exposures]
-        return cls([attack for attacks, _ in scored for attack in attacks], _largest(mus), _largest(losses))
+        mus = [shown for _, shown in scored if not isinstance(shown, SampledGaussian)]
+        sampled = [shown for _, shown in scored if isinstance(shown, SampledGaussian)]
+        losses = [exposure.loss for exposure in exposures]
+        return cls([attack for attacks, _ in scored for attack in attacks], _largest(mus), _largest(losses), sampled)
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
         """The best bound on eps at one delta: every attack gets an equal part of the error probability."""
@@ -54,7 +60,8 @@ class Scores:
         """The eps of the pair itself at one delta; NaN where it is not known."""
         if delta == 0:
             return self.loss
-        return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
+        mixtures = [each.eps(delta) * (1 - _ABOVE) for each in self.sampled]
+        return _largest([*mixtures, gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown])
 
     def mu(self, confidence: float) -> float:
         """The best lower bound on mu, if the view is mu-GDP."""
@@ -88,7 +95,9 @@ class Scores:
             return 0.0
         if proven.delta == 0:
             return float(np.fmax(self.loss, self.lower(0.0, CONFIDENCE)[0])) / proven.eps
-        return float(np.fmax(self.shown, self.mu(CONFIDENCE))) / gdp.mu_of(proven.eps, proven.delta)
+        exact = self.exact(proven.delta) if self.sampled else math.nan
+        shown = gdp.mu_of(exact, proven.delta) if exact > 0 else self.shown
+        return float(np.fmax(shown, self.mu(CONFIDENCE))) / gdp.mu_of(proven.eps, proven.delta)
 
 
 def _largest(values: Sequence[float]) -> float:
@@ -98,7 +107,9 @@ def _largest(values: Sequence[float]) -> float:
 _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}
 
 
-def _scored(exposure: Exposure, draws: int, rng: Generator) -> tuple[list[tuple[Attack, Array, Array]], float]:
+def _scored(
+    exposure: Exposure, draws: int, rng: Generator
+) -> tuple[list[tuple[Attack, Array, Array]], float | SampledGaussian]:
     """Scores of every attack on `draws` releases of the first and of the second data set, and the pair's mu.
 
     The attacks of the exposure know everything but the noise. Attacks are trained on draws that are not scored.

@@ -16,7 +16,9 @@ e the residual of what is sent without it, and a, b the whitened parts of the fi
 
     log(1 - q + q exp(<e, b> - ||b||^2 / 2)) - log(1 - q + q exp(<e, a> - ||a||^2 / 2)).
 
-The others' coins are given to the attacker.
+The others' coins are given to the attacker. Along b - a, where the parts are -x and y with x, y >= 0, the round shows
+at least what opposite parts of length min(x, y) show (`dpml.privacy.sampled`): twice this stands for the length of
+the shift.
 """
 
 import math
@@ -86,9 +88,11 @@ class Recorder:
         direction, length = _units(moved)
         along = np.einsum("bk,bk->b", white, direction)
         if self.rates is not None:
-            parts = ((each - least) / scale / self.channel.spread for each in (first, second))
-            without, with_it = (_likelihood(white, part, rate) for part in parts)
-            along = with_it - without
+            before, after = ((each - least) / scale / self.channel.spread for each in (first, second))
+            along = _likelihood(white, after, rate) - _likelihood(white, before, rate)
+            if rate < 1:
+                ends = (np.einsum("bk,bk->b", part, direction) for part in (-before, after))
+                length = 2 * np.maximum(np.minimum(*ends), 0.0)
         sizes = [shift.shape[1]] if self.blocks is None else self.blocks[len(self.columns)]
         seen, across = [], []
         for stop, size in zip(np.cumsum(sizes), sizes, strict=True):
@@ -161,13 +165,13 @@ class Transcript(Exposure):
         messages: T.
         gaussian: Whether all noise is Gaussian, so that the whitened residuals are exactly normal. Other noise is
             matched in its variance only.
-        sampled: Whether the unit may be missing in some: in place of a residual along its shift there is then the log
-            of the likelihood ratio of each message.
+        rates: The probability with which the unit takes part in each message, where that is not in all: in place of a
+            residual along its shift there is then the log of the likelihood ratio of each message.
     """
 
     messages: int = 0
     gaussian: bool = True
-    sampled: bool = False
+    rates: Sequence[float] | None = None
 
     def along(self, seen: Array) -> tuple[Array, Array]:
         """Every whitened residual along its shift, and the length of that shift, (draws, T) each."""
@@ -193,7 +197,7 @@ def transcript(  # many parameters: a release, and what is known of it
     messages: int,
     gaussian: bool = True,
     mu: float = math.nan,
-    sampled: bool = False,
+    rates: Sequence[float] | None = None,
 ) -> Transcript:
     """The view that a `Recorder` has of releases ``release(which, rng, draws, recorder)`` of `messages` messages."""
 
@@ -202,4 +206,4 @@ def transcript(  # many parameters: a release, and what is known of it
         release(which, rng, draws, recording)
         return recording.seen()
 
-    return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages, sampled=sampled)
+    return Transcript(view, sample, mu=mu, gaussian=gaussian, messages=messages, rates=rates)
