@@ -13,7 +13,7 @@ from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.audit import audit
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Adversary, Budget, Problem, gdp
+from dpml.privacy import Adversary, Budget, Problem
 
 LOGISTIC = LOSSES["logistic"]
 
@@ -69,19 +69,6 @@ def test_more_colluders_see_more_and_tight_noise_is_for_them(algorithm, calibrat
     else:
         assert all(less < more for less, more in itertools.pairwise(eps))
         assert len({view["release"] for view in views}) == 1
-
-
-def test_all_but_one_colluding_leaves_cape_what_a_single_site_hides() -> None:
-    """With H = 1 the aggregator knows the site's zero-sum noise: its own g of variance 1/M is left, as for `conv`."""
-    problem, budget = Problem(4, 80, 2, colluders=3), Budget(1.0, 1e-3)
-    for calibration in ("published", "tight"):
-        assert FunctionalMechanism(LOGISTIC, calibration, "cape").sharing(problem).views(problem)[
-            "colluders"
-        ] == pytest.approx(2.0)
-    assert FunctionalMechanism(LOGISTIC, sites="independent").sharing(problem).views(problem)["client"] == 2.0
-    mu = gdp.mu_of(1.0, 1e-3)
-    tight = proven(FunctionalMechanism(LOGISTIC, "tight", "cape"), budget, problem)
-    assert tight["release"] == pytest.approx(gdp.eps_of(mu / 2, 1e-3), rel=1e-6)
 
 
 def test_three_parties_with_one_colluder_are_attacked_as_such(monkeypatch) -> None:

@@ -11,12 +11,6 @@ from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem, worst
 
 
-@pytest.mark.parametrize("eps", [1e-30, 0.5, 1e30, math.inf])
-@pytest.mark.parametrize("delta", [None, 1e-300, 0.5, 1 - 1e-12])
-def test_budgets_that_make_sense(eps: float, delta: float | None) -> None:
-    assert (Budget(eps, delta).eps, Budget(eps, delta).delta) == (eps, delta)
-
-
 @pytest.mark.parametrize("eps", [0.0, -1.0, -math.inf, math.nan])
 def test_eps_must_be_positive(eps: float) -> None:
     with pytest.raises(UserError, match="eps must be a positive number"):
@@ -33,13 +27,6 @@ def test_a_delta_that_is_needed_and_missing() -> None:
     assert Budget(1.0, 1e-5).require_delta("somebody") == 1e-5
     with pytest.raises(UserError, match="somebody adds Gaussian noise and needs a delta"):
         Budget(1.0).require_delta("somebody")
-
-
-@pytest.mark.parametrize("M", [*range(1, 40), 99, 100, 101, 10**6])
-def test_the_colluders_are_the_most_that_are_fewer_than_a_third(M: int) -> None:
-    problem = Problem(M, M, 1)
-    colluders = M - problem.honest
-    assert 3 * colluders < M <= 3 * (colluders + 1)
 
 
 @pytest.mark.parametrize(
@@ -89,12 +76,6 @@ def test_sizes_must_be_positive(M: int, N: int, d: int, key: str) -> None:
         Problem(M, N, d)
 
 
-def test_every_party_needs_a_row() -> None:
-    assert Problem(5, 5, 1).smallest == 1
-    with pytest.raises(UserError, match="M=6 parties need at least one training row each, but N=5"):
-        Problem(6, 5, 1)
-
-
 def test_a_copy_with_fewer_rows_does_not_keep_the_sizes_of_the_parties() -> None:
     """A client's noise goes by the smallest party: 2,000 rows where there are 200 would prove a tenth of mu."""
     with pytest.raises(UserError, match="5 parties of at least 2000 rows have more than N=1000 rows"):
@@ -108,9 +89,3 @@ def test_the_weakest_guarantee_is_the_one_with_the_largest_eps_of_equal_ones_the
     assert given(("release", 1.0), ("client", 3.0), ("colluders", 2.0)).view == "client"
     assert given(("release", 1.0), ("aggregate", 1.0)).view == "aggregate"
     assert given(("release", 1.0), ("client", math.inf)).eps == math.inf
-
-
-def test_a_problem_of_three_numbers_has_equal_parties_and_no_public_rows() -> None:
-    problem = Problem(4, 10, 3)
-    assert (problem.auxiliary, problem.classes, problem.smallest) == (0, 1, 2)
-    assert problem.squares == 1 / 4

@@ -234,7 +234,7 @@ def test_draws_in_blocks_are_draws_and_budgets_share_their_coins() -> None:
     assert one[0] == pytest.approx(both[1], abs=1e-5)
 
 
-def audited(algorithm, draws=2_000, problem=SMALL):
+def audited(algorithm, draws=400, problem=SMALL):
     return {found.view: found for found in audit(algorithm, BUDGET, problem, draws)}
 
 
@@ -250,7 +250,7 @@ def test_right_code_shows_what_is_proven_and_no_more(algorithm) -> None:
         assert found.verdict == "no violation seen"
         assert found.exact < found.proven
     if algorithm is DPGD:
-        assert audited(algorithm, 400)["aggregate"].exact > 0.6
+        assert audited(algorithm)["aggregate"].exact > 0.6
 
 
 def test_the_score_of_a_round_is_the_likelihood_of_a_mixture() -> None:
