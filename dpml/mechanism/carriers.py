@@ -30,6 +30,11 @@ from dpml.privacy.discrete.rounding import Integers
 # noise beyond so many standard deviations is refused by the codec of a secure sum: once in 10^57 numbers
 _REACH = 16.0
 
+SIMULATED_ONLY = (
+    "algo.sampling is proven for sums of real numbers that are simulated: it needs algo.protocol=simulate and "
+    "algo.noise=continuous."
+)
+
 # what an audit divides by where there is no noise: a difference is seen for certain
 _EXACT = 1e-9
 
@@ -124,6 +129,8 @@ class Carrier:
         self.widening = 1.0
         self.taken: Taken | None = None
         self._discrete, self._secagg = algorithm.noise == "discrete", algorithm.protocol == "secagg"
+        if not self._by_simulation and any(message.rate < 1 for message in self.messages[0]):
+            raise UserError(SIMULATED_ONLY)
         self._rounding = rng.spawn(1)[0] if self._secagg else rng
         self._widths: dict[int, Array] = {}
         self._known_grids: dict[int, list[discrete.Grid]] = {}
@@ -148,6 +155,10 @@ class Carrier:
     @property
     def simulated(self) -> bool:
         """Whether the noise of sums is added to the exact sums of all rows."""
+        return self._by_simulation
+
+    @property
+    def _by_simulation(self) -> bool:
         return not (self._discrete or self._secagg)
 
     def statistic(self, number: int) -> Statistic:

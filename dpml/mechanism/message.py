@@ -229,10 +229,15 @@ def sampled_in(messages: Sequence[Sum], problem: Problem, factor: float = 1.0) -
 
     Rounding may move each of the three sums, without the unit and with either part of it, away from the others' by what
     `imprecision` says of two, relative to twice a part.
+
+    Raises:
+        UserError: several messages are sampled.
     """
     sampled = [message for message in messages if message.rate < 1]
     if not sampled or not sampled[0].noise:
         return None
+    if len(sampled) > 1:
+        raise UserError("a release may have one kind of sampled sums, and this one has several.")
     (one,) = sampled
     rest = [message for message in messages if message.rate == 1]
     beside = factor * mu_of(rest, problem, discrete=False) if rest else 0.0

@@ -14,7 +14,7 @@ from numpy.random import Generator
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release, require_domain
-from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.carriers import SIMULATED_ONLY, Carrier, Prepared
 from dpml.mechanism.discrete import NOISES, target_mu
 from dpml.mechanism.guarantees import stated
 from dpml.mechanism.message import RING, Statistic, Sum, imprecision, mu_of, sampled_in, sums_in
@@ -176,10 +176,7 @@ def check_carriage(program: Program) -> None:
             f"{program.sampling}."
         )
     if program.protocol != "simulate" or program.noise != "continuous":
-        raise UserError(
-            "algo.sampling is proven for sums of real numbers that are simulated: it needs algo.protocol=simulate and "
-            "algo.noise=continuous."
-        )
+        raise UserError(SIMULATED_ONLY)
 
 
 def check_share(key: str, value: float) -> None:

@@ -40,6 +40,8 @@ Sampling = Literal["none", "poisson", "fixed"]
 
 _POINTS = 6000  # of a grid
 _LOST = 1e-7  # the part of delta that the ends of all grids may have
+_LEAST_EPS, _MOST_EPS, _LEAST_DELTA = 1e-4, 1e3, 1e-12  # that noise is looked for
+_WIDER = 0.5  # by which more noise than that of a release to all may be needed, in its logarithm
 _COUNTS = 4000  # of rounds with the unit, for an attack
 
 
@@ -104,19 +106,31 @@ def least_noise(seen: SampledGaussian, eps: float, delta: float) -> float:
     """The least noise, to one part in 10,000 and never less, with which at most `eps` is proven of `seen`.
 
     Raises:
-        UserError: what is beside takes all of it.
+        UserError: what is beside takes all of it, or so small or large an eps or delta is beyond the arithmetic.
     """
 
     def excess(log_noise: float) -> float:
         proven = replace(seen, noise=math.exp(log_noise)).eps(delta)
         return math.log(min(max(proven, 1e-9 * eps), 1e9 * eps) / eps)
 
+    if not (_LEAST_EPS <= eps <= _MOST_EPS and delta >= _LEAST_DELTA):
+        raise UserError(
+            f"sampled rounds are proven for eps from {_LEAST_EPS:g} to {_MOST_EPS:g} and delta >= {_LEAST_DELTA:g}: "
+            "ask for other ones, or leave out algo.sampling."
+        )
+
     left = gdp.mu_of(eps, delta) ** 2 - seen.beside**2
     if left <= 0:
         raise UserError("the releases beside sampled rounds leave nothing of the budget.")
     high = math.log(replace(seen, noise=1.0).moved * math.sqrt(seen.rounds * seen.steps / left))  # as if all took part
-    while excess(high) > 0:  # bounds on losses are not tight at a rate near 1
+    first = high
+    while excess(high) > 0:  # bounds on losses are not tight at a rate near 1, nor for very many rounds
         high += 0.01
+        if high > first + _WIDER:
+            raise UserError(
+                f"no noise is proven to be enough for sampled rounds at eps={eps:g} and delta={delta:g}: ask for more of "
+                "one, or leave out algo.sampling."
+            )
     low = high - 1.0
     while excess(low) <= 0:
         low -= 1.0
