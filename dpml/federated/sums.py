@@ -204,11 +204,8 @@ def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
         sharing = program.sharing(setting.problem)
         messages = program.messages(setting.budget, setting.problem)
         replace(program, protocol="secagg")  # refuses what is simulated only
-        if (
-            sharing.secure
-            and sums_in(messages)
-            and not any(message.constant or message.rate < 1 for message in messages)
-        ):
+        alike = not any(message.constant or message.rate < 1 for message in messages)
+        if sharing.secure and sums_in(messages) and alike:
             return Sums(program, setting)
     raise UserError(no_sums(algorithm.name))
 

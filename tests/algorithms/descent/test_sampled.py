@@ -1,7 +1,7 @@
 """`algo.sampling`: sums of units that take part by chance, what is proven of them, and bugs that an audit must find."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -299,3 +299,24 @@ def test_no_certificate_is_accepted_and_no_federation_started() -> None:
         verify.verify(content)
     with pytest.raises(UserError, match="simulated"):
         sums_of(DPGD, Setting(BUDGET, problem, np.full(4, 25)))
+
+
+@dataclass(frozen=True)
+class Silent(ClippedDescent):
+    """Its sums are sampled, and it has no option that says so."""
+
+    def messages(self, budget, problem):
+        return tuple(replace(message, rate=0.5) for message in super().messages(budget, problem))
+
+
+@pytest.mark.parametrize("options", [{"protocol": "secagg"}, {"noise": "discrete"}])
+def test_a_program_that_says_nothing_of_sampling_is_refused_as_well(options) -> None:
+    prepared = Silent(LOGISTIC, rounds=2, **options).prepare(parties_of(), np.random.default_rng(0))
+    with pytest.raises(UserError, match="simulated"):
+        prepared.release([BUDGET], np.random.default_rng(0), 1)
+
+
+@pytest.mark.parametrize(("eps", "delta", "rate"), [(1e-6, 1e-5, 0.1), (1.0, 1e-30, 0.1), (1e-4, 1e-12, 1e-6)])
+def test_a_budget_beyond_the_arithmetic_is_refused_and_not_searched_for(eps, delta, rate) -> None:
+    with pytest.raises(UserError, match=r"leave out algo\.sampling"):
+        least_noise(SampledGaussian(1.0, 300, "replace", "poisson", rate), eps, delta)
