@@ -117,8 +117,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/sampled.py",
-        "middle + q * ndtr(z - m)",
-        "middle + q * ndtr(z)",
+        "(q, m / 2)), reach)",
+        "(q, 0.0)), reach)",
         "privacy/test_sampled.py::test_one_round_is_the_integral_of_the_definition",
     ),
     # sampled sums

@@ -37,6 +37,8 @@ from dpml.privacy.safe import up
 
 Neighbours = Literal["replace", "add_remove", "zero_out"]
 Sampling = Literal["none", "poisson", "fixed"]
+Mixture = tuple[tuple[float, float], ...]
+NONE: Mixture = ((1.0, 0.0),)
 
 _POINTS = 6000  # of a grid
 _LOST = 1e-7  # the part of delta that the ends of all grids may have
@@ -128,8 +130,8 @@ def least_noise(seen: SampledGaussian, eps: float, delta: float) -> float:
         high += 0.01
         if high > first + _WIDER:
             raise UserError(
-                f"no noise is proven to be enough for sampled rounds at eps={eps:g} and delta={delta:g}: ask for more of "
-                "one, or leave out algo.sampling."
+                f"no noise is proven to be enough for sampled rounds at eps={eps:g} and delta={delta:g}: ask for more "
+                "of one, or leave out algo.sampling."
             )
     low = high - 1.0
     while excess(low) <= 0:
@@ -162,50 +164,38 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
     if seen.sampling == "none":
         return [pld.gaussian(up(m))]
     m = up(m)
+    some: Mixture = ((1 - q, 0.0), (q, m))
     if seen.sampling == "fixed":
-        above, below = _removed(m, q, reach), _added(m, q, reach)
+        above, below = _curve(some, NONE, reach), _curve(NONE, some, reach)
         kept = below[0] < 0
         eps = np.concatenate([below[0][kept], [0.0], above[0][above[0] > 0]])
         half = _removed_at_zero(m, q)
         return [pld.from_curve(eps, np.concatenate([below[1][kept], [half], above[1][above[0] > 0]]))]
     if seen.neighbours == "replace":
-        return [pld.from_curve(*_replaced(m / 2, q, reach))]
-    return [pld.from_curve(*_removed(m, q, reach)), pld.from_curve(*_added(m, q, reach))]
+        return [pld.from_curve(*_curve(((1 - q, 0.0), (q, -m / 2)), ((1 - q, 0.0), (q, m / 2)), reach))]
+    return [pld.from_curve(*_curve(*pair, reach)) for pair in ((some, NONE), (NONE, some))]
 
 
-def _removed(m: float, q: float, reach: float) -> tuple[Array, Array]:
-    """eps, ascending, and delta of ((1-q) N(0) + q N(m), N(0)): at z the loss is ``log(1 - q + q e^(mz - m^2/2))``."""
-    z = np.linspace(-reach, reach + m, _POINTS)
-    eps = np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, math.log(q) + m * z - m * m / 2)
-    first, second = _tail(z, 0.0), _tail(z, m)
-    return _safe(eps, (1 - q) * first + q * second, first, z)
+def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]:
+    """eps, ascending, and delta of two mixtures of N(a, 1), (weight, a) each, whose likelihood ratio is monotone."""
+    far = reach + max(abs(a) for _, a in (*first, *second))
+    z = np.linspace(-far, far, _POINTS)
+    eps = _log_ratio(first, z) - _log_ratio(second, z)
+    above = 1 if eps[0] < eps[-1] else -1  # on which side of z the loss is larger
+    z, eps = z[::above], eps[::above]
+    tails = [np.sum([w * ndtr(above * (a - z)) for w, a in mixture], axis=0) for mixture in (first, second)]
+    return _safe(eps, *tails, z)
+
+
+def _log_ratio(mixture: Mixture, z: Array) -> Array:
+    """The log of its density at z over that of N(0, 1)."""
+    parts = [np.log(w) + a * z - a * a / 2 for w, a in mixture if w]
+    return np.asarray(parts[0] if len(parts) == 1 else np.logaddexp(*parts))
 
 
 def _removed_at_zero(m: float, q: float) -> float:
     """The total variation of both directions."""
     return q * (2 * float(ndtr(m / 2)) - 1) * (1 + 1e-14) + 1e-16
-
-
-def _added(m: float, q: float, reach: float) -> tuple[Array, Array]:
-    """The same of (N(0), (1-q) N(0) + q N(m))."""
-    z = np.linspace(reach + m, -reach, _POINTS)
-    eps = -np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, math.log(q) + m * z - m * m / 2)
-    first, second = ndtr(z), ndtr(z - m)
-    return _safe(eps, first, (1 - q) * first + q * second, z)
-
-
-def _replaced(m: float, q: float, reach: float) -> tuple[Array, Array]:
-    """The same of ((1-q) N(0) + q N(-m), (1-q) N(0) + q N(m)), which is its own reverse but for a sign."""
-    z = np.linspace(reach + m, -reach - m, _POINTS)
-    none = np.log1p(-q) if q < 1 else -np.inf
-    left, right = math.log(q) - m * z - m * m / 2, math.log(q) + m * z - m * m / 2
-    eps = np.logaddexp(none, left) - np.logaddexp(none, right)
-    middle = (1 - q) * ndtr(z)
-    return _safe(eps, middle + q * ndtr(z + m), middle + q * ndtr(z - m), z)
-
-
-def _tail(z: Array, mean: float) -> Array:
-    return np.asarray(ndtr(mean - z))
 
 
 def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from numpy.random import PCG64
 from scipy.stats import binom, chi2, norm
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -112,6 +113,11 @@ def test_the_mean_and_the_covariance_of_what_is_sent_are_those_of_the_definition
     assert np.abs(np.diag(off)).max() < reach * math.sqrt(2)
 
 
+class Zeros(np.random.Generator):
+    def bytes(self, length):
+        return bytes(length)
+
+
 @pytest.mark.parametrize("generator", [np.random.default_rng(3), SystemGenerator()], ids=["numpy", "system"])
 def test_coins_fall_as_often_as_they_should_and_independently(generator) -> None:
     """False alarms: once in 10,000 for each of the two numbers and generators."""
@@ -121,7 +127,7 @@ def test_coins_fall_as_often_as_they_should_and_independently(generator) -> None
     pairs = 499 * 400 + 500 * 399
     deviation = math.sqrt(pairs * 0.09 * 0.91 + 4 * pairs * (0.027 - 0.0081))  # neighbours of neighbours share a coin
     assert abs(both - 0.09 * pairs) < norm.isf(5e-5) * deviation
-    assert not noise.coins(generator, 2.0**-33, (500, 400)).any()  # rounded down, never up
+    assert not noise.coins(Zeros(PCG64(0)), 2.0**-33, (5, 4)).any()  # the least number is not below a rate rounded down
 
 
 @pytest.mark.parametrize("algorithm", [DPGD, replace(DPGD, unit="party")], ids=lambda each: each.unit)
@@ -227,10 +233,10 @@ def test_what_is_not_proven_is_refused(kind, options, sentence) -> None:
 def test_draws_in_blocks_are_draws_and_budgets_share_their_coins() -> None:
     parties = parties_of()
     mechanism = DPGD.prepare(parties, np.random.default_rng(0))
-    both = mechanism.release([BUDGET, Budget(1e6, 1e-5)], np.random.default_rng(1), 3).weights
+    both = mechanism.release([BUDGET, Budget(1e3, 1e-5)], np.random.default_rng(1), 3).weights
     assert both.shape == (2, 3, 3)
     assert np.ptp(both[1], axis=0).min() > 0  # also with hardly any noise: the coins differ
-    one = mechanism.release([Budget(1e6, 1e-5)], np.random.default_rng(1), 3).weights
+    one = mechanism.release([Budget(1e3, 1e-5)], np.random.default_rng(1), 3).weights
     assert one[0] == pytest.approx(both[1], abs=1e-5)
 
 
