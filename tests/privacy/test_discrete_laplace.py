@@ -149,7 +149,7 @@ def test_wrong_samplers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     assert p_of_small(np.rint(np.random.default_rng(5).laplace(size=n)).astype(np.int64), one) < 1e-9
     with monkeypatch.context() as patch:
         patch.setattr(DiscreteLaplace, "_kept", lambda self, v, u, source: np.ones(len(v), dtype=bool))
-        x = DiscreteLaplace(scale).sample((20 * n,), source(5))
+        x = DiscreteLaplace(scale).sample((3 * n,), source(5))
     block = 1 << DiscreteLaplace(scale).block_bits
     law = np.diff(np.expm1(-np.linspace(0, 1, 9) / 32) / math.expm1(-1 / 32))
     assert chi_square(np.bincount(np.abs(x) % block * 8 // block, minlength=8), law) < 1e-9

@@ -133,3 +133,11 @@ def test_a_bit_of_one_row_is_hidden_by_the_noise_alone() -> None:
     continuous = 3 * np.random.default_rng(4).standard_normal(200_000)
     reals = [set((data.sum() + continuous).tolist()) for data in (rows, other)]
     assert not reals[0] & reals[1]
+
+
+def test_what_rounding_costs_at_20_bits() -> None:
+    """docs/privacy/discrete_noise.md: 30,000 rows of 104 numbers, against noise of standard deviation 1."""
+    rows = unit_rows(30_000, 104)
+    for scaled, most in ((0.9 * rows, 1.3e-4), (rows, 3.5e-4)):
+        error = to_integers(scaled, 20, 1.0).sum(axis=0) / 2.0**20 - scaled.sum(axis=0)
+        assert np.abs(error).max() < most
