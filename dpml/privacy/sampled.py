@@ -183,8 +183,8 @@ def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]
     eps = _log_ratio(first, z) - _log_ratio(second, z)
     above = 1 if eps[0] < eps[-1] else -1  # on which side of z the loss is larger
     z, eps = z[::above], eps[::above]
-    tails = [np.sum([w * ndtr(above * (a - z)) for w, a in mixture], axis=0) for mixture in (first, second)]
-    return _safe(eps, *tails, z)
+    p, q = (np.sum([w * ndtr(above * (a - z)) for w, a in mixture], axis=0) for mixture in (first, second))
+    return _safe(eps, p, q, z)
 
 
 def _log_ratio(mixture: Mixture, z: Array) -> Array:

@@ -76,12 +76,6 @@ def statistics_integers(loss, parties, bits: int = BITS, unit: str = "sample"):
 # ---- without noise, or next to it, it is the same release
 
 
-@each_algorithm
-def test_a_noise_that_there_is_not(algorithm) -> None:
-    with pytest.raises(UserError, match=r"algo\.noise must be one of continuous, discrete"):
-        algorithm(LOGISTIC, noise="discreet")
-
-
 # ---- through the real protocol
 
 

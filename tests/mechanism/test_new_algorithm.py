@@ -121,10 +121,10 @@ def forgetful(kind):
     return Forgetful
 
 
-@pytest.mark.parametrize("noise", ["continuous", "discrete"])
 @pytest.mark.parametrize("unit", ["sample", "party"])
-def test_an_audit_knows_it_and_finds_a_bug_in_it(kind, unit, noise) -> None:
+def test_an_audit_knows_it_and_finds_a_bug_in_it(kind, unit) -> None:
     """Half of the noise is missed in fewer than 1 of 4000 audits. Short steps keep models where slopes are clipped."""
+    noise = "discrete" if (kind.name == "rounds") == (unit == "sample") else "continuous"
     short = {"rounds": 3, "step": 0.1} if kind.name == "rounds" else {}
     found = audit(kind(LOGISTIC, unit=unit, noise=noise, clip=0.25, **short), BUDGET, PROBLEM, 4000)
     assert {finding.verdict for finding in found} == {"consistent"}

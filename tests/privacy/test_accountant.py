@@ -91,7 +91,7 @@ def test_pure_releases_without_a_delta_add() -> None:
     st.lists(st.tuples(st.floats(0.01, 3), st.sampled_from([0.0, 1e-7]), st.integers(1, 20)), min_size=1, max_size=3),
     st.floats(0, 2),
 )
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_more_is_never_less(spent: list[tuple[float, float, int]], mu: float) -> None:
     accountant = Accountant().gaussian(mu)
     for release in spent:

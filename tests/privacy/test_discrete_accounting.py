@@ -114,7 +114,7 @@ def test_without_the_correction_it_would_be_wrong() -> None:
         assert max(ratios) > 1 + excess
 
 
-@pytest.mark.parametrize(("sigma", "shift"), [(3.0, 2), (20.0, 20), (50.0, 5)])
+@pytest.mark.parametrize(("sigma", "shift"), [(3.0, 2), (20.0, 20)])
 def test_dp_accounting_has_no_larger_eps(sigma: float, shift: int) -> None:
     theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(sigma, sensitivity=shift)
     mu = mu_of(shift**2, Fraction(sigma) ** 2, 1, 1)

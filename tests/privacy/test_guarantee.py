@@ -11,16 +11,20 @@ from dpml.errors import UserError
 from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem, worst
 
 
-@pytest.mark.parametrize("eps", [0.0, -1.0, -math.inf, math.nan])
-def test_eps_must_be_positive(eps: float) -> None:
-    with pytest.raises(UserError, match="eps must be a positive number"):
-        Budget(eps, 1e-5)
-
-
-@pytest.mark.parametrize("delta", [0.0, 1.0, -1e-9, 1.5, math.nan])
-def test_delta_must_lie_strictly_between_zero_and_one(delta: float) -> None:
-    with pytest.raises(UserError, match="delta must lie strictly between 0 and 1"):
-        Budget(1.0, delta)
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        *((lambda eps=eps: Budget(eps, 1e-5), "eps must be a positive number") for eps in (0.0, -1.0, math.nan)),
+        *((lambda delta=delta: Budget(1.0, delta), "delta must lie strictly") for delta in (0.0, 1.0, 1.5, math.nan)),
+        (lambda: Problem(0, 5, 1), "M must be at least 1"),
+        (lambda: Problem(1, 0, 1), "N must be at least 1"),
+        (lambda: Problem(1, 5, 0), "d must be at least 1"),
+        (lambda: Problem(6, 5, 1), "M=6 parties need at least one training row each, but N=5"),
+    ],
+)
+def test_what_is_no_budget_and_no_problem(make, said) -> None:
+    with pytest.raises(UserError, match=said):
+        make()
 
 
 def test_a_delta_that_is_needed_and_missing() -> None:
@@ -68,12 +72,6 @@ def test_sizes_that_are_not_known_cannot_be_asked_for() -> None:
     ):
         with pytest.raises(UserError, match="nobody has counted them"):
             ask()
-
-
-@pytest.mark.parametrize(("M", "N", "d", "key"), [(0, 5, 1, "M"), (1, 0, 1, "N"), (1, 5, 0, "d"), (-3, 5, 1, "M")])
-def test_sizes_must_be_positive(M: int, N: int, d: int, key: str) -> None:
-    with pytest.raises(UserError, match=f"{key} must be at least 1"):
-        Problem(M, N, d)
 
 
 def test_a_copy_with_fewer_rows_does_not_keep_the_sizes_of_the_parties() -> None:

@@ -78,9 +78,7 @@ def exact_deltas(eps: float, parties: int, d: int, at: list[float]) -> list[floa
     return found
 
 
-@pytest.mark.parametrize(
-    ("eps", "parties", "d"), [(1.0, 1, 1), (0.5, 3, 1), (2.0, 2, 2), (2.0, 3, 3), (0.3, 1, 4), (8.0, 1, 6), (1.0, 4, 9)]
-)
+@pytest.mark.parametrize(("eps", "parties", "d"), [(1.0, 1, 1), (0.5, 3, 1), (2.0, 3, 3), (8.0, 1, 6)])
 def test_the_loss_of_one_sum_by_integration(eps: float, parties: int, d: int) -> None:
     losses = laplace_sums.losses(eps, parties, d)
     assert losses.at.max() <= eps
@@ -98,7 +96,7 @@ def test_the_loss_of_one_sum_by_integration(eps: float, parties: int, d: int) ->
 )
 def test_rounds_without_eta_by_sampling(eps: float, parties: int, d: int, rounds: int) -> None:
     """The constant shift by 2, all rounds' losses summed; false alarms: 5 standard errors."""
-    rng, n, total = np.random.default_rng(4), 60_000, 0.0
+    rng, n, total = np.random.default_rng(4), 40_000, 0.0
     for _ in range(rounds):
         x = noise.l2_laplace_total(rng, n, parties, d)
         moved = x + eps * np.eye(d)[0]

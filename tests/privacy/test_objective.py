@@ -131,7 +131,7 @@ class Line:
         return found
 
 
-SETTINGS = [(14.118, 0.5939), (2.0, 0.3), (1.0, 0.05), (30.0, 10.0)]
+SETTINGS = [(14.118, 0.5939), (7.46, 1.0), (2.0, 0.3), (1.0, 0.05), (30.0, 10.0), (9.0, 4.0), (14.04, 0.0699)]
 
 
 @pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
