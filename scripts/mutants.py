@@ -117,9 +117,40 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/sampled.py",
-        "middle + q * ndtr(z - m)",
-        "middle + q * ndtr(z)",
+        "(q, m / 2)), reach)",
+        "(q, 0.0)), reach)",
         "privacy/test_sampled.py::test_one_round_is_the_integral_of_the_definition",
+    ),
+    # sampled sums
+    Mutant(
+        "dpml/mechanism/message.py",
+        "(1 + 2 * imprecision([one.of], problem))",
+        "(1 + imprecision([one.of], problem))",
+        "algorithms/descent/test_sampled_rounds.py::test_dpml_check_says_the_same_of_the_same_training",
+    ),
+    Mutant(
+        "dpml/mechanism/program.py",
+        '"replace", "poisson", self.rate, beside=beside)',
+        '"zero_out", "poisson", self.rate, beside=beside)',
+        "algorithms/descent/test_sampled_rounds.py::test_dpml_check_says_the_same_of_the_same_training",
+    ),
+    Mutant(
+        "dpml/privacy/noise.py",
+        "math.floor(rate * 2**32)",
+        "math.ceil(rate * 2**32)",
+        "algorithms/descent/test_sampled_rounds.py::test_coins_fall_as_often_as_they_should_and_independently",
+    ),
+    Mutant(
+        "dpml/algorithms/descent/clipped_terms.py",
+        "counts - taken.sum(axis=0) / 2",
+        "counts",
+        "algorithms/descent/test_sampled_rounds.py::test_the_sum_is_of_those_that_take_part_each_as_it_is_alone",
+    ),
+    Mutant(
+        "dpml/mechanism/carriers.py",
+        "not self._by_simulation and any(message.rate < 1",
+        "self._secagg and any(message.rate < 1",
+        "algorithms/descent/test_sampled_rounds.py::test_a_program_that_says_nothing_of_sampling_is_refused_as_well",
     ),
     # curves, calibration and composition
     Mutant(

@@ -15,28 +15,35 @@ one round (m = 1/s, N(a) a normal distribution of mean a and variance 1, q the r
   Dong & Wang 2022, Thm 11).
 
 A unit's part may also need its client, which takes part with a probability that is independent of rows, and seen: the
-loss is then 0 in the other rounds. Rounds compose by `pld`, whose errors only ever raise delta; grids of losses come
-from points z, at which both tails are closed forms.
+loss is then 0 in the other rounds. Rounds compose by `pld`, also with Gaussian releases beside them; its errors only
+ever raise delta; grids of losses come from points z, at which both tails are closed forms. A lower rate is no less
+private: its pair is a mixture of that of a higher one and of twice N(0).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom
 
 from dpml.arrays import Array
+from dpml.errors import UserError
 from dpml.privacy import gdp, pld
 from dpml.privacy.safe import up
 
 Neighbours = Literal["replace", "add_remove", "zero_out"]
 Sampling = Literal["none", "poisson", "fixed"]
+Mixture = tuple[tuple[float, float], ...]
+NONE: Mixture = ((1.0, 0.0),)
 
 _POINTS = 6000  # of a grid
 _LOST = 1e-7  # the part of delta that the ends of all grids may have
+_LEAST_EPS, _MOST_EPS, _LEAST_DELTA = 1e-4, 1e3, 1e-12  # that noise is looked for
+_WIDER = 0.5  # by which more noise than that of a release to all may be needed, in its logarithm
 _COUNTS = 4000  # of rounds with the unit, for an attack
 
 
@@ -52,6 +59,7 @@ class SampledGaussian:
         rate: the probability that a unit is in a sum, if its client takes part.
         present: the probability that its client takes part in a round, which is seen.
         steps: sums in a round, each of its own sample.
+        beside: the mu of Gaussian releases beside them, about the same neighbours.
     """
 
     noise: float
@@ -61,6 +69,7 @@ class SampledGaussian:
     rate: float = 1.0
     present: float = 1.0
     steps: int = 1
+    beside: float = 0.0
 
     @property
     def moved(self) -> float:
@@ -72,7 +81,7 @@ class SampledGaussian:
         """All rounds are mu-GDP; None: they are no Gaussian release."""
         if self.sampling != "none" or self.present < 1:
             return None
-        return up(self.moved * math.sqrt(self.rounds * self.steps))
+        return up(math.hypot(self.moved * math.sqrt(self.rounds * self.steps), self.beside))
 
     def eps(self, delta: float) -> float:
         """An eps that is proven at `delta` in (0, 1)."""
@@ -95,6 +104,45 @@ class SampledGaussian:
 
 
 @lru_cache(maxsize=256)
+def least_noise(seen: SampledGaussian, eps: float, delta: float) -> float:
+    """The least noise, to one part in 10,000 and never less, with which at most `eps` is proven of `seen`.
+
+    Raises:
+        UserError: what is beside takes all of it, or so small or large an eps or delta is beyond the arithmetic.
+    """
+
+    def excess(log_noise: float) -> float:
+        proven = replace(seen, noise=math.exp(log_noise)).eps(delta)
+        return math.log(min(max(proven, 1e-9 * eps), 1e9 * eps) / eps)
+
+    if not (_LEAST_EPS <= eps <= _MOST_EPS and delta >= _LEAST_DELTA):
+        raise UserError(
+            f"sampled rounds are proven for eps from {_LEAST_EPS:g} to {_MOST_EPS:g} and delta >= {_LEAST_DELTA:g}: "
+            "ask for other ones, or leave out algo.sampling."
+        )
+
+    left = gdp.mu_of(eps, delta) ** 2 - seen.beside**2
+    if left <= 0:
+        raise UserError("the releases beside sampled rounds leave nothing of the budget.")
+    high = math.log(replace(seen, noise=1.0).moved * math.sqrt(seen.rounds * seen.steps / left))  # as if all took part
+    first = high
+    while excess(high) > 0:  # bounds on losses are not tight at a rate near 1, nor for very many rounds
+        high += 0.01
+        if high > first + _WIDER:
+            raise UserError(
+                f"no noise is proven to be enough for sampled rounds at eps={eps:g} and delta={delta:g}: ask for more "
+                "of one, or leave out algo.sampling."
+            )
+    low = high - 1.0
+    while excess(low) <= 0:
+        low -= 1.0
+    found = brentq(excess, low, high, xtol=5e-5)
+    while excess(found) > 0:
+        found += 5e-5
+    return math.exp(found)
+
+
+@lru_cache(maxsize=256)
 def _proven(seen: SampledGaussian, delta: float) -> float:
     reach = -float(ndtri(_LOST * delta / (seen.rounds * seen.steps)))
     worst = 0.0
@@ -104,7 +152,8 @@ def _proven(seen: SampledGaussian, delta: float) -> float:
             if seen.steps > 1:
                 parts = pld.compose([(one, seen.steps)], delta=delta / seen.rounds / 10)
             parts, times = _sometimes(parts, seen.present), seen.rounds
-        whole = parts if times == 1 else pld.compose([(parts, times)], delta=delta)
+        every = [(parts, times), *([(pld.gaussian(up(seen.beside)), 1)] if seen.beside else [])]
+        whole = parts if times == 1 and not seen.beside else pld.compose(every, delta=delta)
         worst = max(worst, whole.eps(delta))
     return worst
 
@@ -115,50 +164,38 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
     if seen.sampling == "none":
         return [pld.gaussian(up(m))]
     m = up(m)
+    some: Mixture = ((1 - q, 0.0), (q, m))
     if seen.sampling == "fixed":
-        above, below = _removed(m, q, reach), _added(m, q, reach)
+        above, below = _curve(some, NONE, reach), _curve(NONE, some, reach)
         kept = below[0] < 0
         eps = np.concatenate([below[0][kept], [0.0], above[0][above[0] > 0]])
         half = _removed_at_zero(m, q)
         return [pld.from_curve(eps, np.concatenate([below[1][kept], [half], above[1][above[0] > 0]]))]
     if seen.neighbours == "replace":
-        return [pld.from_curve(*_replaced(m / 2, q, reach))]
-    return [pld.from_curve(*_removed(m, q, reach)), pld.from_curve(*_added(m, q, reach))]
+        return [pld.from_curve(*_curve(((1 - q, 0.0), (q, -m / 2)), ((1 - q, 0.0), (q, m / 2)), reach))]
+    return [pld.from_curve(*_curve(*pair, reach)) for pair in ((some, NONE), (NONE, some))]
 
 
-def _removed(m: float, q: float, reach: float) -> tuple[Array, Array]:
-    """eps, ascending, and delta of ((1-q) N(0) + q N(m), N(0)): at z the loss is ``log(1 - q + q e^(mz - m^2/2))``."""
-    z = np.linspace(-reach, reach + m, _POINTS)
-    eps = np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, math.log(q) + m * z - m * m / 2)
-    first, second = _tail(z, 0.0), _tail(z, m)
-    return _safe(eps, (1 - q) * first + q * second, first, z)
+def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]:
+    """eps, ascending, and delta of two mixtures of N(a, 1), (weight, a) each, whose likelihood ratio is monotone."""
+    far = reach + max(abs(a) for _, a in (*first, *second))
+    z = np.linspace(-far, far, _POINTS)
+    eps = _log_ratio(first, z) - _log_ratio(second, z)
+    above = 1 if eps[0] < eps[-1] else -1  # on which side of z the loss is larger
+    z, eps = z[::above], eps[::above]
+    p, q = (np.sum([w * ndtr(above * (a - z)) for w, a in mixture], axis=0) for mixture in (first, second))
+    return _safe(eps, p, q, z)
+
+
+def _log_ratio(mixture: Mixture, z: Array) -> Array:
+    """The log of its density at z over that of N(0, 1)."""
+    parts = [np.log(w) + a * z - a * a / 2 for w, a in mixture if w]
+    return np.asarray(parts[0] if len(parts) == 1 else np.logaddexp(*parts))
 
 
 def _removed_at_zero(m: float, q: float) -> float:
     """The total variation of both directions."""
     return q * (2 * float(ndtr(m / 2)) - 1) * (1 + 1e-14) + 1e-16
-
-
-def _added(m: float, q: float, reach: float) -> tuple[Array, Array]:
-    """The same of (N(0), (1-q) N(0) + q N(m))."""
-    z = np.linspace(reach + m, -reach, _POINTS)
-    eps = -np.logaddexp(np.log1p(-q) if q < 1 else -np.inf, math.log(q) + m * z - m * m / 2)
-    first, second = ndtr(z), ndtr(z - m)
-    return _safe(eps, first, (1 - q) * first + q * second, z)
-
-
-def _replaced(m: float, q: float, reach: float) -> tuple[Array, Array]:
-    """The same of ((1-q) N(0) + q N(-m), (1-q) N(0) + q N(m)), which is its own reverse but for a sign."""
-    z = np.linspace(reach + m, -reach - m, _POINTS)
-    none = np.log1p(-q) if q < 1 else -np.inf
-    left, right = math.log(q) - m * z - m * m / 2, math.log(q) + m * z - m * m / 2
-    eps = np.logaddexp(none, left) - np.logaddexp(none, right)
-    middle = (1 - q) * ndtr(z)
-    return _safe(eps, middle + q * ndtr(z + m), middle + q * ndtr(z - m), z)
-
-
-def _tail(z: Array, mean: float) -> Array:
-    return np.asarray(ndtr(mean - z))
 
 
 def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Array]:

@@ -103,6 +103,8 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, on_grid: bool) -> Mes
     common = {"times": times, "sensitivity": message.sensitivity}
     if not on_grid:
         moved = up(message.sensitivity * (1 + message.of.imprecision(problem)))
+        if message.rate < 1:  # a law that the verifier does not know: it would need distributions of privacy losses
+            return {"law": "sampled gaussian", **common, "rate": message.rate, "deviation": message.noise}
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
     of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, colluders=0)
     grid = discrete.grid(message, drawing)

@@ -81,7 +81,8 @@ def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carri
 
     Both sides together raise a false alarm in 1e-6 of all blocks; seeded.
     """
-    mechanism, draws, budgets = carried(name, carrier), 500, [BUDGET, Budget(0.1, 1e-5)]
+    mechanism, budgets = carried(name, carrier), [BUDGET, Budget(0.1, 1e-5)]
+    draws = 200 if name.startswith("wdgd") else 500  # which maps all rows for each
     exact = replace(mechanism, algorithm=PROGRAMS[name])
     runs = Carrier(mechanism, budgets, np.random.default_rng(2), draws, None)
     d, rng = mechanism.problem.d, np.random.default_rng(3)

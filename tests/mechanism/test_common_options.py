@@ -46,16 +46,6 @@ def test_mistakes(make, said: str) -> None:
         make()
 
 
-@pytest.mark.parametrize("kind", [GaussianObjectivePerturbation, PrivateSGD, LocalAggregation])
-def test_rows_outside_the_ball_are_refused(kind) -> None:
-    X = np.array([[2.0, 0.0], [0.1, 0.1]])
-    parties = partition(
-        Dataset("toy", "binary", X, np.array([1.0, -1.0]), X[:0], np.ones(0)), Equal(), 2, np.random.default_rng(0)
-    )
-    with pytest.raises(UserError, match="the guarantee needs rows in the unit ball"):
-        kind(LOGISTIC).prepare(parties, np.random.default_rng(0))
-
-
 def test_rows_outside_the_unit_ball_are_refused_by_name() -> None:
     X = np.array([[0.1, 0.2], [0.9, 0.9], [0.0, 0.1]])
     data = Dataset("mine", "regression", X, X[:, 0], X[:0], X[:0, 0])

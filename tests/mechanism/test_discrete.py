@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import ball, exact_coefficients, noisy_coefficients
-from scipy import stats
+from examples import ball
 from scipy.special import expit
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -19,10 +18,10 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise
-from dpml.mechanism.discrete import BITS, target_mu, variance_of
+from dpml.mechanism.discrete import BITS, variance_of
 from dpml.mechanism.message import discrete_rest
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Adversary, Budget, Problem, gdp, worst
+from dpml.privacy import Adversary, Budget, Problem, worst
 from dpml.privacy.discrete.accounting import REST, mu_of, smoothing, wrap_probability
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
@@ -77,56 +76,6 @@ def statistics_integers(loss, parties, bits: int = BITS, unit: str = "sample"):
 # ---- without noise, or next to it, it is the same release
 
 
-@each_loss
-@each_unit
-@each_algorithm
-def test_without_noise_the_model_is_the_continuous_one_up_to_the_grid(algorithm, unit, loss) -> None:
-    parties = some_parties(loss)
-    one, other = (
-        prepared(short(algorithm, loss, unit=unit, noise=noise), parties)
-        .release([NONE], np.random.default_rng(1), 1)
-        .weights
-        for noise in ("continuous", "discrete")
-    )
-    assert np.abs(one).max() > 0.1
-    np.testing.assert_allclose(other, one, atol=2e-3 * np.abs(one).max())
-
-
-@each_unit
-@each_algorithm
-def test_with_noise_models_have_the_same_law(algorithm, unit) -> None:
-    """Kolmogorov and Smirnov's test on a projection of 400 models of either noise; false alarm 1e-4 each."""
-    parties = some_parties(N=400)
-    direction = np.array([0.2, 0.5, 0.8])
-    one, other = (
-        prepared(short(algorithm, LOGISTIC, unit=unit, noise=noise, rounds=3), parties)
-        .release([Budget(8.0, 1e-5)], np.random.default_rng(seed), 400)
-        .weights[0]
-        @ direction
-        for seed, noise in enumerate(("continuous", "discrete"))
-    )
-    assert stats.ks_2samp(one, other).pvalue > 1e-4
-
-
-@each_unit
-@each_algorithm
-@pytest.mark.parametrize("M", [1, 4])
-def test_what_is_proven_is_what_was_asked_for_and_hardly_less(algorithm, unit, M) -> None:
-    problem = some_parties(M=M).problem
-    discrete = algorithm(LOGISTIC, unit=unit, noise="discrete").guarantees(BUDGET, problem)
-    continuous = algorithm(LOGISTIC, unit=unit).guarantees(BUDGET, problem)
-    assert [guarantee.view for guarantee in discrete] == [guarantee.view for guarantee in continuous]
-    assert 1 - 2e-6 < worst(discrete).eps <= 1.0
-    for one, other in zip(discrete, continuous, strict=True):
-        assert one.mu == pytest.approx(other.mu, rel=2e-6)
-
-
-@each_algorithm
-def test_a_noise_that_there_is_not(algorithm) -> None:
-    with pytest.raises(UserError, match=r"algo\.noise must be one of continuous, discrete"):
-        algorithm(LOGISTIC, noise="discreet")
-
-
 # ---- through the real protocol
 
 
@@ -147,27 +96,6 @@ def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss
     assert np.isfinite(real).all()
     assert len(np.unique(real[0])) == real[0].size
     np.testing.assert_array_equal(real, simulated)
-
-
-def test_the_server_gets_the_noisy_integers_of_every_party(monkeypatch) -> None:
-    """What goes into the protocol, less the parts of the noise, is what each party's own rows have."""
-    sent, drawn = [], []
-    right = discrete_noise.parts
-    monkeypatch.setattr(discrete_noise, "parts", lambda *a: drawn.append(right(*a)) or drawn[-1])
-    secure = "dpml.protocols.secure_sum_integers"
-    monkeypatch.setattr(secure, lambda messages, *_, **__: sent.append(messages) or Summed(messages.sum(axis=0)))
-    parties = some_parties(M=4, N=50)
-    ready = prepared(SufficientStatistics(LOGISTIC, noise="discrete", protocol="secagg"), parties)
-    ready.release([BUDGET], np.random.default_rng(0), 1)
-    own = sent[0] - np.concatenate(drawn, axis=-1)[:, 0]
-    for k in range(4):
-        alone = only(parties, parties.of(k))
-        np.testing.assert_array_equal(own[k], statistics_integers(LOGISTIC, alone))
-
-
-class Summed:
-    def __init__(self, total) -> None:
-        self.total, self.survivors = total, np.arange(4)
 
 
 # ---- how much noise, and how far integers move
@@ -247,11 +175,6 @@ def test_models_that_are_not_finite_are_refused(unit, bad) -> None:
         clipped_integers(LOGISTIC, some_parties(), unit, 1.0, 1, np.array([[1.0, bad, 0.0]]))
 
 
-@pytest.mark.parametrize("N", [1, 1000, 30_162, 1 << 21, 1 << 33])
-def test_sums_of_so_many_rows_are_exact_in_floating_point(N) -> None:
-    assert N * slope_steps("sample", N) << BITS <= 1 << 53
-
-
 @each_loss
 def test_a_row_that_is_replaced_moves_the_integers_by_its_own_and_no_other(loss, monkeypatch) -> None:
     """To the last bit, wherever it is; and it does not matter how many blocks of rows are taken together."""
@@ -328,12 +251,6 @@ def test_there_are_fewer_bits_for_very_many_rows_and_very_wide_noise(N, width, b
     assert Coefficients(SQUARED).resolution([2 * width, width, width], Problem(1, N, 3)) == bits
 
 
-@each_loss
-def test_fewer_bits_are_the_same_statistics_more_coarsely(loss) -> None:
-    coarse, fine = (statistics_integers(loss, some_parties(loss), bits) for bits in (15, 20))
-    np.testing.assert_allclose(coarse * 4.0**5, fine, atol=200 * 2.0**25)
-
-
 def test_slopes_have_fewer_steps_where_the_noise_is_wide() -> None:
     assert slope_steps("sample", 100, 2.0**16) == 1 << 18
     assert slope_steps("sample", 100, 2.0**20) == 1 << 15
@@ -396,29 +313,6 @@ def test_every_lot_of_discrete_noise_adds_what_is_left_of_the_grid_to_the_mu() -
         assert discrete_rest(message, problem) == pytest.approx(lots * REST, rel=1e-12, abs=0)
 
 
-@each_unit
-@each_loss
-def test_the_noise_as_drawn_is_at_least_what_is_counted(loss, unit) -> None:
-    """Variances of 4,000 draws, in units of the message; each within six standard errors (false alarm 2e-9)."""
-    algorithm, parties = SufficientStatistics(loss, unit=unit, noise="discrete"), some_parties(loss)
-    ready, draws = prepared(algorithm, parties), 4000
-    (message,) = algorithm.messages(BUDGET, parties.problem)
-    _, b, A = noisy_coefficients(ready, [BUDGET], np.random.default_rng(5), draws)
-    error = 6 * math.sqrt(2 / draws)
-    assert b[0].var(axis=0) / message.units[0] ** 2 == pytest.approx(1, abs=error)
-    np.testing.assert_allclose(A[0].var(axis=0) / message.units[1] ** 2, (1 + np.eye(3)) / 2, atol=error)
-    _, linear, square = exact_coefficients(ready)
-    for mean, exact, unit_of in ((b[0], linear, message.units[0]), (A[0], square, message.units[1])):
-        assert np.abs(mean.mean(axis=0) - exact).max() < 6 * unit_of / math.sqrt(draws)
-
-
-def test_noise_depends_on_the_source_alone_and_no_budget_shares_it() -> None:
-    ready = prepared(SufficientStatistics(LOGISTIC, noise="discrete"), some_parties())
-    first, again = (noisy_coefficients(ready, [BUDGET, BUDGET], np.random.default_rng(7), 3)[1] for _ in range(2))
-    np.testing.assert_array_equal(first, again)
-    assert not np.isclose(first[0], first[1]).any()
-
-
 def test_no_floating_point_noise_is_drawn() -> None:
     """All that a discrete release asks of its generator is bytes."""
 
@@ -441,7 +335,3 @@ def test_the_noise_of_parties_sums_to_the_total(monkeypatch) -> None:
     np.testing.assert_array_equal(parts.sum(axis=0), total)
     spread = total.reshape(3, -1).var(axis=1) / 5
     assert spread == pytest.approx([100, 0, 5000], rel=6 * math.sqrt(2 / 4000))
-
-
-def test_gdp_margin() -> None:
-    assert gdp.mu_of(1.0, 1e-5) * (1 - 1.1e-6) < target_mu(gdp.mu_of(1.0, 1e-5)) < gdp.mu_of(1.0, 1e-5)

@@ -1,6 +1,5 @@
 """An algorithm in one file outside the package has at once all that those inside have: the programs of the tutorial."""
 
-import pickle
 import re
 import sys
 from dataclasses import replace
@@ -93,15 +92,6 @@ def test_without_noise_all_ways_to_add_up_give_one_model(kind, unit, noise) -> N
     assert np.allclose(plain, other, rtol=1e-5, atol=1e-5)  # the grid has 20 bits
 
 
-@pytest.mark.parametrize("unit", ["sample", "party"])
-def test_discrete_noise_is_as_wide_as_continuous_noise(kind, unit) -> None:
-    """Standard deviations of 2000 releases of 3 numbers, within six standard errors."""
-    continuous, discrete = (
-        models(kind(LOGISTIC, unit=unit, length=1e9, noise=noise), draws=2000) for noise in ("continuous", "discrete")
-    )
-    assert np.allclose(discrete.std(axis=0) / continuous.std(axis=0), 1, atol=6 / np.sqrt(2000))
-
-
 @pytest.mark.parametrize("noise", ["continuous", "discrete"])
 @pytest.mark.parametrize("unit", ["sample", "party"])
 def test_parties_on_machines_of_their_own_make_the_model_of_one_process_bit_for_bit(kind, unit, noise) -> None:
@@ -131,20 +121,12 @@ def forgetful(kind):
     return Forgetful
 
 
-@pytest.mark.parametrize("noise", ["continuous", "discrete"])
 @pytest.mark.parametrize("unit", ["sample", "party"])
-def test_an_audit_knows_it_and_finds_a_bug_in_it(kind, unit, noise) -> None:
+def test_an_audit_knows_it_and_finds_a_bug_in_it(kind, unit) -> None:
     """Half of the noise is missed in fewer than 1 of 4000 audits. Short steps keep models where slopes are clipped."""
+    noise = "discrete" if (kind.name == "rounds") == (unit == "sample") else "continuous"
     short = {"rounds": 3, "step": 0.1} if kind.name == "rounds" else {}
     found = audit(kind(LOGISTIC, unit=unit, noise=noise, clip=0.25, **short), BUDGET, PROBLEM, 4000)
     assert {finding.verdict for finding in found} == {"consistent"}
     wrong = forgetful(kind)(LOGISTIC, unit=unit, noise=noise, clip=0.25, **short)
     assert {finding.verdict for finding in audit(wrong, BUDGET, PROBLEM, 1000)} == {"BUG"}
-
-
-def test_its_statistic_is_a_value(kind) -> None:
-    problem = parties().problem
-    (one,), (other,) = (kind(LOGISTIC).messages(BUDGET, problem) for _ in range(2))
-    assert one == other
-    assert hash(one.of) == hash(other.of)
-    assert pickle.loads(pickle.dumps(one)) == one

@@ -142,17 +142,6 @@ def test_what_is_proven_is_what_was_asked_for_and_hardly_less(kind: str) -> None
 
 
 @each_kind
-def test_noise_on_a_grid_is_hardly_wider(kind: str) -> None:
-    """Than the continuous one; of a mean of models, than the Laplace numbers that hide as much: sqrt(2 D/(D + 1))."""
-    problem, budget = Problem(4, 30_000, 20), Budget(1.0, 1e-5)
-    (discrete,), (continuous,) = (made(kind, noise).messages(budget, problem) for noise in ("discrete", "continuous"))
-    if kind.startswith("dpfm"):
-        assert discrete.units == pytest.approx(continuous.units, rel=1e-6)  # as near as the best split is found
-        return
-    assert discrete.scale / continuous.scale == pytest.approx(math.sqrt(20) if kind in ("la", "avg") else 1, rel=1e-3)
-
-
-@each_kind
 def test_noise_beyond_64_bits_is_refused_before_a_guarantee_is_given(kind: str) -> None:
     with pytest.raises(UserError, match="cannot fit so much noise into 64 bits"):
         made(kind).guarantees(Budget(1e-28, 1e-29), Problem(2, 400, 10))
@@ -165,14 +154,6 @@ def test_published_noise_is_continuous(kind: str) -> None:
         algorithm(**{"loss": LOGISTIC, "calibration": "published", "noise": "discrete", **options})
     with pytest.raises(UserError, match=r"algo\.noise must be one of continuous, discrete"):
         algorithm(**{"loss": LOGISTIC, "calibration": "tight", "noise": "discreet", **options})
-
-
-def test_so_many_classes_as_there_are() -> None:
-    algorithm = Average(SOFTMAX, "tight", noise="discrete")
-    with pytest.raises(UserError, match="needs the number of classes"):
-        algorithm.guarantees(BUDGET, Problem(3, 300, 5))
-    (sent,) = algorithm.messages(BUDGET, Problem(3, 300, 5, classes=4))
-    assert sent.size == 20
 
 
 # ---- what is released

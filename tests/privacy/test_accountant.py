@@ -4,19 +4,14 @@ import math
 from functools import cache
 
 import pytest
-from dp_accounting import dp_event
 from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
-from dpml.algorithms.descent.network import Network
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Guarantee, Problem, gdp
+from dpml.privacy import Guarantee, gdp
 from dpml.privacy.accountant import Accountant
 
 LOGISTIC = LOSSES["logistic"]
@@ -96,7 +91,7 @@ def test_pure_releases_without_a_delta_add() -> None:
     st.lists(st.tuples(st.floats(0.01, 3), st.sampled_from([0.0, 1e-7]), st.integers(1, 20)), min_size=1, max_size=3),
     st.floats(0, 2),
 )
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_more_is_never_less(spent: list[tuple[float, float, int]], mu: float) -> None:
     accountant = Accountant().gaussian(mu)
     for release in spent:
@@ -114,14 +109,8 @@ def test_more_is_never_less(spent: list[tuple[float, float, int]], mu: float) ->
     assert accountant.delta(eps) == pytest.approx(1e-4, rel=0.01) or eps == 0
 
 
-def test_the_order_does_not_matter() -> None:
-    one = Accountant().gaussian(0.5).spend(0.1, 0.0, 10).spend(0.2)
-    other = Accountant().spend(0.2).spend(0.1, 0.0, 10).gaussian(0.5)
-    assert one.eps(1e-5) == pytest.approx(other.eps(1e-5), rel=1e-9)
-
-
-@pytest.mark.parametrize("eps", [1e-30, 1e-6, 39.0, 41.0, 1e6, 1e30, math.inf])
-@pytest.mark.parametrize("mu", [0.0, 1e-30, 1.0, 1e3, 1e5, 1e30])
+@pytest.mark.parametrize("eps", [1e-30, 39.0, 41.0, 1e30, math.inf])
+@pytest.mark.parametrize("mu", [0.0, 1e-30, 1.0, 1e5])
 def test_the_whole_range(eps: float, mu: float) -> None:
     accountant = Accountant().gaussian(mu).spend(eps, 1e-12).spend(0.5, times=3)
     found = accountant.eps(1e-6)
@@ -146,14 +135,6 @@ def test_the_example_of_the_page() -> None:
     assert spent.delta(3.0) == pytest.approx(0.00042, abs=5e-6)
 
 
-def test_the_oracle_agrees_about_one_event() -> None:
-    from dp_accounting.pld import PLDAccountant
-
-    accountant = PLDAccountant(value_discretization_interval=1e-4)
-    accountant.compose(dp_event.GaussianDpEvent(1.0), 3)
-    assert Accountant().gaussian(1.0, 3).eps(1e-5) == pytest.approx(accountant.get_epsilon(1e-5), rel=1e-3)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -170,26 +151,3 @@ def test_the_oracle_agrees_about_one_event() -> None:
 def test_mistakes(call, message: str) -> None:
     with pytest.raises(UserError, match=message):
         call(Accountant())
-
-
-ALL = [
-    *(NoisyDescent(LOGISTIC, c, sites) for sites in ("curator", "mpc", "clients") for c in ("published", "tight")),
-    NoisyDescent(LOGISTIC, "tight", "mpc", step_selection="private"),
-    *(NoisyDescent(LOGISTIC, sites="clients", variant=variant) for variant in ("synchronous", "once")),
-    PrivateSGD(LOGISTIC, calibration="tight"),
-    *(kind(LOGISTIC, c, "cape") for kind in (Network, FunctionalMechanism) for c in ("published", "tight")),
-]
-
-
-@pytest.mark.parametrize("algorithm", ALL, ids=lambda a: f"{a.name}-{a.calibration}-{a.variant}")
-def test_what_is_proven_as_mu_says_the_same_as_eps_and_adds_exactly(algorithm) -> None:
-    problem = Problem(5, 2000, 7)
-    proven = [g for g in algorithm.guarantees(Budget(1.0, 1e-5), problem) if g.basis == "proven"]
-    assert proven
-    assert all(guarantee.eps == gdp.eps_of(guarantee.mu, 1e-5) for guarantee in proven)
-    for guarantee in {guarantee.mu: guarantee for guarantee in proven if 0.05 < guarantee.mu < 5}.values():
-        twice = Accountant().add(guarantee, times=2)
-        other = theirs([1 / guarantee.mu] * 2, [], 1e-3 if guarantee.mu > 1 else 1e-4)
-        assert twice.eps(1e-5) == pytest.approx(other.get_epsilon_for_delta(1e-5), rel=2e-3)
-        # what (eps, delta) alone allows to say is more
-        assert twice.eps(1e-5) < Accountant().spend(guarantee.eps, guarantee.delta, 2).eps(3e-5)

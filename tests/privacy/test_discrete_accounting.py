@@ -9,7 +9,7 @@ from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import cos, exp, inf, log, mp, mpf, nsum, pi, sqrt
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from dpml.errors import UserError
@@ -114,7 +114,7 @@ def test_without_the_correction_it_would_be_wrong() -> None:
         assert max(ratios) > 1 + excess
 
 
-@pytest.mark.parametrize(("sigma", "shift"), [(3.0, 2), (20.0, 20), (50.0, 5)])
+@pytest.mark.parametrize(("sigma", "shift"), [(3.0, 2), (20.0, 20)])
 def test_dp_accounting_has_no_larger_eps(sigma: float, shift: int) -> None:
     theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(sigma, sensitivity=shift)
     mu = mu_of(shift**2, Fraction(sigma) ** 2, 1, 1)
@@ -122,19 +122,6 @@ def test_dp_accounting_has_no_larger_eps(sigma: float, shift: int) -> None:
         assert theirs.get_epsilon_for_delta(at) <= gdp.eps_of(mu, at) + 1e-4
     many = theirs.self_compose(8)
     assert many.get_epsilon_for_delta(1e-5) <= gdp.eps_of(gdp.compose([mu] * 8), 1e-5) + 1e-3
-
-
-def test_concentrated_privacy_would_cost_more() -> None:
-    """zCDP of rho = mu^2/2 (Canonne, Kamath & Steinke 2020): 4.728 in place of 4.3772."""
-
-    def log_delta(alpha: float, eps: float) -> float:
-        return (alpha - 1) * (alpha / 2 - eps) - math.log(alpha - 1) + alpha * math.log1p(-1 / alpha)
-
-    def least(eps: float) -> float:
-        return float(minimize_scalar(lambda alpha: log_delta(alpha, eps), bounds=(1.01, 60), method="bounded").fun)
-
-    eps = brentq(lambda eps: least(eps) - math.log(1e-5), 1, 20)
-    assert abs(eps - 4.728) < 1e-3
 
 
 # ---- the steps of the proof
@@ -244,11 +231,6 @@ def test_a_grid_too_coarse_and_a_mu_that_is_none_are_refused() -> None:
             least_variance(mu, 1, 1, 1)
 
 
-def test_colluders_leave_the_noise_of_the_honest() -> None:
-    all_of_them, honest = (mu_of(10**12, Fraction(10**12), h, 50) for h in (32, 22))
-    assert math.isclose(honest / all_of_them, math.sqrt(32 / 22), rel_tol=1e-10)
-
-
 @pytest.mark.parametrize(("variance", "room"), [(100, 40), (100, 60), (3, 9)])
 def test_a_wrap_is_no_more_likely_than_the_bound(variance: int, room: int) -> None:
     masses = law(variance, 3)
@@ -258,12 +240,6 @@ def test_a_wrap_is_no_more_likely_than_the_bound(variance: int, room: int) -> No
     assert exact <= bound < 60 * exact
     assert math.isclose(bound, min(2 * math.exp(-room * room / (6 * variance)), 1.0))
     assert math.isclose(wrap_probability(2**63 - room, Fraction(variance), 3, 5), min(5 * bound, 1.0))
-
-
-def test_wraps_at_20_bits() -> None:
-    """10^6 rows, products of two numbers of 20 bits, sigma = 100 from each of 1000 parties: never."""
-    assert wrap_probability(10**6 * 2**40, Fraction(100**2 * 2**80), 1000, 10**4) == 0.0
-    assert wrap_probability(2**63, Fraction(1), 1, 1) == 1.0
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 2), Fraction(3), Fraction(10)])

@@ -4,7 +4,6 @@ A test with cells is Pearson's chi-square over cells of at least 50 expected sam
 """
 
 import math
-import os
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -14,19 +13,10 @@ from mpmath import exp, mp, mpf
 from scipy import stats
 from scipy.special import ndtr
 
-from dpml.errors import UserError
 from dpml.privacy.discrete import DiscreteGaussian, bounds, sampler
 
-SMALL = [
-    Fraction(1, 100),
-    Fraction(1, 4),
-    Fraction(1),
-    Fraction(137, 10),
-    Fraction(1023),
-    Fraction(1024),
-    Fraction(5000),
-]
-LARGE = [Fraction(2**20), Fraction(2**41 + 1, 3), Fraction(2**60), Fraction(2**111 + 1)]
+SMALL = [Fraction(1, 100), Fraction(1), Fraction(137, 10), Fraction(1024)]
+LARGE = [Fraction(2**41 + 1, 3), Fraction(2**111 + 1)]
 
 
 @pytest.fixture(autouse=True)
@@ -96,7 +86,7 @@ def test_every_integer_has_its_probability(variance: Fraction) -> None:
 @pytest.mark.parametrize("variance", LARGE, ids=str)
 def test_wide_noise_has_its_law_far_out_within_blocks_and_in_its_last_digits(variance: Fraction) -> None:
     noise = DiscreteGaussian(variance)
-    x = noise.sample((1_000_000,), source(2))
+    x = noise.sample((300_000,), source(2))
     assert p_of_large(x, variance) > 1e-6
     block = 1 << noise.block_bits
     assert 1 << 10 <= variance / block**2 < 1 << 12
@@ -126,22 +116,6 @@ def test_the_tail_is_there_and_not_more() -> None:
     assert stats.poisson.sf(found - 1, expected) > 5e-7
 
 
-@pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(137, 10), Fraction(5000), Fraction(2**40)], ids=str)
-def test_lanes_that_64_bits_leave_undecided_have_the_same_law(
-    monkeypatch: pytest.MonkeyPatch, variance: Fraction
-) -> None:
-    """With so few digits at first, nearly all decisions are by bounds at higher precision."""
-    monkeypatch.setattr(sampler, "_INDEX", 3)
-    monkeypatch.setattr(sampler, "_MARGIN", 1 << 30)
-    asked = []
-    word = sampler._word
-    monkeypatch.setattr(sampler, "_word", lambda source: asked.append(0) or word(source))
-    n = 20_000
-    x = DiscreteGaussian(variance).sample((n,), source(4))
-    assert len(asked) > n / 8
-    assert (p_of_small if variance <= 5000 else p_of_large)(x, variance) > 1e-6
-
-
 def test_wrong_samplers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     noise, one, n = DiscreteGaussian(Fraction(2**40)), DiscreteGaussian(Fraction(1)), 1_000_000
     broader = DiscreteGaussian(noise.variance * Fraction(103, 100)).sample((n,), source(5))
@@ -166,25 +140,6 @@ def test_entries_are_independent() -> None:
     assert abs(np.corrcoef(np.sign(x), np.abs(x))[0, 1]) < 5 / math.sqrt(len(x))
 
 
-def test_the_source_alone_decides() -> None:
-    noise = DiscreteGaussian(Fraction(2**41 + 1, 3))
-    first, again, other = (noise.sample((300, 7), source(seed)) for seed in (7, 7, 8))
-    assert first.shape == (300, 7)
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-    assert not np.array_equal(noise.sample((50,)), noise.sample((50,)))  # the operating system's entropy
-    assert noise.sample((0, 3)).shape == (0, 3)
-    assert noise.sample((4,), os.urandom).shape == (4,)
-
-
-def test_these_bytes_are_these_samples() -> None:
-    """A seeded release stays the same release, on any platform."""
-    assert DiscreteGaussian(Fraction(2**40)).sample((4,), source(0)).tolist() == STORED
-
-
-STORED = [-976921, -390357, 52646, -23904]
-
-
 @pytest.mark.parametrize("variance", [Fraction(1, 4), Fraction(1), Fraction(2), Fraction(137, 10)], ids=str)
 def test_the_variance_is_at_most_sigma_squared_and_nearly_so(variance: Fraction) -> None:
     """As Canonne, Kamath & Steinke 2020 prove."""
@@ -194,14 +149,6 @@ def test_the_variance_is_at_most_sigma_squared_and_nearly_so(variance: Fraction)
     exact = sum(weight * k * k for weight, k in zip(weights, x, strict=True)) / sum(weights)
     assert exact < v
     assert v - exact < 80 * v * v * exp(-2 * mp.pi**2 * v)
-    drawn = DiscreteGaussian(variance).sample((400_000,), source(9))
-    assert abs(drawn.var() / float(exact) - 1) < 5 * math.sqrt(10 / 400_000)  # kurtosis below 11
-
-
-@pytest.mark.parametrize("variance", [0, -1, 2**112])
-def test_a_variance_out_of_range_is_refused(variance: int) -> None:
-    with pytest.raises(UserError, match="variance above 0 and below 2"):
-        DiscreteGaussian(Fraction(variance))
 
 
 def test_a_whole_number_is_no_floating_point_number() -> None:
@@ -217,15 +164,7 @@ def test_a_whole_number_is_no_floating_point_number() -> None:
 def test_exponentials_lie_between_their_bounds(bits: int) -> None:
     mp.dps = 200
     rng = np.random.default_rng(10)
-    gammas = [
-        Fraction(0),
-        Fraction(1, 2),
-        Fraction(1),
-        Fraction(10**30),
-        Fraction(1, 10**30),
-        Fraction(bits),
-        bits - Fraction(1, 7),
-    ]
+    gammas = [*map(Fraction, (0, 1, 10**30, bits)), Fraction(1, 2), Fraction(1, 10**30), bits - Fraction(1, 7)]
     gammas += [Fraction(float(g)) for g in np.exp(rng.uniform(-12, 6, 200))]
     for gamma in gammas:
         lower, upper = bounds.exp_minus(gamma, bits)

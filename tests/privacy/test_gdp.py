@@ -113,21 +113,6 @@ def test_a_huge_mu_is_never_rounded_in_our_favour(mu: float) -> None:
     assert gdp.eps_of(mu * 1e-200 * 1e-40, 1e-5) == 0
 
 
-def test_correlated_view_is_the_best_projection() -> None:
-    covariance, shift = np.array([[2.0, -0.9], [-0.9, 0.5]]), np.array([0.3, 1.1])
-    mu = gdp.correlated(covariance, shift)
-    angles = np.linspace(0, np.pi, 100_001)
-    directions = np.column_stack([np.cos(angles), np.sin(angles)])
-    seen = np.abs(directions @ shift) / np.sqrt(np.einsum("ij,jk,ik->i", directions, covariance, directions))
-    assert seen.max() == pytest.approx(mu, rel=1e-6)
-
-
-def test_correlated_view_without_noise_somewhere() -> None:
-    covariance = np.diag([1.0, 0.0])
-    assert gdp.correlated(covariance, np.array([2.0, 0.0])) == pytest.approx(2)
-    assert gdp.correlated(covariance, np.array([1.0, 1e-3])) == math.inf
-
-
 @pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize("k", [1, 3, 7])
 def test_correlated_view_through_the_noise_that_makes_it(unit: float, k: int) -> None:
@@ -159,16 +144,3 @@ def test_extremes_are_monotone_and_no_error(delta: float) -> None:
     assert mus[-1] == pytest.approx(math.sqrt(2 * grid[-1]), rel=1e-6)
     # without any eps, delta = 2 Phi(mu/2) - 1
     assert mus[0] == pytest.approx(2 * stats.norm.ppf((1 + delta) / 2), rel=1e-3 if delta < 1e-9 else 1e-9)
-
-
-def test_classical_formula_by_hand() -> None:
-    """sqrt(2 log(1.25/delta)) is 3 for delta = 1.25 e^-4.5 = 0.013886..., and then mu = eps/3."""
-    assert gdp.classical_mu(0.6, 1.25 * math.exp(-4.5)) == pytest.approx(0.2)
-    assert gdp.classical_mu(0.0, 1e-5) == 0
-    assert gdp.classical_mu(math.inf, 1e-5) == math.inf
-
-
-def test_composition_by_hand() -> None:
-    assert gdp.compose([3.0, 4.0]) == 5
-    assert gdp.compose(iter([1.0] * 16)) == 4
-    assert gdp.compose([0.5, math.inf]) == math.inf

@@ -89,8 +89,8 @@ def test_rounds_without_noise_or_memory():
     assert last_iterate_mu(np.ones(5), np.zeros(5), np.zeros(5)) == 0
 
 
-@pytest.mark.parametrize("c", [0.0, 1e-9, 0.3, 0.9, 0.999, 1 - 1e-9, 1 - 1e-15, 1.0])
-@pytest.mark.parametrize("T", [1, 2, 50, 10_000, 1_000_000])
+@pytest.mark.parametrize("c", [0.0, 1e-9, 0.9, 1 - 1e-9, 1.0])
+@pytest.mark.parametrize("T", [1, 50, 1_000_000])
 def test_constant_rounds(c, T):
     """The geometric sums in closed form: sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c)) times one round; sqrt(T) for 1."""
     mu = last_iterate_mu(np.full(T, c), np.full(T, 0.02), np.full(T, 5.0))

@@ -52,7 +52,7 @@ def test_what_cape_parties_draw_is_independent(monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize("block", [1 << 22, 64])
-@pytest.mark.parametrize(("shared", "own"), [(1.0, 0.5), (20.0, 0.5), (1.0, 0.0)])
+@pytest.mark.parametrize(("shared", "own"), [(20.0, 0.5), (1.0, 0.0)])
 def test_cape_messages_have_the_covariance_of_the_definition(
     monkeypatch: pytest.MonkeyPatch, block: int, shared: float, own: float
 ) -> None:
@@ -108,7 +108,7 @@ def characteristic(sample: np.ndarray, t: float) -> np.ndarray:
     return np.cos(t * sample @ directions.T).mean(axis=0)
 
 
-@pytest.mark.parametrize(("parties", "d"), [(1, 1), (1, 5), (3, 2), (40, 1), (7, 20)])
+@pytest.mark.parametrize(("parties", "d"), [(1, 1), (3, 2), (7, 20)])
 def test_l2_laplace_sums_have_the_characteristic_function(parties: int, d: int) -> None:
     """Of density exp(-||x||) in R^d: ``(1 + ||t||^2)^(-(d + 1)/2)``, and for a sum its power.
 

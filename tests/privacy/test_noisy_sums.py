@@ -14,19 +14,6 @@ from dpml.privacy.proofs import laplace_sums, noisy_sums
 from dpml.privacy.proofs.noisy_sums import ETA, EXACT, PURE, SCALES, proven
 
 
-@pytest.mark.parametrize(("parties", "d"), [(1, 1), (3, 2), (5, 10)])
-def test_a_sum_of_l2_laplace_vectors_is_drawn_exactly(parties: int, d: int) -> None:
-    n = 20_000
-    fast = noise.l2_laplace_total(np.random.default_rng(0), n, parties, d)
-    rng = np.random.default_rng(1)
-    brute = sum(noise.l2_laplace(rng, n, d) for _ in range(parties))
-    # two-sample Kolmogorov-Smirnov at a false-alarm rate of 1e-4 each, seeded
-    assert stats.ks_2samp(np.linalg.norm(fast, axis=1), np.linalg.norm(brute, axis=1)).pvalue > 1e-4
-    assert stats.ks_2samp(fast[:, 0], brute[:, 0]).pvalue > 1e-4
-    if parties == 1:
-        assert stats.kstest(np.linalg.norm(fast, axis=1), stats.gamma(d).cdf).pvalue > 1e-4
-
-
 def test_no_sequence_of_shifts_exceeds_what_eta_leaves() -> None:
     """v' C^-1 v over random and greedy corners of the parallelogram, against 4 S and S + 1/common^2."""
     rng, reached = np.random.default_rng(3), 0.0
@@ -91,9 +78,7 @@ def exact_deltas(eps: float, parties: int, d: int, at: list[float]) -> list[floa
     return found
 
 
-@pytest.mark.parametrize(
-    ("eps", "parties", "d"), [(1.0, 1, 1), (0.5, 3, 1), (2.0, 2, 2), (2.0, 3, 3), (0.3, 1, 4), (8.0, 1, 6), (1.0, 4, 9)]
-)
+@pytest.mark.parametrize(("eps", "parties", "d"), [(1.0, 1, 1), (0.5, 3, 1), (2.0, 3, 3), (8.0, 1, 6)])
 def test_the_loss_of_one_sum_by_integration(eps: float, parties: int, d: int) -> None:
     losses = laplace_sums.losses(eps, parties, d)
     assert losses.at.max() <= eps
@@ -105,20 +90,13 @@ def test_the_loss_of_one_sum_by_integration(eps: float, parties: int, d: int) ->
         assert exact * (1 - 2e-4) - 1e-9 <= found <= exact * (1.005 if share < 0.2 else 1.025) + 1e-6
 
 
-def test_the_longest_shift_is_the_worst() -> None:
-    """Shifts in scaled units are eps: the curve only rises with them, for every number of parties and features."""
-    for parties, d in ((1, 2), (3, 2), (1, 5)):
-        curves = [exact_deltas(eps, parties, d, [0.0, 0.2]) for eps in (0.1, 0.5, 1.0)]
-        assert np.all(np.diff(curves, axis=0) >= -1e-9)
-
-
 @pytest.mark.parametrize(
     ("eps", "parties", "d", "rounds"),
     [(2.0, 3, 3, 20), pytest.param(0.5, 1, 10, 20, marks=pytest.mark.slow), (1.0, 1, 2, 30)],
 )
 def test_rounds_without_eta_by_sampling(eps: float, parties: int, d: int, rounds: int) -> None:
     """The constant shift by 2, all rounds' losses summed; false alarms: 5 standard errors."""
-    rng, n, total = np.random.default_rng(4), 60_000, 0.0
+    rng, n, total = np.random.default_rng(4), 40_000, 0.0
     for _ in range(rounds):
         x = noise.l2_laplace_total(rng, n, parties, d)
         moved = x + eps * np.eye(d)[0]
@@ -157,7 +135,7 @@ def test_known_answers() -> None:
 )
 def test_eta_by_sampling_the_scales(parties: int, d: int, eps: float, rounds: int) -> None:
     """delta averaged over Gaussian mechanisms of mu^2 = S + 1/common^2, S as drawn; false alarms: 5 standard errors."""
-    n, common = 200_000, 10 / eps
+    n, common = 60_000, 10 / eps
     g = np.random.default_rng(5).gamma(parties * (d + 1) / 2, size=(n, rounds))
     mu = np.sqrt(eps**2 / 8 * (1 / g).sum(axis=1) + 1 / common**2)
     for delta in (0.05, 1e-3):

@@ -70,7 +70,7 @@ def neighbours(rng: np.random.Generator, d: int) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize(
     ("d", "pairs", "points", "shifts"),
-    [(1, 100, 8001, [0.0]), (2, 16, 401, [0.0]), (1, 52, 8001, SHIFTS), (2, 12, 401, SHIFTS)],
+    [(1, 40, 8001, [0.0]), (2, 8, 401, [0.0]), (1, 24, 8001, SHIFTS), (2, 8, 401, SHIFTS)],
 )
 def test_no_pair_of_neighbours_exceeds_the_bound(d: int, pairs: int, points: int, shifts: list[float]) -> None:
     rng, closest = np.random.default_rng(d), 0.0
@@ -381,9 +381,7 @@ def largest_pure_loss(beta: float, ridge: float, rng: np.random.Generator) -> fl
     return best
 
 
-@pytest.mark.parametrize(
-    ("beta", "ridge"), [(0.25, 0.77), (0.4297, 0.5), (0.05, 2.376), (3.0, 0.1), (0.01, 0.02), (1.0, 1.5), (6.0, 0.1)]
-)
+@pytest.mark.parametrize(("beta", "ridge"), [(0.25, 0.77), (0.05, 2.376), (0.01, 0.02), (6.0, 0.1)])
 def test_pure_eps_is_the_largest_loss_of_a_pair(beta: float, ridge: float) -> None:
     eps = objective.pure_eps_of(beta, ridge)
     found = largest_pure_loss(beta, ridge, np.random.default_rng(1))

@@ -89,7 +89,7 @@ RUNS = [
 def test_guarantees_are_numbers_and_grow_with_the_budget(algorithms, name, calibration, budgets) -> None:
     rng = np.random.default_rng([len(name), len(calibration)])
     base = dataclasses.replace(algorithms[name], calibration=calibration)
-    few, more = FEW.get(name, (12, 12) if "rounds" in vars(base) else (24, 24))
+    few, more = FEW.get(name, (8, 8))
     for algorithm, problem, delta in settings(base, rng, few if budgets is ENDS else more):
         before: dict[str, float] = {}
         for eps in budgets:

@@ -74,6 +74,8 @@ class WhitenedDescent(Program):
             adaptive.
         protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
         noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
+        sampling: the probability that a unit takes part in a round, unseen by anybody else; null: all do. X'X and the
+            labels are of all.
     """
 
     name: ClassVar[str] = "wdgd"
@@ -90,6 +92,7 @@ class WhitenedDescent(Program):
     clip: float | None = None
     protocol: SumProtocol = "simulate"
     noise: Noise = "continuous"
+    sampling: float | None = None
 
     def __post_init__(self) -> None:
         check_common(self, ("logistic", "softmax", "squared"))
@@ -116,9 +119,9 @@ class WhitenedDescent(Program):
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """The mu of all rounds."""
-        share = 1 - self.budget_share - LABEL_SHARE * self.labels
-        return math.sqrt(share) * self.target_mu(budget, problem, self._gradients(problem))
+        """The mu of all rounds, for a unit that takes part in all."""
+        share, rounds = 1 - self.budget_share - LABEL_SHARE * self.labels, self.rounds or self.rule.rounds
+        return math.sqrt(rounds) * self.round_mu(budget, problem, rounds, self._gradients(problem), share)
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
         """The noise in the rounds."""
@@ -126,7 +129,8 @@ class WhitenedDescent(Program):
         counting = COUNTING_SHARE if self.adaptive else 0.0
         width = 2 * math.sqrt(rounds / (1 - counting)) / left
         clip = FIRST_CLIP if self.adaptive else self.clip or self.rule.clip
-        return Schedule(rounds, clip, 0.0, width, math.sqrt(rounds / counting) / left if counting else math.inf)
+        counts = math.sqrt(rounds / counting) / left if counting else math.inf
+        return Schedule(rounds, clip, 0.0, width, counts, self.rate)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         moments = Coefficients(LOSSES["squared"], unit=self.unit, linear=False)
@@ -152,16 +156,17 @@ class WhitenedDescent(Program):
         d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
-        left = carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
+        expected = self.rate * n
+        reach = expected * carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
         first = self.schedule(carrier.budgets[0], carrier.problem)
-        clips = None if self.adaptive or self.clip else self._clips(carrier, n * left, n, steepest, lengths)
+        clips = None if self.adaptive or self.clip else self._clips(carrier, reach, n, steepest, lengths)
         longest = np.full(len(maps), first.clip) if clips is None else clips[0]
-        far = self._far(n * left, longest, first.rounds, d)
+        far = self._far(reach, longest, first.rounds, d)
         lam = np.float32(self.lam)
 
         def move(w: Single, gradients: Single, clip: Single) -> Single:
             step = clip / (2 * steepest) if self.loss.name == "squared" and not self.adaptive else far
-            towards = gradients / np.float32(n)
+            towards = gradients / np.float32(expected)
             towards = towards + lam * w / clip[:, None] if lam else towards
             return step.astype(np.float32)[:, None] * towards
 
