@@ -18,7 +18,6 @@ from dpml.commands.settings import Settings
 from dpml.config import catalogue
 from dpml.data import Files, Info, Range, Raw
 from dpml.data.extent import after_one_hot, norms
-from dpml.data.info import values
 from dpml.data.preprocess import (
     check_bounds,
     fit_apply,
@@ -34,6 +33,12 @@ from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
 from dpml.data.steps import EACH_ROW, STATED, STEPS, hats, indicators
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
+
+
+def values(text: str) -> tuple[str, ...]:
+    """Symbolic values, separated by spaces."""
+    return tuple(text.split())
+
 
 COLUMNS = {
     "age": Range(0, 100, edges=(18, 40, 65)),

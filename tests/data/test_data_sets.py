@@ -408,7 +408,7 @@ def test_every_sample_of_the_authors_real_data_is_pinned():
 
 
 def test_the_checksum_of_an_authors_sample(tmp_path, monkeypatch):
-    monkeypatch.delitem(authors._SHA256, "crime_D_101_N_200.mat")  # these are other rows
+    monkeypatch.delitem(authors._BESIDE["sha256"], "crime_D_101_N_200.mat")  # these are other rows
     savemat(tmp_path / "crime_D_101_N_200.mat", {"X": np.ones((200, 101)) / 11, "y": np.ones((200, 1))})
     source, files = CrimeAuthors(rows=200), Files(str(tmp_path))
     data = source.load(files, None, rng())
