@@ -1,6 +1,7 @@
 """What goes into a paper: figures at a column's width, tables, and what to cite."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import matplotlib as mpl
@@ -178,11 +179,21 @@ def test_every_paper_of_the_results_is_cited(run_command) -> None:
         assert {"author", "title", "year"} <= set(fields)
         assert body.count("{") == body.count("}")
         assert run_command("dpml", "cite", name).out == f"{entry}\n"
+
+
+def test_version_date_and_keywords_are_the_same_wherever_they_stand() -> None:
+    root = Path(dpml.__file__).parents[1]
     about = yaml.safe_load((root / "CITATION.cff").read_text())
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     known = {"title": about["title"], "version": __version__, "year": about["date-released"].year, "license": "MIT"}
     for key, value in known.items():
         assert f"  {key} = {{{value}}},\n" in citations()["dpml"]
     assert about["version"] == __version__
+    (newest, *_) = re.findall(r"^## (\S+) - (\S+)$", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert newest == (__version__, str(about["date-released"]))
+    assert about["keywords"] == project["keywords"]
+    assert [one["name"] for one in about["authors"]] == [one["name"] for one in project["authors"]]
+    assert about["license"] == project["license"]
     assert [f"author = {{{{{one['name']}}}}}" in citations()["dpml"] for one in about["authors"]] == [True]
 
 

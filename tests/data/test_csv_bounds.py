@@ -132,7 +132,6 @@ def test_missing_values_get_the_middle(files):
             STATED.replace("  age: {low: 0, high: 100}\n", ""),
             "b.yaml states nothing of the column 'age' of DIR/f.csv: add",
         ),
-        (STATED.replace("age", "agee"), "b.yaml states nothing of the column 'age'"),
         (
             STATED.replace("columns:", "columns:\n  hight: boolean"),
             "b.yaml states something of 'hight', no feature of DIR",
@@ -143,7 +142,6 @@ def test_missing_values_get_the_middle(files):
             STATED.replace("classes: [low, high]", ""),
             "b.yaml needs either `classes`, a list of the labels, or `target`",
         ),
-        (STATED + "target: {low: 0, high: 1}", "b.yaml needs either `classes`"),
         (STATED.replace("[low, high]", "[low]"), "b.yaml: classes must be a list of two or more labels."),
         (STATED.replace("[low, high]", "[low, low]"), "b.yaml: classes has 'low' twice."),
         (
@@ -162,13 +160,10 @@ def test_missing_values_get_the_middle(files):
             STATED.replace("{low: 0, high: 100}", "{low: -1.0e+308, high: 1.0e+308}"),
             "b.yaml: columns.age: a range must be narrower than 1.8e308, got -1e+308 to 1e+308.",
         ),
-        (STATED.replace("high: 100", "high: .inf"), "b.yaml: columns.age: a range needs finite ends"),
-        (STATED.replace("high: 100", "hi: 100"), "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
         (
             STATED.replace("high: 100", "high: 1e6"),
             "b.yaml: columns.age has 1e6, which YAML reads as text: write 1.0e+6.",
         ),
-        (STATED.replace("high: 100", "high: 2.5E3"), "columns.age has 2.5E3, which YAML reads as text: write 2.5e+3."),
         (STATED.replace("high: 100", "high: much"), "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
         (
             STATED.replace("boolean", "bool"),
@@ -176,12 +171,10 @@ def test_missing_values_get_the_middle(files):
         ),
         (STATED.replace("boolean", "{low: 0, high: 1}"), "f.csv, line 2, column 'member': 'yes' is no number."),
         (STATED.replace("[nurse, judge, farmer]", "{low: 0, high: 1}"), "line 2, column 'job': 'nurse' is no number."),
-        (STATED.replace("[nurse, judge, farmer]", "boolean"), "'job': 'nurse' is not true or false, yes or no."),
         (
             STATED.replace("{low: 0, high: 100}", "boolean"),
             "f.csv, line 2, column 'age': 31 is not true or false, yes o",
         ),
-        ("columns: [\n", "b.yaml, line 2: it is not YAML"),
         ("", "b.yaml must have lines KEY: VALUE"),
         ("classes: [a, b]", "b.yaml needs `columns`, with a range or a list of values for every feature."),
     ],
