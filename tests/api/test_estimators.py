@@ -29,9 +29,8 @@ REPEATED = pytest.mark.filterwarnings("ignore:these rows, or some of them, were 
 
 @parametrize_with_checks(
     [
-        dpml.PrivateClassifier("ssp", eps=10.0, bounds=(-10, 10), parties=2),
-        dpml.PrivateClassifier("gop", eps=math.inf, fit_intercept=False, algo_options={"lam": 0.01}),
-        dpml.PrivateRegressor(),
+        dpml.PrivateClassifier(eps=10.0, bounds=(-10, 10), parties=2),
+        dpml.PrivateRegressor("ssp", fit_intercept=False),
     ]
 )
 @pytest.mark.filterwarnings("ignore::dpml.errors.PrivacyWarning", "ignore:sample_weight above 1 counts as 1")
