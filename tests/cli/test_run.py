@@ -14,7 +14,7 @@ import hydra
 import numpy as np
 import pandas as pd
 import pytest
-from harness import jobs, tables
+from harness import jobs, tables, without_pictures
 from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf, open_dict
 
@@ -73,7 +73,7 @@ def cells():
 def ran(tmp_path_factory):
     """The results of `dpml-run experiment=mine/tiny`, made once: a function that puts them into a folder."""
     folder = tmp_path_factory.mktemp("ran")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, without_pictures():
         patch.chdir(folder)
         patch.setattr(sys, "argv", ["dpml-run", *own(folder), "experiment=mine/tiny"])
         cli.dpml_run()
@@ -184,6 +184,7 @@ def test_the_keys_under_run_count_for_sweeps_too(run_command):
     assert files() == []
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_sweep_gives_all_its_cells_to_the_workers(run_command, monkeypatch):
     """To worker processes that are started once, before the plan; the same bits are tested with the engines."""
     asked, order = [], []
@@ -295,6 +296,7 @@ def test_temporary_names_are_unique_even_for_one_process_number(tmp_path, monkey
 # ---- trials
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path, ran):
     ran(tmp_path)
     before = {name: Path("results", name).read_bytes() for name in files()}
@@ -302,7 +304,7 @@ def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path, ran
     assert outcome.code == 0
     assert {name: Path("results", name).read_bytes() for name in before} == before
     trial = "trials/mine/tiny/algo=capefm,draws=4"
-    assert {f"{trial}/tiny.csv", f"{trial}/tiny.png"} <= set(files())
+    assert {f"{trial}/tiny.csv", f"{trial}/tiny.tex"} <= set(files())
     assert set(pd.read_csv(f"results/{trial}/tiny_rows.csv")["algo"]) == {"capefm"}
 
 
@@ -325,6 +327,7 @@ def test_the_jobs_of_a_sweep_of_trials_do_not_overwrite_each_other(run_command, 
     assert sorted(set(pd.read_csv(path)["algo"]).pop() for path in tables) == ["capefm", "nonpriv"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_rerun_leaves_every_file_as_it_is(run_command, tmp_path, ran):
     ran(tmp_path)
     before = {name: Path("results", name).read_bytes() for name in files() if not name.endswith("_plan.csv")}
@@ -443,6 +446,7 @@ def test_a_run_keeps_its_configuration_and_a_log(run_command):
     assert "a/rows.csv" in log
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_job_of_a_sweep_keeps_what_hydra_would_keep(run_command, monkeypatch):
     words = ["-m", "algo=nonpriv", "seed=4,5", "draws=1", "data_dir=d${hydra:job.num}", "hydra.sweep.dir=a"]
     words += ["hydra.sweep.subdir=${seed}/${hydra.job.override_dirname}", "hydra.job.config.override_dirname.kv_sep=_"]
