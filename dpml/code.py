@@ -1,9 +1,9 @@
 """The code behind a number: the modules with their contents, and the libraries with their versions.
 
-A module is *own code*, whose content counts, if it is dpml's or the user's: on PYTHONPATH, in the working folder, in a
-package of any kind, installed from a clone. It belongs to a *library*, which counts by its version, if a distribution
-with that module is installed in the folder that the module lies in. The standard library does not count, and so no
-version of Python changes a checksum.
+A YAML file beside a module, of the same name, is a part of it. A module is *own code*, whose content counts, if it is
+dpml's or the user's: on PYTHONPATH, in the working folder, in a package of any kind, installed from a clone. It belongs
+to a *library*, which counts by its version, if a distribution with that module is installed in the folder that the
+module lies in. The standard library does not count, and so no version of Python changes a checksum.
 """
 
 import ast
@@ -244,16 +244,22 @@ def read(path: Path, name: str) -> tuple[Checksums, tuple[str, ...]]:
             tree = ast.parse(content if path.suffix == ".py" else "")
     except (SyntaxError, ValueError):
         tree = ast.parse("")  # whoever imports it is told
-    return checksums(content, path.suffix), tuple(dict.fromkeys(_imported(tree, package)))
+    return checksums(content, path.suffix, beside(path)), tuple(dict.fromkeys(_imported(tree, package)))
 
 
-def checksums(content: bytes, suffix: str = ".py") -> Checksums:
-    """The checksums of a file; one that is no program in Python has no tokens but its bytes."""
+def beside(path: Path) -> bytes:
+    """The content of the YAML file beside a module's file; empty if there is none."""
+    file = path.with_suffix(".yaml")
+    return file.read_bytes() if path.suffix == ".py" and file.is_file() else b""
+
+
+def checksums(content: bytes, suffix: str = ".py", more: bytes = b"") -> Checksums:
+    """The checksums of a file and `more` beside it; one that is no program in Python has no tokens but its bytes."""
     text = content
     if suffix == ".py":
         with suppress(SyntaxError, ValueError, tokenize.TokenError):
             text = "\n".join(_statements(content)).encode()
-    return Checksums(checksum(content), checksum(text))
+    return Checksums(checksum(content + more), checksum(text + more))
 
 
 def checksum(content: bytes) -> str:

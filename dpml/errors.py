@@ -12,12 +12,15 @@ class PrivacyWarning(UserWarning):
     """No budget counts something that private rows influenced, or less is proven than was requested."""
 
 
-def nearest(name: str, allowed: Iterable[str]) -> str:
-    """The end of an error sentence about an unknown name: the closest valid name, or all of them, if any."""
+def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
+    """The end of an error sentence about an unknown name: the closest valid name, or all of them, if any.
+
+    The names are shown with what stands `before` them, as it must be typed.
+    """
     choices = sorted(allowed)
     if not choices:
         return "there is none."
     close = get_close_matches(name, choices, n=1)
     if close:
-        return f"did you mean {close[0]!r}?"
-    return f"choose one of {', '.join(choices)}."
+        return f"did you mean {before + close[0]!r}?"
+    return f"choose one of {', '.join(before + choice for choice in choices)}."

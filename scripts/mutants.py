@@ -499,7 +499,7 @@ MUTANTS = (
         "dpml/data/partition.py",
         "np.arange(M - 1, -1, -1)",
         "np.arange(M, 0, -1)",
-        "data/test_partition.py::test_power_law_shares_what_the_smallest_leave",
+        "data/test_label_rules.py::test_a_power_law_with_a_smallest_size",
     ),
     Mutant(
         "dpml/reporting/claim_tests.py",

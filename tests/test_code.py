@@ -54,6 +54,14 @@ def test_imports_of_modules_that_lie_beside_are_followed(package):
     assert {name for name in before if before[name] != after[name]} == {"beside"}
 
 
+def test_a_yaml_file_of_a_modules_name_is_a_part_of_it(package, tmp_path):
+    digests, changed = package
+    (tmp_path / "plain.yaml").write_text("one: 1\n")
+    before = digests()
+    after = changed("plain.yaml", "1", "1.5")
+    assert {name for name in before if before[name] != after[name]} == {"beside"}
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [("# squared", "# the square"), ("The loss.", "What it costs."), ('"""Losses."""\n\n\n', ""), ("x * x ", "x*x ")],

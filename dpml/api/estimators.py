@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from dpml.algorithms import Algorithm
 from dpml.api.account import count, setting_of
@@ -40,15 +40,6 @@ from dpml.release.facts import Facts, facts_about, named
 from dpml.release.ledger import Ledger, LedgerEntry
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
-
-try:
-    from sklearn.utils.validation import validate_data
-except ImportError:  # scikit-learn before 1.6
-
-    def validate_data(estimator: Any, *arrays: Any, **checks: Any) -> Any:
-        """The method of those versions, as a function."""
-        return estimator._validate_data(*arrays, **checks)
-
 
 _DELTA = 1e-5  # at which fits are added up that have none
 
@@ -341,9 +332,6 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
-        return {"binary_only": not self._takes_several(), "poor_score": True}
-
 
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear regression by least squares under (eps, delta) differential privacy; adjacency is *replace one row*.
@@ -424,6 +412,3 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
-
-    def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
-        return {"poor_score": True}

@@ -48,95 +48,83 @@ def parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"dpml {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    parts = (
-        _guarantee,
-        _audit,
-        _check,
-        _plot,
-        _table,
-        _cite,
-        _data,
-        _merge,
-        _secagg,
-        _federate,
-        _forecast,
-        _release,
-        _predict,
-        _verify,
-        _ledger,
-        _report,
-        _completion,
-    )
-    for add in parts:
+    for add in (_about_guarantees, _for_papers, _data, _about_sums, _release, _after_a_release, _others):
         add(commands)
     return parser
 
 
-def _guarantee(commands: Any) -> None:
-    description = "what a release is guaranteed in every view; touches no data"
-    guarantee = commands.add_parser("guarantee", help=description, description=f"Print {description}.")
-    _config_dir(guarantee)
-    guarantee.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="as for dpml-run, one value each; M, N and d may be any numbers (default: the data set's own)",
-    )
-    guarantee.add_argument("--json", action="store_true", help="a JSON list with one entry per view and basis")
-    guarantee.add_argument("--certificate", type=Path, metavar="FILE", help="write what `dpml verify` computes it from")
+def _command(commands: Any, name: str, description: str, verb: str = "", more: str = "") -> argparse.ArgumentParser:
+    """A command. Its description is a noun phrase after a verb, or without one a sentence of its own."""
+    text = f"{verb} {description}" if verb else f"{description[:1].upper()}{description[1:]}"
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=description, description=f"{text}{more or '.'}")
+    return parser
 
 
-def _audit(commands: Any) -> None:
-    description = "what an attacker achieves against a release, beside what is claimed and proven"
-    audit = commands.add_parser(
-        "audit",
-        help=description,
-        description=f"Print {description}. The data are made up: the worst neighbours that a proof or a search knows.",
-    )
-    _config_dir(audit)
-    audit.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="as for dpml-run, one value; N (default 2000 M; algo.unit=party: 100 M; networks, wdgd: 20 M), d (2), "
-        "draws (100000), algo.rounds (20) and algo.epochs (10) are the audit's own",
-    )
-    audit.add_argument(
-        "--figure", type=Path, metavar="FILE", help="draw what attacks achieve: FILE.png and FILE.svg, a panel a view"
-    )
-    audit.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
+def _config_dir(parser: argparse.ArgumentParser) -> None:
+    help_ = "your own options: DIR/algo/NAME.yaml and so on"
+    parser.add_argument("--config-dir", "-cd", metavar="DIR", type=Path, help=help_)
 
 
-def _check(commands: Any) -> None:
-    description = "what a training recipe of anybody guarantees in every view, beside what is claimed"
-    check = commands.add_parser("check", help=description, description=f"Print {description}: docs/howto/check.md.")
+def _settings(parser: argparse.ArgumentParser, help_: str) -> None:
+    """KEY=VALUE, as many as there are, and the folder of options of one's own."""
+    _config_dir(parser)
+    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=help_)
+
+
+def _json(parser: argparse.ArgumentParser, help_: str) -> None:
+    parser.add_argument("--json", action="store_true", help=help_)
+
+
+def _certificate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--certificate", type=Path, metavar="FILE", help="write what `dpml verify` computes it from")
+
+
+def _output(parser: argparse.ArgumentParser, metavar: str | None = None, **options: Any) -> None:
+    parser.add_argument("-o", "--output", type=Path, metavar=metavar, **options)
+
+
+def _about_guarantees(commands: Any) -> None:
+    said = "what a release is guaranteed in every view; touches no data"
+    guarantee = _command(commands, "guarantee", said, "Print")
+    help_ = "as for dpml-run, one value each; M, N and d may be any numbers (default: the data set's own)"
+    _settings(guarantee, help_)
+    _json(guarantee, "a JSON list with one entry per view and basis")
+    _certificate(guarantee)
+    said = "what an attacker achieves against a release, beside what is claimed and proven"
+    more = ". The data are made up: the worst neighbours that a proof or a search knows."
+    audit = _command(commands, "audit", said, "Print", more)
+    help_ = (
+        "as for dpml-run, one value; N (default 2000 M; algo.unit=party: 100 M; networks, wdgd: 20 M), d (2), "
+        "draws (100000), algo.rounds (20) and algo.epochs (10) are the audit's own"
+    )
+    _settings(audit, help_)
+    help_ = "draw what attacks achieve: FILE.png and FILE.svg, a panel a view"
+    audit.add_argument("--figure", type=Path, metavar="FILE", help=help_)
+    _json(audit, "a JSON list with one entry per view")
+    said = "what a training recipe of anybody guarantees in every view, beside what is claimed"
+    check = _command(commands, "check", said, "Print", ": docs/howto/check.md.")
     check.add_argument("overrides", nargs="*", metavar="RECIPE.yaml | KEY=VALUE", help="rounds, noise_multiplier, ...")
-    check.add_argument("--json", action="store_true", help="a JSON list with one entry per view")
-    check.add_argument("--certificate", type=Path, metavar="FILE", help="write what `dpml verify` computes it from")
+    _json(check, "a JSON list with one entry per view")
+    _certificate(check)
 
 
 def _data(commands: Any) -> None:
-    description = "data sets: what there is, what is here; fetch and verify"
-    data = commands.add_parser("data", help=description, description=f"{description.capitalize()}.")
+    data = _command(commands, "data", "data sets: what there is, what is here; fetch and verify")
     actions = data.add_subparsers(dest="data_command", required=True, metavar="ACTION")
 
     def action(name: str, description: str) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = actions.add_parser(
-            name, help=description, description=f"{description.capitalize()}."
-        )
+        parser = _command(actions, name, description)
         _config_dir(parser)
-        parser.add_argument(
-            "--data-dir", metavar="DIR", help="where data files lie (default: $DPML_DATA, else a cache)"
-        )
+        help_ = "where data files lie (default: $DPML_DATA, else a cache)"
+        parser.add_argument("--data-dir", metavar="DIR", help=help_)
         parser.set_defaults(mirror=None, offline=True)
         return parser
 
     action("list", "every data set, and whether it is here")
     get = action("get", "fetch, verify and parse data sets")
     get.add_argument("names", nargs="+", metavar="NAME", help="as in `dpml data list`, or all")
-    get.add_argument(
-        "--mirror", metavar="URL", help="fetch from here, laid out as a data folder (default: $DPML_MIRROR)"
-    )
+    help_ = "fetch from here, laid out as a data folder (default: $DPML_MIRROR)"
+    get.add_argument("--mirror", metavar="URL", help=help_)
     get.add_argument("--offline", action="store_true", help="fetch nothing (as does DPML_OFFLINE=1)")
     get.set_defaults(offline=False)
     check = action("check", "read every raw file that is here again and compare its content")
@@ -149,42 +137,27 @@ def _data(commands: Any) -> None:
         help="how unequal parties are: rows, classes, mixes of classes",
         description="Deal the rows of a data set as a run would, and print how unequal parties are.",
     )
-    _config_dir(partition)
-    partition.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for dpml-run, one value each")
+    _settings(partition, "as for dpml-run, one value each")
     partition.add_argument("--figure", type=Path, metavar="FILE", help="draw what parties hold: FILE.png and FILE.svg")
 
 
 def _describe(actions: Any) -> None:
-    description = "what a run would make of a CSV or Parquet file of your own"
-    describe = actions.add_parser(
-        "describe",
-        help=description,
-        description=f"Print {description}: the type, the values and the gaps of each column, the task and the steps. "
-        "All of it is read from the rows and is as private as they are.",
+    said = "what a run would make of a CSV or Parquet file of your own"
+    more = (
+        ": the type, the values and the gaps of each column, the task and the steps. "
+        "All of it is read from the rows and is as private as they are."
     )
+    describe = _command(actions, "describe", said, "Print", more)
     describe.add_argument("file", type=Path, metavar="FILE", help="FILE.csv, .csv.gz, or .parquet")
     describe.add_argument("--label", metavar="COLUMN", help="the column to predict (dataset.label)")
     describe.add_argument("--party", metavar="COLUMN", help="the column that says whose a row is (dataset.party)")
-    describe.add_argument(
-        "--drop", nargs="+", default=[], metavar="COLUMN", help="columns that are not used (dataset.drop)"
-    )
+    help_ = "columns that are not used (dataset.drop)"
+    describe.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help=help_)
     add_written(describe)
-    describe.add_argument(
-        "--bounds", type=Path, metavar="FILE.yaml", help="count the values outside what this file states"
-    )
-    describe.add_argument(
-        "--bounds-out", type=Path, metavar="FILE.yaml", help="write a file for dataset.bounds, to be edited"
-    )
-
-
-def _config_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--config-dir",
-        "-cd",
-        metavar="DIR",
-        type=Path,
-        help="your own options: DIR/algo/NAME.yaml and so on",
-    )
+    help_ = "count the values outside what this file states"
+    describe.add_argument("--bounds", type=Path, metavar="FILE.yaml", help=help_)
+    help_ = "write a file for dataset.bounds, to be edited"
+    describe.add_argument("--bounds-out", type=Path, metavar="FILE.yaml", help=help_)
 
 
 def _pack(parser: argparse.ArgumentParser) -> None:
@@ -192,31 +165,28 @@ def _pack(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pack", metavar="DIR", type=Path, action="append", default=[], help=help_)
 
 
-def _plot(commands: Any) -> None:
-    description = "a figure for a paper, of a run, a sweep or a figure"
-    plot = commands.add_parser("plot", help=description, description=f"Draw {description}.")
-    _part(plot)
+def _for_papers(commands: Any) -> None:
+    plot = _command(commands, "plot", "a figure for a paper, of a run, a sweep or a figure", "Draw")
+    _rows(plot)
     plot.add_argument("--x", help="eps, delta, M, N, another setting, or inverse_eps (default: what varies)")
     help_ = "axes with a log scale: x, y, xy or none (default: as it suits)"
     plot.add_argument("--log", choices=("x", "y", "xy", "none"), help=help_)
     plot.add_argument("--width", default="3.3in", help="in in, cm, mm or pt (default: %(default)s, a column)")
     help_ = "lines NAME: TEXT, for algorithms, entries of the legend, settings and metrics"
     plot.add_argument("--labels", type=Path, metavar="FILE.yaml", help=help_)
-    plot.add_argument(
-        "-o", "--output", type=Path, default=Path("figure.pdf"), help=".pdf, .png or .svg (default: %(default)s)"
-    )
-    plot.add_argument("--force", action="store_true", help="replace the file")
+    _output(plot, default=Path("figure.pdf"), help=".pdf, .png or .svg (default: %(default)s)")
+    table = _command(commands, "table", "a table for a paper, of a run, a sweep or a figure", "Write")
+    _rows(table)
+    _output(table, help=".md, .csv or .tex (default: print Markdown)")
+    for parser in (plot, table):
+        parser.add_argument("--force", action="store_true", help="replace the file")
+    cite = _command(commands, "cite", "BibTeX of dpml, and of the papers whose figures it regenerates", "Print")
+    _pack(cite)
+    cite.add_argument("name", nargs="?", help="dpml, or a paper as in results/ (default: all)")
 
 
-def _table(commands: Any) -> None:
-    description = "a table for a paper, of a run, a sweep or a figure"
-    table = commands.add_parser("table", help=description, description=f"Write {description}.")
-    _part(table)
-    table.add_argument("-o", "--output", type=Path, help=".md, .csv or .tex (default: print Markdown)")
-    table.add_argument("--force", action="store_true", help="replace the file")
-
-
-def _part(parser: argparse.ArgumentParser) -> None:
+def _rows(parser: argparse.ArgumentParser) -> None:
+    """Which rows: of a run, and those of them with some metrics and settings."""
     help_ = "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE"
     parser.add_argument("path", type=Path, metavar="RUN", help=help_)
     help_ = "the metrics (default: accuracy or rmse, and the optimality gap)"
@@ -225,145 +195,103 @@ def _part(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--where", nargs="+", default=[], metavar="KEY=VALUE", help=help_)
 
 
-def _cite(commands: Any) -> None:
-    description = "BibTeX of dpml, and of the papers whose figures it regenerates"
-    cite = commands.add_parser("cite", help=description, description=f"Print {description}.")
-    _pack(cite)
-    cite.add_argument("name", nargs="?", help="dpml, or a paper as in results/ (default: all)")
-
-
-def _merge(commands: Any) -> None:
-    merge = commands.add_parser("merge", help="put the tables of several runs or sweeps together")
-    merge.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
-    merge.add_argument("-o", "--output", type=Path, default=Path("results/merged"), help="default: %(default)s")
-
-
-def _secagg(commands: Any) -> None:
-    description = (
-        "a secure sum of random vectors by the real protocol: is it right, how long did it take, how many bytes"
-    )
-    secagg = commands.add_parser("secagg", help=description, description=f"Run {description}.")
+def _about_sums(commands: Any) -> None:
+    said = "a secure sum of random vectors by the real protocol: is it right, how long did it take, how many bytes"
+    secagg = _command(commands, "secagg", said, "Run")
     secagg.add_argument("-M", type=int, default=10, help="parties (default: %(default)s)")
     secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
     secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
-
-
-def _federate(commands: Any) -> None:
-    description = "one model of the rows of parties on machines of their own"
-    federate = commands.add_parser(
-        "federate", help=description, description=f"{description.capitalize()}: docs/federation.md."
-    )
+    said = "one model of the rows of parties on machines of their own"
+    federate = _command(commands, "federate", said, more=": docs/federation.md.")
     actions = federate.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for add in (_begin, _agree, _take_part):
+        add(actions)
 
-    def action(name: str, description: str, *, setting: bool = False) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = actions.add_parser(
-            name, help=description, description=f"{description.capitalize()}."
-        )
-        if setting:
-            parser.add_argument("--bounds", type=Path, required=True, metavar="FILE.yaml", help="what is stated")
-            parser.add_argument(
-                "--set",
-                dest="overrides",
-                nargs="+",
-                required=True,
-                metavar="KEY=VALUE",
-                help="algo, algo.*, eps, delta, loss, dataset.label, dataset.drop, dataset.missing, dataset.steps",
-            )
-        return parser
 
-    def adversary(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
-        parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
+def _plan(parser: argparse.ArgumentParser) -> None:
+    """What a release of parties is, and against whom it protects them."""
+    parser.add_argument("--bounds", type=Path, required=True, metavar="FILE.yaml", help="what is stated")
+    help_ = "algo, algo.*, eps, delta, loss, dataset.label, dataset.drop, dataset.missing, dataset.steps"
+    parser.add_argument("--set", dest="overrides", nargs="+", required=True, metavar="KEY=VALUE", help=help_)
 
-    begin = action(
-        "init", "a folder for each party and the aggregator, and a rehearsal with made-up rows", setting=True
-    )
+
+def _adversary(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
+    parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
+    _floating(parser)
+
+
+def _begin(actions: Any) -> None:
+    said = "a folder for each party and the aggregator, and a rehearsal with made-up rows"
+    begin = _command(actions, "init", said)
+    _plan(begin)
     begin.add_argument("parties", nargs="+", metavar="NAME", help="the parties' names, or how many there are")
     begin.add_argument("--aggregator", required=True, metavar="HOST:PORT", help="where parties will call")
     help_ = "of each party in the rehearsal, made up (default: %(default)s)"
     begin.add_argument("--rows", type=int, default=200, metavar="N", help=help_)
-    adversary(begin)
-    _floating(begin)
+    _adversary(begin)
     begin.add_argument("-o", "--folder", type=Path, required=True)
-    _add_agreeing(action, adversary)
-    _add_taking_part(action)
-    trial = action("try", "all of it on this machine, a party for each file", setting=True)
+    trial = _command(actions, "try", "all of it on this machine, a party for each file")
+    _plan(trial)
     trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
-    adversary(trial)
-    _floating(trial)
+    _adversary(trial)
     _waiting(trial, answers=True)
-    trial.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+    _output(trial, "model.json", required=True)
 
 
-def _add_agreeing(action: Any, adversary: Any) -> None:
-    card = action("card", "a party's card for a plan: how many rows it has, and its verification key", setting=True)
+def _agree(actions: Any) -> None:
+    card = _command(actions, "card", "a party's card for a plan: how many rows it has, and its verification key")
+    _plan(card)
     card.add_argument("data", type=Path, metavar="FILE.csv")
     card.add_argument("--key", type=Path, required=True, help="the signing key, made if there is none; tell nobody")
-    card.add_argument("-o", "--output", type=Path, required=True, metavar="NAME.card")
-    plan = action("plan", "put cards together to the plan that all agree on", setting=True)
+    _output(card, "NAME.card", required=True)
+    plan = _command(actions, "plan", "put cards together to the plan that all agree on")
+    _plan(plan)
     plan.add_argument("cards", type=Path, nargs="+", metavar="NAME.card")
-    adversary(plan)
-    _floating(plan)
-    plan.add_argument("-o", "--output", type=Path, required=True, metavar="plan.json")
-    sign = action("sign", "sign a plan, and take in the signatures of other copies of it")
+    _adversary(plan)
+    _output(plan, "plan.json", required=True)
+    sign = _command(actions, "sign", "sign a plan, and take in the signatures of other copies of it")
     sign.add_argument("plan", type=Path, metavar="plan.json")
     sign.add_argument("--key", type=Path, help="the signing key; without it signatures are only put together")
     sign.add_argument("--copies", type=Path, nargs="+", default=[], metavar="plan.json", help="that others signed")
 
 
-def _add_taking_part(action: Any) -> None:
-    tls = action("tls", "an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key")
+def _take_part(actions: Any) -> None:
+    said = "an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key"
+    tls = _command(actions, "tls", said)
     tls.add_argument("host", metavar="HOST", help="the name or address by which parties call the aggregator")
     tls.add_argument("-o", "--folder", type=Path, required=True)
-    party = action("party", "take part in a release: call the aggregator, answer, and get the model")
+    party = _command(actions, "party", "take part in a release: call the aggregator, answer, and get the model")
     party.add_argument("data", type=Path, metavar="FILE.csv")
     party.add_argument("--plan", type=Path, required=True)
     party.add_argument("--key", type=Path, required=True)
     party.add_argument("--aggregator", required=True, metavar="HOST:PORT")
     party.add_argument("--ca", type=Path, metavar="FILE.pem", help="the authority of the aggregator's certificate")
     party.add_argument("--ledger", type=Path, help="default: FILE.csv.ledger")
-    party.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
-    party.add_argument(
-        "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="of the cap (default: %(default)s)"
-    )
+    _cap(party)
     _waiting(party)
-    party.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
-    aggregator = action("aggregator", "take the sums of the parties that call, and make the model")
+    said = "take the sums of the parties that call, and make the model"
+    aggregator = _command(actions, "aggregator", said)
     aggregator.add_argument("--plan", type=Path, required=True)
     aggregator.add_argument("--listen", required=True, metavar="HOST:PORT")
     aggregator.add_argument("--certificate", type=Path, metavar="FILE.pem", help="its certificate, for TLS")
     aggregator.add_argument("--certificate-key", type=Path, metavar="FILE.pem")
     _waiting(aggregator, answers=True)
-    aggregator.add_argument("-o", "--output", type=Path, required=True, metavar="model.json")
+    for parser in (party, aggregator):
+        _output(parser, "model.json", required=True)
 
 
 def _waiting(parser: argparse.ArgumentParser, answers: bool = False) -> None:
     parser.add_argument("--wait", type=float, default=60.0, help="seconds for all to be there (default: %(default)s)")
     if answers:
-        parser.add_argument(
-            "--timeout", type=float, default=60.0, help="seconds for the answers of a round (default: %(default)s)"
-        )
+        help_ = "seconds for the answers of a round (default: %(default)s)"
+        parser.add_argument("--timeout", type=float, default=60.0, help=help_)
 
 
-def _release(commands: Any) -> None:
-    description = "one model for publication: noise that nobody can know, entered into a ledger before it is drawn"
-    release = commands.add_parser("release", help=description, description=f"Make {description}.")
-    _config_dir(release)
-    release.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="as for dpml-run, one value each; no seed")
-    release.add_argument(
-        "-o", "--output", type=Path, default=Path("model.json"), help="the model's file (default: %(default)s)"
-    )
-    help_ = "a card for the public registry of deployments, as YAML, with what is known of the release"
-    release.add_argument("--card", type=Path, metavar="FILE", help=help_)
-    release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
-    release.add_argument("--delta-anyway", action="store_true", help="take a delta of 1/N or more")
-    help_ = "publish what code that is not part of dpml says of itself, which nobody here has proven"
-    release.add_argument("--declared", action="store_true", help=help_)
-    release.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
-    release.add_argument(
-        "--cap-delta", type=float, default=1e-5, metavar="DELTA", help="at this delta (default: %(default)g)"
-    )
-    _floating(release)
+def _cap(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
+    help_ = "at this delta (default: %(default)g)"
+    parser.add_argument("--cap-delta", type=float, default=1e-5, metavar="DELTA", help=help_)
 
 
 def _floating(parser: argparse.ArgumentParser) -> None:
@@ -371,58 +299,56 @@ def _floating(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--floating", action="store_true", help=help_)
 
 
-def _verify(commands: Any) -> None:
-    description = "compute a published model's guarantees, or a results folder's verdicts and tables, anew"
-    verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
-    what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
-    _pack(verify)
-    verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
+def _release(commands: Any) -> None:
+    said = "what accuracy to expect of a release by wdgd, from public tables; reads no row"
+    forecast = _command(commands, "forecast", said, "Print")
+    help_ = "as for dpml guarantee: eps, delta, loss, M, N, d, or a data set that has a size"
+    _settings(forecast, help_)
+    said = "one model for publication: noise that nobody can know, entered into a ledger before it is drawn"
+    release = _command(commands, "release", said, "Make")
+    _settings(release, "as for dpml-run, one value each; no seed")
+    _output(release, default=Path("model.json"), help="the model's file (default: %(default)s)")
+    help_ = "a card for the public registry of deployments, as YAML, with what is known of the release"
+    release.add_argument("--card", type=Path, metavar="FILE", help=help_)
+    release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
+    release.add_argument("--delta-anyway", action="store_true", help="take a delta of 1/N or more")
+    help_ = "publish what code that is not part of dpml says of itself, which nobody here has proven"
+    release.add_argument("--declared", action="store_true", help=help_)
+    _cap(release)
+    _floating(release)
 
 
-def _forecast(commands: Any) -> None:
-    description = "what accuracy to expect of a release by wdgd, from public tables; reads no row"
-    forecast = commands.add_parser("forecast", help=description, description=f"Print {description}.")
-    _config_dir(forecast)
-    forecast.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="KEY=VALUE",
-        help="as for dpml guarantee: eps, delta, loss, M, N, d, or a data set that has a size",
-    )
-
-
-def _predict(commands: Any) -> None:
-    description = "what a published model says of the rows of a file"
-    predict = commands.add_parser("predict", help=description, description=f"Print {description}, as CSV.")
+def _after_a_release(commands: Any) -> None:
+    predict = _command(commands, "predict", "what a published model says of the rows of a file", "Print", ", as CSV.")
     predict.add_argument("model", type=Path, metavar="MODEL", help="the model's file")
-    predict.add_argument(
-        "file", type=Path, nargs="?", metavar="FILE", help="a CSV file with the columns that the model needs"
-    )
-    predict.add_argument(
-        "--shapes", type=Path, metavar="DIR", help="draw what each feature contributes, from the model alone, into DIR"
-    )
+    help_ = "a CSV file with the columns that the model needs"
+    predict.add_argument("file", type=Path, nargs="?", metavar="FILE", help=help_)
+    help_ = "draw what each feature contributes, from the model alone, into DIR"
+    predict.add_argument("--shapes", type=Path, metavar="DIR", help=help_)
     predict.add_argument("--proba", action="store_true", help="print the probability of each class, and no prediction")
     predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
     add_written(predict)
-    predict.add_argument("-o", "--output", type=Path, metavar="FILE", help="where to (default: the screen)")
-
-
-def _ledger(commands: Any) -> None:
-    description = "what has been released about some people, and what that adds up to"
-    ledger = commands.add_parser("ledger", help=description, description=f"Print {description}.")
+    _output(predict, "FILE", help="where to (default: the screen)")
+    said = "compute a published model's guarantees, or a results folder's verdicts and tables, anew"
+    verify = _command(commands, "verify", said)
+    _pack(verify)
+    what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
+    verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
+    said = "what has been released about some people, and what that adds up to"
+    ledger = _command(commands, "ledger", said, "Print")
     ledger.add_argument("ledger", type=Path, metavar="FILE", help="the ledger, as `dpml release` names it")
     ledger.add_argument("--delta", type=float, default=1e-5, help="at which eps is told (default: %(default)g)")
-    ledger.add_argument("--json", action="store_true", help="all that is in it, as JSON")
+    _json(ledger, "all that is in it, as JSON")
 
 
-def _completion(commands: Any) -> None:
-    description = "a script that completes dpml's commands and options: source it in the start file of your shell"
-    completion = commands.add_parser("completion", help=description, description=f"Print {description}.")
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
-
-
-def _report(commands: Any) -> None:
-    report = commands.add_parser("report", help="pages about all experiments: RESULTS/report/index.html")
+def _others(commands: Any) -> None:
+    merge = _command(commands, "merge", "put the tables of several runs or sweeps together")
+    merge.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
+    _output(merge, default=Path("results/merged"), help="default: %(default)s")
+    report = _command(commands, "report", "pages about all experiments: RESULTS/report/index.html")
     _config_dir(report)
     _pack(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
+    said = "a script that completes dpml's commands and options: source it in the start file of your shell"
+    completion = _command(commands, "completion", said, "Print")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from dpml import packs
 from dpml.atomic import write_atomically
-from dpml.commands.settings import Settings, is_private
+from dpml.commands.settings import Settings, is_private, refuse_several
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
 from dpml.errors import UserError
@@ -149,6 +149,7 @@ def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "r
     Raises:
         UserError: a key is unknown, a value is of the wrong kind, or no noise can be calibrated for it.
     """
+    refuse_several(settings)
     check_keys(config)
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     given = {key: value for key, value in settings.given.items() if key.partition(".")[0] in SETTINGS}
@@ -174,6 +175,9 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
     if config.objective is not None:
         raise UserError("objective= is for runs and sweeps: an experiment has no single number to return.")
     name = next(word.split("=", 1)[1] for word in words if word.startswith(f"{PACKAGE}="))
+    if name.startswith("["):
+        several = f"{PACKAGE}={name.strip('[] ').replace(' ', '')}"
+        raise UserError(f"{PACKAGE} takes one name, got {PACKAGE}={name}: for several, dpml-run -m {several}.")
     others = [word for word in words if not word.startswith(f"{PACKAGE}=")]
     names = experiments_of(config)
     configs = {one: hydra.compose("config", [f"{PACKAGE}={one}", *others]) for one in names} or {name: config}

@@ -115,12 +115,24 @@ def composer(settings: Settings) -> Callable[[list[str]], DictConfig]:
     return alike.Alike(partial(compose, config_dir=folder), lambda group: bool(options(group, folder)))
 
 
+def refuse_several(settings: Settings) -> None:
+    """Raise UserError if an option is chosen by a list of names: Hydra would take the last, with keys of the others."""
+    given = settings.given
+    for group in GROUPS:
+        names = given.get(group)
+        if isinstance(names, list):
+            several = ",".join(map(str, names))
+            how = f"for several, dpml-run -m {group}={several}" if len(names) > 1 else f"write {group}={several}"
+            raise UserError(f"{group} takes one name, got {group}=[{several}]: {how}.")
+
+
 def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | None]:
     """The configuration of one setting, and the number of features if `d` is set.
 
     Raises:
         UserError: a key or a value is wrong, or there are several eps, delta, M or N.
     """
+    refuse_several(settings)
     config = settings.without("d").composed()
     if "algo._target_" in settings.given:  # another class than that of the default, whose options it does not have
         with open_dict(config):

@@ -131,7 +131,7 @@ def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Se
     hints = _hints(target)
     for name in options:
         if name not in parameters:
-            raise UserError(unknown_key(f"{key}.{name}", nearest(name, parameters), target))
+            raise UserError(unknown_key(f"{key}.{name}", nearest(name, parameters, f"{key}."), target))
     return {name: _convert(value, hints.get(name), f"{key}.{name}") for name, value in options.items()}
 
 

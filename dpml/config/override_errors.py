@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ def sentence(error: Exception, line: Line) -> str | None:
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _of_option(error.missing_cfg_file, error.options or (), line)
     if isinstance(error, OverrideParseException):
-        return f"cannot read the override {error.override!r}: write KEY=VALUE, with quotes around special characters."
+        return _of_word(error.override, line)
     if isinstance(error, ConfigAttributeError | ConfigKeyError):
         return _of_key(str(error.full_key), line)
     if isinstance(error, ConfigCompositionException):  # which says only in words what it is about
@@ -54,8 +55,17 @@ def sentence(error: Exception, line: Line) -> str | None:
             return _of_groups(line) if unknown[1] in _CHOSEN else _of_key(unknown[1], line)
         several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
         if several:
-            return f"{several[1]!r} has several values: add -m to sweep over them, or write a list, KEY=[A,B]."
+            key, _, values = several[1].partition("=")
+            listed = "" if key in _CHOSEN or "." in key else f", or write a list, {key}=[{values}]"
+            return f"{several[1]!r} has several values: add -m to dpml-run to sweep over them{listed}."
     return " ".join(str(error).split()).removesuffix(".") + "."
+
+
+def _of_word(word: str | None, line: Line) -> str:
+    """A word that is no KEY=VALUE."""
+    chosen = next((group for group in GROUPS if word in options(group, line.config_dir)), None)
+    how = "KEY=VALUE, with quotes around special characters" if chosen is None else f"{chosen}={word}"
+    return f"cannot read the override {word!r}: write {how}."
 
 
 def _of_option(path: str, beside: Sequence[str], line: Line) -> str:
@@ -83,12 +93,24 @@ def unknown_option(group: str, name: str, config_dir: Path | None, beside: Seque
 def _of_key(key: str, line: Line) -> str:
     group, dot, _ = key.rpartition(".")
     node = _group(group, line) if dot else None
-    known = KEYS if node is None else [f"{group}.{name}" for name in map(str, node) if name != "_target_"]
-    message = unknown_key(key, nearest(key, known), None if node is None else node.get("_target_"))
+    if group == "dataset" and _reads_files(key.removeprefix("dataset.")):
+        return f"unknown key {key!r}: it is an option of dataset=csv, so add dataset=csv."
+    if node is None:
+        message = unknown_key(key, nearest(key, KEYS))
+    else:
+        names = [name for name in map(str, node) if name != "_target_"]
+        message = unknown_key(key, nearest(key.removeprefix(f"{group}."), names, f"{group}."), node.get("_target_"))
     if dot and any(word.startswith(f"{PACKAGE}=") for word in line.overrides):
         # Hydra knows only the keys of the default options, not of the options that an experiment's blocks choose
         message = f"{message.removesuffix('.')} Where the experiment's own options have it, write +{key}=VALUE."
     return message
+
+
+def _reads_files(name: str) -> bool:
+    """Whether it is an option of dataset=csv."""
+    from dpml.data.csv.csv_rows import CsvOptions  # here, as it loads pandas
+
+    return name in {each.name for each in fields(CsvOptions)}
 
 
 def _group(group: str, line: Line) -> DictConfig | None:

@@ -9,24 +9,10 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
-from dpml.data.info import Info, Raw, Task
+from dpml.data.info import Info, Task
 from dpml.data.sources.files import Files
 from dpml.errors import UserError
 from dpml.seeds import generator
-
-__all__ = [
-    "Dataset",
-    "Files",
-    "Info",
-    "Raw",
-    "Source",
-    "check_rows",
-    "checksum",
-    "fold_rows",
-    "sha256",
-    "split_rows",
-    "training_rows",
-]
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
-from dpml.data.partition import Equal, check_each
+from dpml.data.partition import AuxiliaryShare, Equal, check_each
 from dpml.errors import UserError
 
 _ALPHAS = 1e-6, 1e6  # beyond these, shares are effectively 0 and 1, or equal
 
 
 @dataclass(frozen=True)
-class Dirichlet:
+class Dirichlet(AuxiliaryShare):
     """The parties' shares of every class are drawn from the symmetric Dirichlet(alpha) distribution, class by class.
 
     Thus both the parties' class mixes and their sizes differ: little for a large `alpha`; for a small `alpha` nearly
@@ -33,7 +33,6 @@ class Dirichlet:
     party that has N/M rows; that is not done here (nor by Flower, unless requested).
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
         alpha: Of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
         smallest: Rows that every party has at least, from the others' if need be.
     """
@@ -41,7 +40,6 @@ class Dirichlet:
     name: ClassVar[str] = "dirichlet"
     of_classes: ClassVar[bool] = True
     every_row: ClassVar[bool] = True
-    auxiliary: float | None = None
     alpha: float = 0.5
     smallest: int = 1
 
@@ -59,20 +57,18 @@ class Dirichlet:
 
 
 @dataclass(frozen=True)
-class Classes:
+class Classes(AuxiliaryShare):
     """Every party has rows of `k` classes: "#C = k" of NIID-Bench (Li et al. 2022, ``noniid-#label``).
 
     Of K classes, party i has class i mod K and k - 1 others, drawn at random. A class's rows are divided equally among
     the parties that have it. With fewer parties than classes, a class may belong to no party: its rows are not used.
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
         k: Classes of every party.
     """
 
     name: ClassVar[str] = "classes"
     of_classes: ClassVar[bool] = True
-    auxiliary: float | None = None
     k: int = 1
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
@@ -95,20 +91,18 @@ class Classes:
 
 
 @dataclass(frozen=True)
-class Shards:
+class Shards(AuxiliaryShare):
     """Rows sorted by label and cut into `per_party` * M equal shards, dealt at random (McMahan et al. 2017, Sec. 3).
 
     A party has rows of about `per_party` classes, or of as many intervals of a real-valued target.
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
         per_party: Shards of the rows, sorted by label, that every party gets.
     """
 
     name: ClassVar[str] = "shards"
     of_classes: ClassVar[bool] = False
     every_row: ClassVar[bool] = True
-    auxiliary: float | None = None
     per_party: int = 2
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:

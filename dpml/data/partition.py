@@ -135,18 +135,25 @@ class LabelRule(_Rule, Protocol):
 
 
 @dataclass(frozen=True)
-class Natural:
-    """Natural parties: the data set gives the party of each row (`Dataset.party`).
-
-    The parties that have a private training row are numbered from 0 in the data set's order; M must equal their number.
+class AuxiliaryShare:
+    """What every rule here has among its options.
 
     Args:
         auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
     """
 
+    auxiliary: float | None = None
+
+
+@dataclass(frozen=True)
+class Natural(AuxiliaryShare):
+    """Natural parties: the data set gives the party of each row (`Dataset.party`).
+
+    The parties that have a private training row are numbered from 0 in the data set's order; M must equal their number.
+    """
+
     name: ClassVar[str] = "natural"
     every_row: ClassVar[bool] = True
-    auxiliary: float | None = None
 
     def owners(self, data: Dataset, rows: Index, M: int) -> Index:
         """The party of each of the numbered rows, (n,) of 0..M-1.
@@ -265,32 +272,25 @@ def check_each(option: str, rows: int, N: int, M: int) -> None:
 
 
 @dataclass(frozen=True)
-class Equal:
-    """The same number of rows for every party; the first few parties get one more.
-
-    Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
-    """
+class Equal(AuxiliaryShare):
+    """The same number of rows for every party; the first few parties get one more."""
 
     name: ClassVar[str] = "equal"
     drawn: ClassVar[bool] = False
-    auxiliary: float | None = None
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         return N // M + (np.arange(M) < N % M).astype(np.intp)
 
 
 @dataclass(frozen=True)
-class Simplex:
+class Simplex(AuxiliaryShare):
     """Shares drawn uniformly from the simplex, above `floor` rows that every party gets.
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
         floor: Rows that every party gets before the rest is shared out.
     """
 
     name: ClassVar[str] = "simplex"
-    auxiliary: float | None = None
     floor: int = 1
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -300,17 +300,15 @@ class Simplex:
 
 
 @dataclass(frozen=True)
-class Fractions:
+class Fractions(AuxiliaryShare):
     """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; the name lists them.
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
         fractions: One positive share per party; they sum to 1.
     """
 
     drawn: ClassVar[bool] = False
 
-    auxiliary: float | None = None
     fractions: tuple[float, ...] = ()
 
     @property
@@ -330,17 +328,15 @@ _STEEPEST = 1e15  # a ratio of sizes: beyond, shares of rows are rounded away
 
 
 @dataclass(frozen=True)
-class TwoGroup:
+class TwoGroup(AuxiliaryShare):
     """Two halves of the parties, equal sizes within each; a party of the second has `u` times the rows of the first.
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
         u: The size of a large party over that of a small one.
     """
 
     name: ClassVar[str] = "two_group"
     drawn: ClassVar[bool] = False
-    auxiliary: float | None = None
     u: float = 2.0
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -354,17 +350,15 @@ class TwoGroup:
 
 
 @dataclass(frozen=True)
-class PerParty:
+class PerParty(AuxiliaryShare):
     """`n` rows for every party; the rows that are left over are not used.
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
         n: Rows of every party.
     """
 
     name: ClassVar[str] = "per_party"
     drawn: ClassVar[bool] = False
-    auxiliary: float | None = None
     n: int = 10
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -373,18 +367,16 @@ class PerParty:
 
 
 @dataclass(frozen=True)
-class PowerLaw:
+class PowerLaw(AuxiliaryShare):
     """Sizes in proportion to rank^-a, party 0 the largest; a party below `smallest` rows gets `smallest`.
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
         a: The party of rank r has rows in proportion to r^-a; 0: all have the same.
         smallest: Rows that every party has at least.
     """
 
     name: ClassVar[str] = "power_law"
     drawn: ClassVar[bool] = False
-    auxiliary: float | None = None
     a: float = 1.0
     smallest: int = 1
 

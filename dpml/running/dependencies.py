@@ -159,8 +159,8 @@ def _relative(path: str, name: str) -> str:
 
 @cache
 def _is_as_loaded(path: Path) -> bool:
-    """Whether a module's file was, when its content was first asked for, what had been loaded."""
-    return _first.get(str(path)) in (None, _stamp(str(path)))
+    """Whether a module's files were, when their content was first asked for, what had been loaded."""
+    return all(_first.get(file) in (None, _stamp(file)) for file in (str(path), _beside(str(path))))
 
 
 def _as_read(path: str) -> str | None:
@@ -210,13 +210,19 @@ def _listen(event: str, args: tuple[Any, ...]) -> None:
     elif event == "exec" and getattr(args[0], "co_name", "") == "<module>":
         path = args[0].co_filename
         if path.endswith(".py") and not path.startswith(_INSTALLED):
-            stamp = _stamp(path)
-            if _first.setdefault(path, stamp) != stamp:  # loaded again
-                _first[path] = stamp
-                forget()
+            for file in (path, _beside(path)):
+                stamp = _stamp(file)
+                if _first.setdefault(file, stamp) != stamp:  # loaded again
+                    _first[file] = stamp
+                    forget()
             _heard[0] += 1
             for asker in () if path.startswith(_HOME) else _askers(sys._getframe(1)):
                 _opened[asker].add(path)  # a module, if it can be imported by a name
+
+
+def _beside(path: str) -> str:
+    """The YAML file that is a part of a module (`dpml.code`), if there is one."""
+    return f"{path.removesuffix('.py')}.yaml"
 
 
 def _on_open(path: str, flags: int, askers: list[str]) -> None:
@@ -269,7 +275,7 @@ def _stamp(path: str) -> Stamp | None:
 for _module in list(sys.modules.values()):
     _file = getattr(_module, "__file__", None)
     if isinstance(_file, str) and not _file.startswith(_INSTALLED):
-        _first[_file] = _stamp(_file)
+        _first |= {_path: _stamp(_path) for _path in (_file, _beside(_file))}
 sys.addaudithook(_listen)
 
 
@@ -297,11 +303,13 @@ class Present:
             return False
         if name not in self._modules:
             path = code.source(name)
-            self._modules[name] = code.Checksums(code.checksum(path.read_bytes()) if path else UNKNOWN, "")
+            raw = code.checksum(path.read_bytes() + code.beside(path)) if path else UNKNOWN
+            self._modules[name] = code.Checksums(raw, "")
         now = self._modules[name]
         if now.raw not in (known.raw, UNKNOWN) and not now.tokens:  # takes longer, and is seldom needed
             path = code.source(name)
-            now = self._modules[name] = code.checksums(path.read_bytes(), path.suffix) if path else now
+            now = code.checksums(path.read_bytes(), path.suffix, code.beside(path)) if path else now
+            self._modules[name] = now
         return now.raw == known.raw or now.tokens == known.tokens
 
     def _library(self, root: str) -> str | None:

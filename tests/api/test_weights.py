@@ -119,8 +119,7 @@ def neighbours(kind, task, coins, n=60, d=3):
     X_other, weights_other = X.copy(), weights.copy()
     place = int(rng.integers(n))
     X_other[place] = -X[place]
-    if kind != "the row":  # and its weight
-        weights[place], weights_other[place] = (1.0, 0.0) if kind == "from 1 to 0" else rng.uniform(0, 1, 2)
+    weights[place], weights_other[place] = (1.0, 0.0) if kind == "from 1 to 0" else rng.uniform(0, 1, 2)
     kept = [
         thinned(rows, [own], np.random.default_rng(coins)) for rows, own in ((X, weights), (X_other, weights_other))
     ]
@@ -130,16 +129,13 @@ def neighbours(kind, task, coins, n=60, d=3):
     return tuple(synthetic_parties(task, rows, y, [n]) for rows in kept)
 
 
-@pytest.mark.parametrize("kind", ["the row", "its weight", "from 1 to 0"])
-@pytest.mark.parametrize(
-    ("algo", "loss"),
-    [("wdgd", "logistic"), ("dpgd", "logistic"), ("capefm", "logistic"), ("wdgd", "squared"), ("ssp", "squared")],
-)
+@pytest.mark.parametrize("kind", ["its weight", "from 1 to 0"])
+@pytest.mark.parametrize(("algo", "loss"), [("wdgd", "logistic"), ("capefm", "logistic"), ("ssp", "squared")])
 def test_no_sum_moves_farther_than_is_declared(algo, loss, kind):
-    """By brute force: both data sets are summed by the code of a release, for 20 draws of coins."""
+    """By brute force: both data sets are summed by the code of a release, for 12 draws of coins."""
     task = "regression" if loss == "squared" else "binary"
     algorithm = algorithm_of(OmegaConf.create(option_node(algo)), LOSSES[loss], "tight")
-    ratio = moved(algorithm, Budget(1.0, 1e-5), [neighbours(kind, task, coins) for coins in range(20)])
+    ratio = moved(algorithm, Budget(1.0, 1e-5), [neighbours(kind, task, coins) for coins in range(12)])
     assert 0 < ratio <= 1
 
 

@@ -10,7 +10,6 @@ import pytest
 from harness import tables
 
 from dpml import paths
-from dpml.errors import UserError
 from dpml.running.rows import COLUMNS
 
 
@@ -53,14 +52,6 @@ def test_rows_guarantees_and_manifest(run_command, tmp_path) -> None:
         "fitted_on": "training rows, no budget spent",
     }
     assert {"versions", "seed", "git", "cpu"} <= set(manifest)
-
-
-def test_the_same_command_gives_the_same_bytes(run_command, tmp_path) -> None:
-    for folder in ("one", "two"):
-        assert run_command("dpml-run", "algo=conv", "draws=3", f"hydra.run.dir={folder}").code == 0
-    assert (tmp_path / "one/rows.csv").read_bytes() == (tmp_path / "two/rows.csv").read_bytes()
-    run_command("dpml-run", "algo=conv", "draws=3", "seed=1", "hydra.run.dir=three")
-    assert (tmp_path / "one/rows.csv").read_bytes() != (tmp_path / "three/rows.csv").read_bytes()
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -121,109 +112,6 @@ def test_guarantee_is_a_calculator(run_command) -> None:
     none = json.loads(run_command("dpml", "guarantee", "algo=nonpriv", "--json").out)
     assert all(entry["eps"] == math.inf for entry in none)
     assert "colluders" in run_command("dpml", *words).out
-
-
-MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the data, of a sweep
-    (["algo=capfm"], "unknown algo 'capfm': did you mean 'capefm'?"),
-    (["dataset=crim"], "unknown dataset 'crim': did you mean 'crime'?"),
-    (["partition=simplx"], "unknown partition 'simplx': did you mean 'simplex'?"),
-    (["loss=squard"], "unknown loss 'squard': did you mean 'squared'?"),
-    (["epss=1"], "unknown key 'epss': did you mean 'eps'?"),
-    (["algo.rigde=1"], "unknown key 'algo.rigde': did you mean 'algo.ridge'?"),
-    (["+foo=1"], "unknown key 'foo'"),
-    (["+algo.foo=1"], "unknown key 'algo.foo'"),
-    (["eps"], "cannot read the override 'eps'"),
-    (["eps=0"], "eps must be a positive number (inf for no noise), got eps=0"),
-    (["eps=abc"], "eps must be a number, got eps=abc"),
-    (["delta=null"], "algo=capefm adds Gaussian noise and needs a delta"),
-    (["M=1000"], "M=1000 parties need at least one training row each, but N=455"),
-    (
-        ["algo.variant=author"],
-        "algo.variant of capefm must be one of paper, authors, got 'author'",
-    ),
-    (["algo.lam=x"], "algo.lam must be a number"),
-    (["dataset.steps=[minmax]"], "unknown preprocessing step 'minmax' in dataset.steps: did you mean 'min_max'?"),
-    (["dataset=crime", "data_dir=nowhere"], "nowhere/crime/communities.data"),
-    (["algo=capefm,conv"], "'algo=capefm,conv' has several values: add -m"),
-    (["-m", "algo=capefm,capfm"], "unknown algo 'capfm': did you mean 'capefm'?"),
-]
-FURTHER = [  # of the same kinds, which Hydra has nothing to do with
-    (["eps=-1"], "eps must be a positive number"),
-    (["eps=nan"], "eps must be a positive number"),
-    (["eps=[]"], "eps must be one value or a list of at least one"),
-    (["eps=[1,0]"], "eps must be a positive number"),
-    (["delta=0"], "delta must lie strictly between 0 and 1"),
-    (["delta=1"], "delta must lie strictly between 0 and 1"),
-    (["delta=nan"], "delta must lie strictly between 0 and 1"),
-    (["M=0"], "M must be at least 1"),
-    (["M=2.5"], "M must be a whole number"),
-    (["N=1000"], "N=1000 training rows were asked for, but dataset=wdbc has 455"),
-    (["N=0"], "N"),
-    (["draws=0"], "draws must be at least 1"),
-    (["seed=-1"], "seed must be a whole number >= 0"),
-    (["calibration=tigt"], "calibration must be one of published, tight, got 'tigt'"),
-    (["algo.lam=-1"], "algo.lam of capefm must be a number >= 0"),
-    (["algo.radius=0"], "algo.radius must be a positive number"),
-    (["algo.ridge=-1"], "algo.ridge must be a number >= 0"),
-    (["loss=softmax"], "algo=capefm needs loss=squared or loss=logistic, not loss=softmax"),
-    (["algo=objpert", "loss=sigmoid"], "algo=objpert needs loss=squared or loss=logistic, not loss=sigmoid"),
-    (["algo=nonpriv", "loss=softmax"], "loss=softmax takes the whole numbers 0..K-1, but the data have the label -1"),
-    (["dataset=synthetic", "loss=logistic"], "loss=logistic takes the labels -1 and +1, but the data have the label"),
-    (["algo=dpfm", "algo.variant=authors", "calibration=tight"], "set calibration=published"),
-    (["dataset.steps=[min_max]"], "but the guarantee needs rows in the unit ball"),
-    (["dataset.steps=clip"], "dataset.steps must be a list"),
-    (["dataset.test_fraction=1"], "dataset.test_fraction must be in [0, 1)"),
-    (["dataset=synthetic", "dataset.recipe=linaer"], "did you mean 'linear'?"),
-    (["partition=fractions", "partition.fractions=[.5,.6]"], "must be M=5 positive numbers that sum to 1"),
-    (
-        ["partition=two_group", "partition.u=.5"],
-        "partition.u, the ratio of the largest to the smallest party, must be a number from 1 to 1e+15",
-    ),
-    (["partition=natural"], "but dataset=wdbc does not say whose: choose another partition"),
-    (["partition.auxiliary=2"], "partition.auxiliary must be a share in [0, 1)"),
-]
-
-
-def ids(value: object) -> str:
-    return " ".join(value) if isinstance(value, list) else ""
-
-
-@pytest.mark.parametrize(("words", "sentence"), MISTAKES, ids=ids)
-def test_a_mistake_gets_one_sentence_and_leaves_nothing(run_command, tmp_path, words, sentence) -> None:
-    done = run_command("dpml-run", *words)
-    assert done.code == 2
-    assert done.err.startswith("dpml-run: error: ")
-    assert done.err.count("\n") == 1
-    assert sentence in done.err
-    assert "Traceback" not in done.err + done.out
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("words", "sentence"), FURTHER, ids=ids)
-def test_the_sentences_of_further_mistakes(default, tmp_path, words, sentence) -> None:
-    with pytest.raises(UserError) as mistake:
-        tables(default, words, tmp_path / "results")
-    assert sentence in str(mistake.value)
-    assert "\n" not in str(mistake.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["guarantee", "algo=capfm"], "did you mean 'capefm'"),
-        (["guarantee", "eps=[1,2]"], "dpml guarantee takes one eps"),
-        (["guarantee", "d=x"], "d must be a whole number"),
-        (["guarantee", "M=10", "N=5"], "M=10 parties need at least one training row each, but N=5"),
-        (["guarantee", "delta=2"], "delta must lie strictly between 0 and 1"),
-        (["plot", "nowhere"], "there is no nowhere/rows.csv"),
-    ],
-)
-def test_mistakes_with_dpml(run_command, words, sentence) -> None:
-    done = run_command("dpml", *words)
-    assert done.code == 2
-    assert sentence in done.err
-    assert done.err.count("\n") == 1
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -29,7 +29,7 @@ def test_the_line_is_what_the_tight_run_prints(run_command, monkeypatch, algo) -
     assert said(tight) is None
 
 
-@pytest.mark.parametrize("words", [("algo=nonpriv",), ("algo=dpgd",), ("algo=capefm", "eps=[1,2]"), ("algo=constant",)])
+@pytest.mark.parametrize("words", [("algo=dpgd",), ("algo=capefm", "eps=[1,2]"), ("algo=constant",)])
 def test_there_is_none_where_it_says_nothing(run_command, monkeypatch, words) -> None:
     monkeypatch.setattr(least_noise, "_SECONDS", 1000)
     assert said(run_command("dpml-run", *words, "draws=2")) is None

@@ -102,14 +102,6 @@ def test_only_algorithms_that_label_public_rows_ask_for_some(composed: DictConfi
     assert {name: kind.auxiliary for name, kind in kinds.items() if kind.auxiliary} == {"soft": 0.1, "vote": 0.1}
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        [],
-        ["eps=0.1", "algo=objpert", "algo.lam=1e-3", "delta=null"],
-        ["dataset.d=3", "dataset=synthetic", "partition=simplex", "adversary.colluders=2", "seed=7"],
-        ["algo=capefm", "calibration=tight", "dataset=crime", "results_dir='a b'", "metrics=[math.fsum]"],
-    ],
-)
-def test_tests_that_do_without_hydra_have_what_it_composes(default: DictConfig, words: list[str]) -> None:
+def test_tests_that_do_without_hydra_have_what_it_composes(default: DictConfig) -> None:
+    words = ["algo.lam=1e-3", "algo=objpert", "delta=null", "dataset=synthetic", "results_dir='a b'"]
     assert harness.composed(default, words) == compose(words)

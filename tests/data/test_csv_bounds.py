@@ -70,11 +70,8 @@ def test_a_class_that_is_stated_counts_whether_a_row_has_it_or_not(files):
 def test_nothing_of_a_row_moves_another(files):
     """The other rows stay bit for bit when one is replaced: no statistic of the rows is in them."""
     whole = load(CSV(**files(), label="income", test_fraction=0))
-    other = load(
-        CSV(
-            **files(rows=ROWS.replace("52,999,judge,no,high", "9e9,-9e9,king,yes,low")), label="income", test_fraction=0
-        )
-    )
+    replaced = files(rows=ROWS.replace("52,999,judge,no,high", "9e9,-9e9,king,yes,low"))
+    other = load(CSV(**replaced, label="income", test_fraction=0))
     differs = np.any(whole.X != other.X, axis=1)
     assert differs.sum() == 1
     assert np.array_equal(whole.y != other.y, differs)
@@ -86,13 +83,14 @@ def test_nothing_of_a_row_moves_another(files):
 
 
 def test_values_outside_are_clipped(files):
-    steps = ("one_hot", "symmetric")
-    rows = ROWS.replace("52,999,", "300,123456,").replace("29,0,", "-5,-7,")
-    clipped = load(CSV(**files(rows=rows), label="income", steps=steps, test_fraction=0)).X
-    rows = ROWS.replace("52,999,", "100,999,").replace("29,0,", "0,0,")
-    np.testing.assert_array_equal(
-        clipped, load(CSV(**files(rows=rows), label="income", steps=steps, test_fraction=0)).X
+    outside, ends = (
+        load(CSV(**files(rows=rows), label="income", steps=("one_hot", "symmetric"), test_fraction=0)).X
+        for rows in (
+            ROWS.replace("52,999,", "300,123456,").replace("29,0,", "-5,-7,"),
+            ROWS.replace("52,999,", "100,999,").replace("29,0,", "0,0,"),
+        )
     )
+    np.testing.assert_array_equal(outside, ends)
 
 
 def test_numbers_may_be_stated_as_categories_and_words_as_the_last_class(files):
@@ -125,69 +123,40 @@ def test_missing_values_get_the_middle(files):
     assert private_note(data.provenance["preprocessing"]) == ""
 
 
+AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
+
+
 @pytest.mark.parametrize(
-    ("stated", "said"),
+    ("old", "new", "said"),
     [
+        (f"  age: {AGE}\n", "", "b.yaml states nothing of the column 'age' of DIR/f.csv: add"),
+        ("columns:", "columns:\n  hight: boolean", "b.yaml states something of 'hight', no feature of DIR"),
+        ("columns", "colums", "b.yaml: unknown key 'colums': did you mean 'columns'?"),
         (
-            STATED.replace("  age: {low: 0, high: 100}\n", ""),
-            "b.yaml states nothing of the column 'age' of DIR/f.csv: add",
+            "columns:",
+            "from_rows: true\ncolumns:",
+            "b.yaml still says `from_rows: true`: its ranges are those of the pr",
         ),
-        (STATED.replace("age", "agee"), "b.yaml states nothing of the column 'age'"),
-        (
-            STATED.replace("columns:", "columns:\n  hight: boolean"),
-            "b.yaml states something of 'hight', no feature of DIR",
-        ),
-        (STATED.replace("columns", "colums"), "b.yaml: unknown key 'colums': did you mean 'columns'?"),
-        (f"from_rows: true\n{STATED}", "b.yaml still says `from_rows: true`: its ranges are those of the private rows"),
-        (
-            STATED.replace("classes: [low, high]", ""),
-            "b.yaml needs either `classes`, a list of the labels, or `target`",
-        ),
-        (STATED + "target: {low: 0, high: 1}", "b.yaml needs either `classes`"),
-        (STATED.replace("[low, high]", "[low]"), "b.yaml: classes must be a list of two or more labels."),
-        (STATED.replace("[low, high]", "[low, low]"), "b.yaml: classes has 'low' twice."),
-        (
-            STATED.replace("[low, high]", "[low, middle]"),
-            "f.csv, line 3, column 'income': 'high' is none of the classes l",
-        ),
-        (
-            STATED.replace("[low, high]", "[yes, no]"),
-            "b.yaml: classes has True, which is no text: put yes, null and the",
-        ),
-        (
-            STATED.replace("high: 100", "high: 0"),
-            "b.yaml: columns.age: a range needs finite ends, low < high, got 0 and",
-        ),
-        (
-            STATED.replace("{low: 0, high: 100}", "{low: -1.0e+308, high: 1.0e+308}"),
-            "b.yaml: columns.age: a range must be narrower than 1.8e308, got -1e+308 to 1e+308.",
-        ),
-        (STATED.replace("high: 100", "high: .inf"), "b.yaml: columns.age: a range needs finite ends"),
-        (STATED.replace("high: 100", "hi: 100"), "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
-        (
-            STATED.replace("high: 100", "high: 1e6"),
-            "b.yaml: columns.age has 1e6, which YAML reads as text: write 1.0e+6.",
-        ),
-        (STATED.replace("high: 100", "high: 2.5E3"), "columns.age has 2.5E3, which YAML reads as text: write 2.5e+3."),
-        (STATED.replace("high: 100", "high: much"), "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
-        (
-            STATED.replace("boolean", "bool"),
-            "b.yaml: columns.member must be a range {low: 0, high: 1}, a list of values",
-        ),
-        (STATED.replace("boolean", "{low: 0, high: 1}"), "f.csv, line 2, column 'member': 'yes' is no number."),
-        (STATED.replace("[nurse, judge, farmer]", "{low: 0, high: 1}"), "line 2, column 'job': 'nurse' is no number."),
-        (STATED.replace("[nurse, judge, farmer]", "boolean"), "'job': 'nurse' is not true or false, yes or no."),
-        (
-            STATED.replace("{low: 0, high: 100}", "boolean"),
-            "f.csv, line 2, column 'age': 31 is not true or false, yes o",
-        ),
-        ("columns: [\n", "b.yaml, line 2: it is not YAML"),
-        ("", "b.yaml must have lines KEY: VALUE"),
-        ("classes: [a, b]", "b.yaml needs `columns`, with a range or a list of values for every feature."),
+        ("classes: [low, high]", "", "b.yaml needs either `classes`, a list of the labels, or `target`"),
+        ("[low, high]", "[low]", "b.yaml: classes must be a list of two or more labels."),
+        ("[low, high]", "[low, low]", "b.yaml: classes has 'low' twice."),
+        ("[low, high]", "[low, middle]", "f.csv, line 3, column 'income': 'high' is none of the classes l"),
+        ("[low, high]", "[yes, no]", "b.yaml: classes has True, which is no text: put yes, null and the"),
+        ("high: 100", "high: 0", "b.yaml: columns.age: a range needs finite ends, low < high, got 0 and"),
+        (AGE, "{low: -1.0e+308, high: 1.0e+308}", "b.yaml: columns.age: a range must be narrower than 1.8e308, got "),
+        ("high: 100", "high: 1e6", "b.yaml: columns.age has 1e6, which YAML reads as text: write 1.0e+6."),
+        ("high: 100", "high: much", "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
+        ("boolean", "bool", "b.yaml: columns.member must be a range {low: 0, high: 1}, a list of values"),
+        ("boolean", "{low: 0, high: 1}", "f.csv, line 2, column 'member': 'yes' is no number."),
+        (JOB, "{low: 0, high: 1}", "line 2, column 'job': 'nurse' is no number."),
+        (AGE, "boolean", "f.csv, line 2, column 'age': 31 is not true or false, yes o"),
+        (STATED, "", "b.yaml must have lines KEY: VALUE"),
+        (STATED, "classes: [a, b]", "b.yaml needs `columns`, with a range or a list of values for every feature."),
     ],
 )
-def test_files_that_state_something_else(files, stated, said):
-    paths = files(stated)
+def test_files_that_state_something_else(files, old, new, said):
+    assert old in STATED
+    paths = files(STATED.replace(old, new))
     with pytest.raises(UserError) as caught:
         _ = CSV(**paths, label="income").info
     sentence = str(caught.value).replace(paths["path"].removesuffix("/f.csv"), "DIR")

@@ -2,23 +2,17 @@
 
 import itertools
 import math
-import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
-from harness import composed
 from variants import with_info
 
-from dpml.commands.jobs import run_job
-from dpml.commands.settings import Settings
 from dpml.config import catalogue
 from dpml.data import Files, Info, Range, Raw
 from dpml.data.extent import after_one_hot, norms
-from dpml.data.info import values
 from dpml.data.preprocess import (
     check_bounds,
     fit_apply,
@@ -31,9 +25,15 @@ from dpml.data.preprocess import (
 from dpml.data.sets.adult import Adult
 from dpml.data.sets.bank import Bank
 from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
-from dpml.data.steps import EACH_ROW, STATED, STEPS, hats, indicators
+from dpml.data.steps import EACH_ROW, STATED, hats, indicators
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
+
+
+def values(text: str) -> tuple[str, ...]:
+    """Symbolic values, separated by spaces."""
+    return tuple(text.split())
+
 
 COLUMNS = {
     "age": Range(0, 100, edges=(18, 40, 65)),
@@ -43,20 +43,13 @@ COLUMNS = {
     "answer": values("yes no"),
 }
 STEPS_IN_USE = [
-    ("one_hot", "min_max", "max_norm"),
-    ("one_hot", "min_max", "sample_norm"),
     ("one_hot", "max_abs", "max_norm"),
-    ("one_hot", "min_max", "centre", "max_norm"),
     ("impute", "one_hot", "min_max", "centre", "max_norm", "bias"),
     ("one_hot", "min_max", "clip", "bias"),
     ("one_hot", "symmetric", "sample_norm"),
-    ("one_hot", "symmetric", "max_norm", "bias"),
     ("one_hot", "min_max", "sample_norm", "max_abs", "max_norm"),
     ("one_hot", "centre", "bias", "max_abs", "clip"),
-    ("one_hot", "sample_norm"),
-    ("one_hot", "bin", "symmetric", "sample_norm"),
     ("one_hot", "bin", "max_norm", "bias"),
-    ("one_hot", "spline", "max_norm"),
     ("impute", "one_hot", "spline", "min_max", "centre", "max_norm"),
 ]
 PUBLIC = ["adult", "bank", "breast_cancer", "crime", "har", "har_73of561", "kddcup99", "kddcup99_70k"]
@@ -112,11 +105,6 @@ def test_no_row_has_a_share_in_what_becomes_of_another(steps):
     assert private_note(record) == ""
 
 
-def test_every_step_but_pca_has_its_public_form():
-    for step in set(STEPS) - {"pca"}:
-        assert [facts["step"] for _, facts in maps([step], COLUMNS)] == ["ranges", step]
-
-
 def test_numbers_by_hand():
     X = np.array([[50, 2, 99, -1, 0], [120, -1, -5, 7, 1], [-3, 0, 1e9, -9, -1]], dtype=float)
     scaled, _, _ = stated_apply(["one_hot", "min_max"], X, X[:0], COLUMNS)
@@ -167,7 +155,7 @@ def test_max_norm_divides_by_the_largest_norm_that_the_ranges_allow(steps, norm)
     assert 1 - 1e-9 <= after <= 1
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_largest_norm_of_random_ranges(seed):
     rng = np.random.default_rng(seed)
     columns = {f"n{i}": Range(*np.sort(rng.normal(size=2) * 9)) for i in range(rng.integers(1, 4))}
@@ -175,13 +163,6 @@ def test_the_largest_norm_of_random_ranges(seed):
     for steps in (["one_hot"], ["one_hot", "centre"], ["one_hot", "max_abs", "centre", "max_abs"]):
         X, _, _ = stated_apply([*steps, "max_norm"], extremes(columns), extremes(columns)[:1], columns)
         assert 1 - 1e-9 <= norms(X).max() <= 1
-
-
-def test_large_arrays_are_transformed_in_blocks_to_the_same_result():
-    train = rows(40_000)
-    whole, _, _ = stated_apply(["one_hot", "min_max", "sample_norm"], train, train[:0], COLUMNS)
-    last, _, _ = stated_apply(["one_hot", "min_max", "sample_norm"], train[-9:], train[:0], COLUMNS)
-    np.testing.assert_allclose(whole[-9:], last, rtol=1e-13)
 
 
 def test_a_target_is_clipped_and_scaled_by_its_range():
@@ -270,19 +251,6 @@ def test_bounds_change_the_columns_and_the_scales_but_not_the_rows(kind, shop):
     np.testing.assert_allclose(public.X, x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
-def test_fitted_scales_are_what_they_were(shop):
-    """The arrays are those of fit_apply alone, to the last bit."""
-    source = Shop(steps=("one_hot", "min_max", "max_norm"))
-    data = source.load(shop, None, np.random.default_rng(3))
-    table, _ = source.table(shop)
-    order = np.random.default_rng(3).permutation(9)
-    X, X_test, record = fit_apply(source.steps, table.X[order[:6]], table.X[order[6:]], (0, 2))
-    np.testing.assert_array_equal(data.X, X)
-    np.testing.assert_array_equal(data.X_test, X_test)
-    assert data.provenance["preprocessing"][:3] == record
-    np.testing.assert_array_equal(data.y, table.y[order[:6]] / table.y[order[:6]].max())
-
-
 def test_fewer_rows_are_among_more(shop):
     whole, few = (Shop(bounds="public").load(shop, N, np.random.default_rng(1)) for N in (None, 4))
     np.testing.assert_array_equal(whole.X[:4], few.X)  # scales that are stated do not change with N
@@ -307,24 +275,6 @@ def test_a_set_without_ranges_refuses_in_one_sentence(name):
     assert told.startswith(f"dataset={name} has no public ranges, as ")
     assert told.endswith(": leave dataset.bounds=fitted.")
     assert told.count(". ") == 0
-
-
-@pytest.mark.parametrize(
-    ("overrides", "told"),
-    [
-        (["dataset=adult", "dataset.bounds=publik"], "unknown dataset.bounds='publik': did you mean 'public'?"),
-        (["dataset=wdbc", "dataset.bounds=publik"], "did you mean 'public'?"),
-        (["dataset=crime", "dataset.bounds=3"], "unknown dataset.bounds=3: choose one of fitted, public."),
-        (["dataset=crime", "dataset.bounds=null"], "unknown dataset.bounds=None"),
-        (["dataset=wdbc", "dataset.bounds=public"], "dataset=wdbc has no public ranges, as its documentation"),
-        (["dataset=har", "dataset.bounds=public"], "must not have pca with dataset.bounds=public"),
-        (["dataset=crime", "dataset.bounds=public", "dataset.steps=[max_nrm]"], "did you mean 'max_norm'"),
-    ],
-)
-def test_mistakes_are_told_before_any_file_is_read(default, overrides, told):
-    with pytest.raises(UserError, match=re.escape(told)) as caught:
-        run_job(composed(default, overrides), Settings(overrides), Path())
-    assert "\n" not in str(caught.value)
 
 
 def test_a_regression_set_needs_a_range_of_its_target():

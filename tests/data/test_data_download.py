@@ -45,12 +45,13 @@ def zipped(name: str, content: bytes) -> bytes:
     return box.getvalue()
 
 
-def tarred(name: str, content: bytes) -> bytes:
+def tarred(*contents: tuple[str, bytes], mode: str = "w:gz") -> bytes:
     box = io.BytesIO()
-    with tarfile.open(fileobj=box, mode="w:gz") as file:
-        item = tarfile.TarInfo(name)
-        item.size = len(content)
-        file.addfile(item, io.BytesIO(content))
+    with tarfile.open(fileobj=box, mode=mode) as file:  # type: ignore[call-overload]
+        for name, content in contents:
+            item = tarfile.TarInfo(name)
+            item.size = len(content)
+            file.addfile(item, io.BytesIO(content))
     return box.getvalue()
 
 
@@ -63,8 +64,8 @@ def tarred(name: str, content: bytes) -> bytes:
         ("a.zip!squares.csv", zipped("folder/squares.csv", CONTENT), "squares.csv"),
         ("a.zip!squares.gz", zipped("squares.gz", gzip.compress(CONTENT)), "squares.csv.gz"),
         ("a.zip!b.zip!in/squares.csv", zipped("b.zip", zipped("in/squares.csv", CONTENT)), "squares.csv"),
-        ("a.zip!b.tar.gz!in/squares.csv", zipped("b.tar.gz", tarred("in/squares.csv", CONTENT)), "squares.csv"),
-        ("b.tar.gz!in/squares.csv", tarred("in/squares.csv", CONTENT), "squares.csv"),
+        ("a.zip!b.tar.gz!in/squares.csv", zipped("b.tar.gz", tarred(("in/squares.csv", CONTENT))), "squares.csv"),
+        ("b.tar.gz!in/squares.csv", tarred(("in/squares.csv", CONTENT)), "squares.csv"),
     ],
 )
 def test_fetches_plain_compressed_and_archived_files(server, tmp_path, address, served, stored):
@@ -77,13 +78,7 @@ def test_fetches_plain_compressed_and_archived_files(server, tmp_path, address, 
 
 
 def test_an_archive_is_transferred_once_for_all_its_files(server):
-    box = io.BytesIO()
-    with tarfile.open(fileobj=box, mode="w:gz") as file:
-        for name in ("one", "two", "three"):
-            item = tarfile.TarInfo(f"in/{name}")
-            item.size = len(CONTENT)
-            file.addfile(item, io.BytesIO(CONTENT))
-    (server.folder / "b.tar.gz").write_bytes(box.getvalue())
+    (server.folder / "b.tar.gz").write_bytes(tarred(*((f"in/{name}", CONTENT) for name in ("one", "two", "three"))))
     files = tuple(Raw(name, (f"{server.url}/b.tar.gz!in/{name}",), (SHA256,)) for name in ("one", "two", "three"))
     info = Info("mini", "Mini", "binary", "none", files=files)
     Files().find(info, "two")
@@ -201,13 +196,8 @@ def test_an_entry_that_cannot_be_read_is_one_sentence_and_the_next_address_is_tr
 
 @pytest.mark.parametrize("damaged", [bz2.compress, lzma.compress, gzip.compress])
 def test_a_damaged_tar_archive_of_any_compression(server, tmp_path, damaged):
-    box = io.BytesIO()
     noise = np.random.default_rng(0).bytes(200_000)  # so that the damage hits the content
-    with tarfile.open(fileobj=box, mode="w") as file:
-        item = tarfile.TarInfo("squares.csv")
-        item.size = len(noise)
-        file.addfile(item, io.BytesIO(noise))
-    content = bytearray(damaged(box.getvalue()))
+    content = bytearray(damaged(tarred(("squares.csv", noise), mode="w")))
     content[len(content) // 2 : len(content) // 2 + 4000] = bytes(4000)
     (server.folder / "a.tar").write_bytes(content)
     with pytest.raises(UserError, match=r"its archive (is damaged|cannot be read)|its sha256 is"):
@@ -232,13 +222,7 @@ def test_nothing_larger_than_the_limit_is_taken(server, tmp_path, monkeypatch, w
     address = {"zip": "a.zip!squares.csv", "tar": "a.tar!squares.csv", "gz": "squares.csv.gz"}.get(way, "squares.csv")
     served = {"zip": zipped("squares.csv", zeros), "gz": gzip.compress(zeros)}.get(way, zeros)
     if way == "tar":
-        box = io.BytesIO()
-        with tarfile.open(fileobj=box, mode="w:gz") as file:
-            for name in ("another", "squares.csv"):
-                item = tarfile.TarInfo(name)
-                item.size = len(zeros)
-                file.addfile(item, io.BytesIO(zeros))
-        served = box.getvalue()
+        served = tarred(("another", zeros), ("squares.csv", zeros))
     (server.folder / address.partition("!")[0]).write_bytes(served)
     if way == "endless":
         server.fails("/squares.csv", "endless")
@@ -248,18 +232,16 @@ def test_nothing_larger_than_the_limit_is_taken(server, tmp_path, monkeypatch, w
 
 
 @pytest.mark.parametrize(
-    ("saved", "content"),
+    ("folder", "saved", "content"),
     [
-        ("official.zip", zipped("inner.zip", zipped("Data Set/squares.csv", CONTENT))),
-        ("archive (1).zip", zipped("inner.zip", zipped("Data Set/squares.csv", CONTENT))),
-        ("inner.zip", zipped("Data Set/squares.csv", CONTENT)),
-        ("b.tgz", tarred("Data Set/squares.csv", CONTENT)),
-        ("Data Set/squares.csv", CONTENT),
-        ("official/Data Set/squares.csv", CONTENT),
+        ("mini", "archive (1).zip", zipped("inner.zip", zipped("Data Set/squares.csv", CONTENT))),
+        ("other_name", "inner.zip", zipped("Data Set/squares.csv", CONTENT)),
+        ("mini", "b.tgz", tarred(("Data Set/squares.csv", CONTENT))),
+        ("mini", "Data Set/squares.csv", CONTENT),
+        ("other_name", "official/Data Set/squares.csv", CONTENT),
     ],
 )
-@pytest.mark.parametrize("folder", ["mini", "other_name"])
-def test_what_was_saved_by_hand_is_found_offline(tmp_path, saved, content, folder):
+def test_what_was_saved_by_hand_is_found_offline(tmp_path, folder, saved, content):
     """The publisher's archive as a browser saves it, in whole or in part, packed or unpacked; it stays where it is."""
     path = tmp_path / "cache" / folder / saved
     path.parent.mkdir(parents=True)

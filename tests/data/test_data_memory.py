@@ -1,4 +1,4 @@
-"""Memory of the large data sets, each load in a process of its own. Slow: run with -m slow."""
+"""Memory of large data sets and files, each load in a process of its own. Slow: run with -m slow."""
 
 import json
 import subprocess
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytestmark = [
@@ -19,17 +20,19 @@ from pathlib import Path
 import numpy as np
 from dpml.config import catalogue
 from dpml.data import Files
-source = catalogue.source(sys.argv[1])
-data = source.load(Files(sys.argv[2], offline=True), None, np.random.default_rng(0))
+from dpml.data.sets.csv import CSV
+name, place = sys.argv[1:]
+source = CSV(path=place, label="label") if name == "csv" else catalogue.source(name)
+data = source.load(Files(place, offline=True), None, np.random.default_rng(0))
 # the process's own peak in GiB; what getrusage says includes that of the process that started this one
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 2**20
 print(json.dumps([peak, *data.X.shape, *data.X_test.shape]))
 """
 
 
-def load(name: str, folder: Path) -> list[float]:
+def load(name: str, place: Path) -> list[float]:
     """GiB, and the shapes of both parts."""
-    command = [sys.executable, "-c", LOAD, name, str(folder)]
+    command = [sys.executable, "-c", LOAD, name, str(place)]
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
@@ -58,3 +61,24 @@ def test_url(tmp_path):
         peak, *shape = load("url", tmp_path)
         assert shape == [196_000, 50, 200_000, 50]
         assert peak < 4
+
+
+def test_a_million_rows_of_fifty_columns(tmp_path):
+    """25 columns of real numbers, 15 of whole ones, 8 of categories, one of yes and no, and the label."""
+    rng, rows = np.random.default_rng(0), 100_000
+    block = {f"x{j}": rng.standard_normal(rows) for j in range(25)}
+    block |= {f"i{j}": rng.integers(0, 1000, rows) for j in range(15)}
+    block |= {
+        f"c{j}": np.array(["red", "green", "blue", "yellow", "black"])[rng.integers(0, 5, rows)] for j in range(8)
+    }
+    block |= {"member": np.array(["yes", "no"])[rng.integers(0, 2, rows)]}
+    block |= {"label": np.array(["<=50K", ">50K"])[rng.integers(0, 2, rows)]}
+    head, _, body = pd.DataFrame(block).to_csv(index=False).partition("\n")
+    path = tmp_path / "large.csv"
+    with path.open("w") as file:
+        file.write(f"{head}\n")
+        file.writelines(body for _ in range(10))
+    for _ in range(2):
+        peak, *shape = load("csv", path)
+        assert shape == [800_000, 82, 200_000, 82]
+        assert peak < 2

@@ -2,13 +2,14 @@
 
 import hashlib
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 import pytest
 
-from dpml.data import Files
+from dpml.data import Files, Raw
 from dpml.data.sets import packaged
-from dpml.data.sets.packaged import PACKED, Packaged
+from dpml.data.sets.packaged import PACKED, Packaged, PackedTable
 from dpml.errors import UserError
 
 ROWS = "id,size,kind,shop,bought\n1,2.0,b,7,yes\n2,4.0,a,9,no\n3,,a,9,yes\n4,1.5,b,7,no\n"
@@ -19,16 +20,17 @@ def table(tmp_path, monkeypatch):
     """A function that puts files of a made-up package into a data folder, and loads all rows of its data set."""
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
 
-    def load(*contents, pinned=None, **about):
+    def load(*contents, rows, features, classes=MappingProxyType({}), pinned=None, **about):
         folder = tmp_path / "data" / "mine"
         folder.mkdir(parents=True)
         files = []
         for number, content in enumerate(contents):
             (folder / f"t{number}.csv").write_text(content)
-            digest = hashlib.sha256((pinned or content).encode()).hexdigest()
-            files.append((f"inside/t{number}.csv.gz", digest))
-        base = replace(PACKED["college"], label="", drop=(), symbolic=(), classes={})
-        monkeypatch.setitem(packaged.PACKED, "mine", replace(base, files=tuple(files), **about))
+            files.append(Raw(f"t{number}.csv", sha256=(hashlib.sha256((pinned or content).encode()).hexdigest(),)))
+        facts = {"name": "mine", "files": tuple(files), "rows": rows, "features": features, "classes": classes}
+        task = "regression" if not classes else "binary" if -1 in classes else "multiclass"
+        info = replace(PACKED["college"].info, task=task, **facts)
+        monkeypatch.setitem(packaged.PACKED, "mine", PackedTable(info, **about))
         found, _ = Packaged(table_name="mine").table(Files(data_dir=str(tmp_path / "data"), offline=True))
         return found
 
@@ -71,8 +73,8 @@ def test_an_unknown_table_is_named_with_the_nearest():
 
 
 def test_files_of_an_archive_are_plain_names_in_the_folder_of_their_set():
-    for name, packed in PACKED.items():
-        for raw in packed.info(name).files:
+    for packed in PACKED.values():
+        for raw in packed.info.files:
             assert raw.name.endswith(".csv")
             assert "/" not in raw.name
             assert raw.urls[0].startswith("https://files.pythonhosted.org/packages/")

@@ -49,6 +49,17 @@ def test_a_module_that_changed_after_it_was_loaded_is_not_known(own, tmp_path):
     assert changes(found) == ["edited"]
 
 
+def test_a_yaml_file_beside_a_module_counts_as_the_module_does(own, tmp_path):
+    (tmp_path / "stated.yaml").write_text("one: 1\n")
+    own("stated", "VALUE = 1\n")
+    found = observed("stated.VALUE")
+    assert changes(found) == []
+    (tmp_path / "stated.yaml").write_text("one: 22\n")
+    assert changes(found) == ["stated"]
+    dependencies.forget()
+    assert observed("stated.VALUE").modules == {"stated": ("", "")}, "the number is that of the old content"
+
+
 def test_a_module_that_was_loaded_again_counts_with_its_new_content(own):
     own("reloaded", "VALUE = 1\n")
     first = observed("reloaded.VALUE")

@@ -10,7 +10,7 @@ from scipy.special import expit, ndtri
 
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Info, preprocess
-from dpml.data.info import Task
+from dpml.data.info import Task, beside, info_of
 from dpml.errors import UserError, nearest
 
 Draw = Callable[[Generator, int, Array], tuple[Array, Array]]
@@ -105,27 +105,14 @@ class Synthetic:
 
     @property
     def info(self) -> Info:
-        return Info(
-            name="synthetic",
-            title=f"Synthetic ({self.recipe})",
-            task=RECIPES[self.recipe].task,
-            citation="; ".join(f"{recipe.origin} ({name})" for name, recipe in RECIPES.items()),
-            how_to_get="It is generated.",
-            licence="generated here",
-            rows=self.rows + self.test_rows,
-            features=self.d,
-            parties="M = 5 (Imtiaz fig. 3), 4 (Imtiaz fig. 2), 5, 10, 15 (Rajkumar & Agarwal fig. 1)",
-            schema="`dataset.recipe` chooses. linear: rows uniform on [0, 1]^d, scaled to norm 1, y = x'w*. logistic: "
-            "rows uniform in the unit ball, y = +1 with probability sigmoid(x'w*). ball_sign: rows uniform in the unit "
-            "ball, y = sign(x'w*). two_gaussians: unit variance, class means -scale/4 and +scale/4 in every "
-            "coordinate, then all rows divided by the largest training norm.",
-            papers="linear: d = 20 and 50, N up to 30,000 (Imtiaz et al. 2019). two_gaussians: d = 50, N = 10,000; "
-            "the text has means 1 apart (scale = 2), the authors' scripts 1/2 (scale = 1) or 1 apart in every "
-            "coordinate. ball_sign: d = 10, 1,000 training and 1,000 test rows, five sets (Rajkumar & Agarwal 2012).",
-            differences="The same seed gives the same rows, and a smaller N the first of them. For two_gaussians the "
-            "scaling is fitted on the training rows only.",
-            bounds="nobody's rows are in it",
-        )
+        said = {
+            "title": f"Synthetic ({self.recipe})",
+            "task": RECIPES[self.recipe].task,
+            "citation": "; ".join(f"{recipe.origin} ({name})" for name, recipe in RECIPES.items()),
+            "rows": self.rows + self.test_rows,
+            "features": self.d,
+        }
+        return info_of("synthetic", beside(__file__)["synthetic"] | said)
 
     def size(self, N: int | None) -> tuple[int, int]:
         return N or self.rows, self.d

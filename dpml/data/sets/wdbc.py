@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Info, fold_rows, preprocess, sha256, split_rows, training_rows
-from dpml.data.info import Bounds
+from dpml.data.info import Bounds, described
 from dpml.data.preprocess import check_bounds
 from dpml.errors import UserError
 
@@ -29,26 +29,7 @@ class WDBC:
         steps: Preprocessing, in order.
     """
 
-    info: ClassVar[Info] = Info(
-        name="wdbc",
-        title="Breast Cancer Wisconsin (Diagnostic)",
-        task="binary",
-        citation="W. Street, W. Wolberg, O. Mangasarian, Breast Cancer Wisconsin (Diagnostic), UCI, 1995",
-        how_to_get="It ships with scikit-learn.",
-        homepage="https://archive.ics.uci.edu/dataset/17/breast+cancer+wisconsin+diagnostic",
-        licence="CC BY 4.0",
-        rows=569,
-        features=30,
-        classes={-1: 357, +1: 212},
-        parties="M = 5, 10, 15 (Rajkumar & Agarwal 2012)",
-        schema="30 real features of cell nuclei. Label +1: malignant.",
-        papers="Rajkumar & Agarwal 2012 use five-fold cross-validation; their scaling is not stated.",
-        differences="A fifth of the rows, drawn at random, is for testing; with dataset.folds=5, seeds 0 to 4 test on "
-        "one part each of the same split into five, seeds 5 to 9 of another, and so on. Each feature is scaled to "
-        "[0, 1] and centred, then all rows are "
-        "divided by the largest training norm.",
-        bounds="its documentation has no ranges, and the minima and maxima in circulation are of these very rows",
-    )
+    info: ClassVar[Info] = described(__file__)["wdbc"]
     bounds: Bounds = "fitted"
     test_fraction: float = 0.2
     folds: int | None = None
