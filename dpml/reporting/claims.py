@@ -172,7 +172,7 @@ Runs = Mapping[tuple[str, str], pd.DataFrame]
 """By block and algorithm: a line per run (seed, draw), a column per x, the same x for all algorithms of a block."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # what a claim derives from it can be kept by it
 class Evidence:
     """The evidence available to a claim.
 
@@ -192,10 +192,23 @@ class Evidence:
 
     def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
         """The data sets in some blocks that stand for others."""
-        if not self.substitutes:
-            return ()
-        found = set(self.rows.loc[self.rows["block"].isin([*blocks]), "dataset"])
+        found = set().union(*(self.datasets.get(block, ()) for block in blocks))
         return tuple(name for name in self.substitutes.values() if name in found)
+
+    def where(self, column: str, value: Any) -> "Evidence":
+        """The evidence with this value in a column; for all claims that ask for it the same one."""
+        if (column, value) not in self._parts:
+            self._parts[column, value] = replace(self, rows=self.rows[self.rows[column] == value])
+        return self._parts[column, value]
+
+    @cached_property
+    def _parts(self) -> "dict[tuple[str, Any], Evidence]":
+        return {}
+
+    @cached_property
+    def datasets(self) -> Mapping[str, Sequence[str]]:
+        """The data sets of every block."""
+        return self.rows.groupby("block")["dataset"].unique().to_dict()
 
     def axis(self, block: str) -> str:
         """The column over which a block runs; if a panel shows 1/eps, the runs are over eps.
@@ -203,8 +216,15 @@ class Evidence:
         Raises:
             NotComputedError: the block has no panel, and not exactly one varying setting.
         """
-        if block in self.axes:
-            return "eps" if self.axes[block] == "inverse_eps" else self.axes[block]
+        if block not in self._axes:
+            self._axes[block] = self._only_axis(block)
+        return self._axes[block]
+
+    @cached_property
+    def _axes(self) -> dict[str, str]:
+        return {block: "eps" if x == "inverse_eps" else x for block, x in self.axes.items()}
+
+    def _only_axis(self, block: str) -> str:
         rows = self.rows[self.rows["block"] == block]
         candidates = [key for key in ("eps", "delta", "M", "N", *own_columns(rows)) if key in rows]
         varying = [key for key in candidates if (rows.groupby(["algo", "variant"])[key].nunique() > 1).any()]

@@ -9,6 +9,7 @@ method has its noise. Other choices that the paper leaves open are in `kang2019/
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 
 import pandas as pd
@@ -36,7 +37,7 @@ def _each(blocks: Callable[[Reading], Sequence[str]], algorithms: Sequence[str],
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        wanted, have = blocks(reading), set(evidence.rows["block"])
+        wanted, have = blocks(reading), evidence.datasets
         here = [block for block in wanted if block in have and not evidence.stand_ins([block])]
         if 2 * len(here) <= len(wanted):
             here = list(wanted)  # which says what is missing
@@ -68,11 +69,8 @@ def _each(blocks: Callable[[Reading], Sequence[str]], algorithms: Sequence[str],
 
 def _floor(evidence: Evidence, block: str, reading: Reading) -> float:
     """The mean accuracy of the constant classifier in a block; -inf for another metric, or if it is not there."""
-    rows = evidence.rows
-    if reading.metric != "accuracy":
-        return -math.inf
-    own = rows[(rows["block"] == block) & (rows["algo"] == "constant") & (rows["metric"] == "accuracy")]
-    return float(own["value"].mean()) if len(own) else -math.inf
+    runs = evidence.runs(block, "constant", reading) if reading.metric == "accuracy" else pd.DataFrame()
+    return -math.inf if runs.empty else float(runs.stack().mean())
 
 
 def _of_figure(axis: str, algorithms: Sequence[str], judge: Judge) -> Test:
@@ -220,7 +218,7 @@ OPEN_SETS = {"adult": "adult", "breast_cancer": "breast", "creditcard": "credit"
 """The data sets of `kang2019/readings`, by their names in rows."""
 
 
-def _blocks(_: Reading) -> list[str]:
+def _blocks(_: Reading | None = None) -> list[str]:
     return [f"{name}_chosen" for name in dict.fromkeys(OPEN_SETS.values())]
 
 
@@ -228,25 +226,29 @@ def _by_data_set(axis: str, test: Test) -> Test:
     """A test on the rows of a choice, one block per data set; the choice also sets the variant of wddp."""
 
     def judge(evidence: Evidence, reading: Reading) -> Check:
-        choice = CHOICES[reading.name.partition(", ")[2]]
-        rows = evidence.rows[evidence.rows["block"] == f"{axis}_{choice.block}"]
-        for key, value in choice.settings.items():
-            if key not in rows:
-                raise NotComputedError([f"{axis}_{choice.block} by {key}"])
-            # constant has no noise and no steps; dataset.steps is a list in words, of which this is one
-            own = (
-                rows[key].astype(str).str.contains(str(value), regex=False)
-                if isinstance(value, str)
-                else rows[key] == value
-            )
-            rows = rows[own | rows[key].isna()]
-        names = rows["dataset"].map(OPEN_SETS) + "_chosen"
-        axes = dict.fromkeys(_blocks(reading), {"eps": "eps", "u": "partition.u"}[axis])
-        return test(
-            replace(evidence, rows=rows.assign(variant="paper", block=names, of=rows["block"]), axes=axes), reading
-        )
+        return test(_chosen(evidence, axis, reading.name.partition(", ")[2]), reading)
 
     return judge
+
+
+@lru_cache(maxsize=64)  # all metrics and claims ask for the same ones
+def _chosen(evidence: Evidence, axis: str, name: str) -> Evidence:
+    """The rows of a choice, by its name."""
+    choice = CHOICES[name]
+    rows = evidence.where("block", f"{axis}_{choice.block}").rows
+    for key, value in choice.settings.items():
+        if key not in rows:
+            raise NotComputedError([f"{axis}_{choice.block} by {key}"])
+        # constant has no noise and no steps; dataset.steps is a list in words, of which this is one
+        own = (
+            rows[key].astype(str).str.contains(str(value), regex=False)
+            if isinstance(value, str)
+            else rows[key] == value
+        )
+        rows = rows[own | rows[key].isna()]
+    names = rows["dataset"].map(OPEN_SETS) + "_chosen"
+    axes = dict.fromkeys(_blocks(), {"eps": "eps", "u": "partition.u"}[axis])
+    return replace(evidence, rows=rows.assign(variant="paper", block=names, of=rows["block"]), axes=axes)
 
 
 def _readings(metrics: Iterable[str], names: Iterable[str], algorithms: Sequence[str]) -> tuple[Reading, ...]:

@@ -27,7 +27,7 @@ def _on_panels(axes: Sequence[str], algorithms: Sequence[str], decide: Callable[
         runs: dict[tuple[str, str], Any] = {}
         missing: list[str] = []
         for eps in EPS:
-            rows = replace(evidence, rows=evidence.rows[evidence.rows["eps"] == eps])
+            rows = evidence.where("eps", eps)
             for axis in axes:
                 block = f"{reading.name}_{axis}"
                 try:
@@ -199,7 +199,7 @@ def guesses(block: str) -> Test:
     def test(evidence: Evidence, reading: Reading) -> Check:
         pairs, half, texts = {}, {}, []
         for eps in SPENT:
-            rows = replace(evidence, rows=evidence.rows[evidence.rows["eps"] == eps])
+            rows = evidence.where("eps", eps)
             runs = [rows.all_runs({block: ("psgd",)}, replace(reading, variant=v)) for v in (reading.variant, "paper")]
             ours, paper = (tables[block, "psgd"] for tables in runs)
             last = max(several(ours, block))
@@ -246,7 +246,7 @@ def gap_bounded(blocks: Sequence[str]) -> Test:
         shown, texts, seeds = {}, [], []
         for block in blocks:
             for eps in EPS:
-                rows = replace(evidence, rows=evidence.rows[evidence.rows["eps"] == eps])
+                rows = evidence.where("eps", eps)
                 one = replace(reading, metric="gap_bound")
                 gap, bound = (rows.all_runs({block: ("gop",)}, metric)[block, "gop"] for metric in (reading, one))
                 first = several(gap, block)[0]
