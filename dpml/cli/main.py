@@ -368,6 +368,8 @@ def _verify(commands: Any) -> None:
     verify = commands.add_parser("verify", help=description, description=f"{description.capitalize()}.")
     what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
     verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
+    drawn = "of a folder: draw every claim under each of its readings, FIGURE_readings.svg"
+    verify.add_argument("--pictures", action="store_true", help=drawn)
 
 
 def _forecast(commands: Any) -> None:

@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -71,6 +71,7 @@ class Verdict:
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
         substitute: the data that stood for the paper's; the decision is then about these.
+        checks: the result of its test by reading, which manifests do not store.
     """
 
     id: str
@@ -85,14 +86,22 @@ class Verdict:
     seeds: int | None = None
     on: str = ""
     substitute: str = ""
+    checks: "Mapping[str, Check]" = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
         """The verdict in a manifest; a text that the manifest lacks is empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision", "numbers"), "")
-        return cls(
-            **texts | {field.name: record[field.name] for field in fields(cls) if record.get(field.name) is not None}
-        )
+        return cls(**texts | {name: record[name] for name in cls._stored() if record.get(name) is not None})
+
+    @classmethod
+    def _stored(cls) -> list[str]:
+        return [one.name for one in fields(cls) if one.compare]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a manifest stores."""
+        return {name: getattr(self, name) for name in self._stored()}
 
     @property
     def kind(self) -> Decision:
@@ -189,6 +198,7 @@ class Evidence:
     axes: Mapping[str, str] = field(default_factory=dict)
     substitutes: Mapping[str, str] = field(default_factory=dict)
     traced: bool = False
+    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # the tests of all claims ask for it
 
     def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
         """The data sets in some blocks that stand for others."""
@@ -197,18 +207,15 @@ class Evidence:
 
     def where(self, column: str, value: Any) -> "Evidence":
         """The evidence with this value in a column; for all claims that ask for it the same one."""
-        if (column, value) not in self._parts:
-            self._parts[column, value] = replace(self, rows=self.rows[self.rows[column] == value])
-        return self._parts[column, value]
-
-    @cached_property
-    def _parts(self) -> "dict[tuple[str, Any], Evidence]":
-        return {}
+        if (column, value) not in self._kept:
+            self._kept[column, value] = replace(self, rows=self.rows[self.rows[column] == value])
+        return cast(Evidence, self._kept[column, value])
 
     @cached_property
     def datasets(self) -> Mapping[str, Sequence[str]]:
         """The data sets of every block."""
-        return self.rows.groupby("block")["dataset"].unique().to_dict()
+        known = self.rows.reindex(columns=["block", "dataset"]).groupby("block")["dataset"]
+        return {str(block): [*names] for block, names in known.unique().items()}
 
     def axis(self, block: str) -> str:
         """The column over which a block runs; if a panel shows 1/eps, the runs are over eps.
@@ -216,13 +223,11 @@ class Evidence:
         Raises:
             NotComputedError: the block has no panel, and not exactly one varying setting.
         """
-        if block not in self._axes:
-            self._axes[block] = self._only_axis(block)
-        return self._axes[block]
-
-    @cached_property
-    def _axes(self) -> dict[str, str]:
-        return {block: "eps" if x == "inverse_eps" else x for block, x in self.axes.items()}
+        if block in self.axes:
+            return "eps" if self.axes[block] == "inverse_eps" else self.axes[block]
+        if block not in self._kept:
+            self._kept[block] = self._only_axis(block)
+        return str(self._kept[block])
 
     def _only_axis(self, block: str) -> str:
         rows = self.rows[self.rows["block"] == block]
@@ -239,14 +244,10 @@ class Evidence:
             NotComputedError: the rows have several values of some other setting.
         """
         key = block, algorithm, reading.variant, reading.metric
-        if key not in self._tables:  # the tests of all claims request the same runs repeatedly
+        if key not in self._kept:
             places = self._places.get(key)
-            self._tables[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
-        return self._tables[key]
-
-    @cached_property
-    def _tables(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
-        return {}
+            self._kept[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
+        return cast(pd.DataFrame, self._kept[key])
 
     @cached_property
     def _places(self) -> Mapping[Hashable, Any]:
@@ -368,7 +369,7 @@ class Claim:
         numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
-        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers)
+        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers, checks=checks)
         found = {check.holds for check in checks.values()}
         if missing:
             lists = "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in missing.items())

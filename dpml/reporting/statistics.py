@@ -214,7 +214,7 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
     if not again.any():
         return rows
     several = rows[run.duplicated(keep=False)]
-    ends = several["value"].groupby(_numbered(run.loc[several.index], list(run))).agg(["min", "max"])
+    ends = several["value"].groupby(_numbered(run.loc[several.index], ["seed", "draw", "number"])).agg(["min", "max"])
     # another processor may round differently
     apart = ~np.isclose(ends["min"], ends["max"], rtol=1e-6, atol=1e-9, equal_nan=True)
     if apart.any():

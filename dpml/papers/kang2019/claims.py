@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
 
+import numpy as np
 import pandas as pd
 
 from dpml.papers.kang2019 import theory
@@ -70,7 +71,7 @@ def _each(blocks: Callable[[Reading], Sequence[str]], algorithms: Sequence[str],
 def _floor(evidence: Evidence, block: str, reading: Reading) -> float:
     """The mean accuracy of the constant classifier in a block; -inf for another metric, or if it is not there."""
     runs = evidence.runs(block, "constant", reading) if reading.metric == "accuracy" else pd.DataFrame()
-    return -math.inf if runs.empty else float(runs.stack().mean())
+    return -math.inf if runs.empty else float(np.nanmean(runs.to_numpy().ravel()))
 
 
 def _of_figure(axis: str, algorithms: Sequence[str], judge: Judge) -> Test:
