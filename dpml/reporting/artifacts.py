@@ -7,9 +7,10 @@ from typing import Any
 
 from dpml.atomic import write_atomically
 from dpml.config.compose import natural
-from dpml.reporting import evidence
+from dpml.reporting import evidence, specification
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, shown
+from dpml.reporting.claims import Verdict
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.outputs import not_computed
@@ -46,7 +47,8 @@ def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
     files.append(evidence.write_rows(results.rows, base))
-    facts = _facts(results, len(plan.of(task)))
+    facts, verdicts = _facts(results, len(plan.of(task)))
+    files += specification.draw(verdicts, evidence.readings_path(base))
     twins = publication.experiment.twins
     for calibration in results.rows["calibration"].unique() if twins else ["published"]:
         twin = None if calibration == "published" else str(calibration)
@@ -89,13 +91,13 @@ def _tex(source: str, charts: Sequence[Chart], content: Iterable[Mapping[str, An
     return "\n".join(map(latex, tables, captions))
 
 
-def _facts(results: Results, cells: int) -> dict[str, Any]:
-    """What the manifest says of an experiment, without its figures: all pages are made from it."""
+def _facts(results: Results, cells: int) -> tuple[dict[str, Any], list[Verdict]]:
+    """What the manifest says of an experiment, without its figures: all pages are made from it. And its verdicts."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
     points, stands = results.publication.points, experiment.substitutes
     verdicts = evidence.judge(results.rows, claims_about(experiment.name).values(), panels, points, stands)
-    return {
+    facts = {
         "experiment": experiment.name,
         "title": experiment.title,
         "source": experiment.source,
@@ -104,13 +106,14 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
         "panels": panels,
         "reference": experiment.reference,
         "computed": [block.block for block in experiment.computed],
-        "claims": [asdict(verdict) for verdict in verdicts],
+        "claims": [verdict.record for verdict in verdicts],
         "substitutes": dict(stands),
         "rankings": rankings(results),
         "cells": cells,
         "skipped": dict(results.skipped),
         "figures": [],
     }
+    return facts, verdicts
 
 
 def write_claims(folder: Path) -> list[Path]:
@@ -118,18 +121,21 @@ def write_claims(folder: Path) -> list[Path]:
 
     Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    pages = claims_pages(manifests(folder))
+    pages = claims_pages(manifests(folder), folder)
     return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
 
 
-def claims_pages(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def claims_pages(known: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, str]:
     """The pages of claims by their names in a results folder, from manifests, in the order of the papers' figures."""
+    pictures = {
+        about["experiment"] for about in known if evidence.readings_path(folder / about["experiment"]).is_file()
+    }
     papers: dict[str, list[Mapping[str, Any]]] = {}
     for about in sorted([*known, *not_computed(known)], key=lambda about: natural(about["experiment"])):
         if about["claims"]:
             papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
     return {"claims.md": claims_page(papers)} | {
-        f"{paper}/claims.md": paper_page(paper, own) for paper, own in papers.items()
+        f"{paper}/claims.md": paper_page(paper, own, pictures) for paper, own in papers.items()
     }
 
 

@@ -12,7 +12,7 @@ paper may allow some to be missing; the verdict then says on how many it was jud
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -78,6 +78,7 @@ class Verdict:
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
         substitute: the data that stood for the paper's; the decision is then about these.
+        checks: the result of its test by reading, which manifests do not store.
     """
 
     id: str
@@ -92,14 +93,22 @@ class Verdict:
     seeds: int | None = None
     on: str = ""
     substitute: str = ""
+    checks: "Mapping[str, Check]" = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
         """The verdict in a manifest; a text that the manifest lacks is empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision", "numbers"), "")
-        return cls(
-            **texts | {field.name: record[field.name] for field in fields(cls) if record.get(field.name) is not None}
-        )
+        return cls(**texts | {name: record[name] for name in cls._stored() if record.get(name) is not None})
+
+    @classmethod
+    def _stored(cls) -> list[str]:
+        return [one.name for one in fields(cls) if one.compare]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a manifest stores."""
+        return {name: getattr(self, name) for name in self._stored()}
 
     @property
     def kind(self) -> Decision:
@@ -179,7 +188,7 @@ Runs = Mapping[tuple[str, str], pd.DataFrame]
 """By block and algorithm: a line per run (seed, draw), a column per x, the same x for all algorithms of a block."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # what a claim derives from it can be kept by it
 class Evidence:
     """The evidence available to a claim.
 
@@ -196,13 +205,24 @@ class Evidence:
     axes: Mapping[str, str] = field(default_factory=dict)
     substitutes: Mapping[str, str] = field(default_factory=dict)
     traced: bool = False
+    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # the tests of all claims ask for it
 
     def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
         """The data sets in some blocks that stand for others."""
-        if not self.substitutes:
-            return ()
-        found = set(self.rows.loc[self.rows["block"].isin([*blocks]), "dataset"])
+        found = set().union(*(self.datasets.get(block, ()) for block in blocks))
         return tuple(name for name in self.substitutes.values() if name in found)
+
+    def where(self, column: str, value: Any) -> "Evidence":
+        """The evidence with this value in a column; for all claims that ask for it the same one."""
+        if (column, value) not in self._kept:
+            self._kept[column, value] = replace(self, rows=self.rows[self.rows[column] == value])
+        return cast(Evidence, self._kept[column, value])
+
+    @cached_property
+    def datasets(self) -> Mapping[str, Sequence[str]]:
+        """The data sets of every block."""
+        known = self.rows.reindex(columns=["block", "dataset"]).groupby("block")["dataset"]
+        return {str(block): [*names] for block, names in known.unique().items()}
 
     def axis(self, block: str) -> str:
         """The column over which a block runs; if a panel shows 1/eps, the runs are over eps.
@@ -212,6 +232,11 @@ class Evidence:
         """
         if block in self.axes:
             return "eps" if self.axes[block] == "inverse_eps" else self.axes[block]
+        if block not in self._kept:
+            self._kept[block] = self._only_axis(block)
+        return str(self._kept[block])
+
+    def _only_axis(self, block: str) -> str:
         rows = self.rows[self.rows["block"] == block]
         candidates = [key for key in ("eps", "delta", "M", "N", *own_columns(rows)) if key in rows]
         varying = [key for key in candidates if (rows.groupby(["algo", "variant"])[key].nunique() > 1).any()]
@@ -226,14 +251,10 @@ class Evidence:
             NotComputedError: the rows have several values of some other setting.
         """
         key = block, algorithm, reading.variant, reading.metric
-        if key not in self._tables:  # the tests of all claims request the same runs repeatedly
+        if key not in self._kept:
             places = self._places.get(key)
-            self._tables[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
-        return self._tables[key]
-
-    @cached_property
-    def _tables(self) -> dict[tuple[str, str, str, str], pd.DataFrame]:
-        return {}
+            self._kept[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
+        return cast(pd.DataFrame, self._kept[key])
 
     @cached_property
     def _places(self) -> Mapping[Hashable, Any]:
@@ -359,7 +380,7 @@ class Claim:
         numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
-        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers)
+        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers, checks=checks)
         found = {check.holds for check in checks.values()}
         if missing:
             lists = "; ".join(

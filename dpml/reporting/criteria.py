@@ -320,14 +320,13 @@ class _Compared:
 
         On a logarithmic scale by the delta method: that of the logarithm of a mean.
         """
-        tables = []
-        for runs in (self.a, self.b):
-            table = runs.unstack("draw")
-            means = table.mean(axis=1).abs().clip(lower=FLOOR)
-            tables.append(table.div(means, axis=0) if self.scale.log else table)
+        parts = [self.a, self.b]
+        if self.scale.log:
+            parts = [runs / runs.groupby(level="seed").transform("mean").abs().clip(lower=FLOOR) for runs in parts]
         if self.same_noise:
-            tables = [tables[0] - tables[1]]
-        return float(np.nansum([(table.var(axis=1) / table.count(axis=1)).mean() for table in tables]))
+            parts = [parts[0] - parts[1]]
+        by_seed = [runs.groupby(level="seed") for runs in parts]
+        return float(np.nansum([(seeds.var() / seeds.count()).mean() for seeds in by_seed]))
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:

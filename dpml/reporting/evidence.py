@@ -75,23 +75,37 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
         raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
 
 
-def verify(folder: Path) -> Iterator[Verified]:
+def readings_path(base: Path) -> Path:
+    """The picture of an experiment's claims under every reading (`dpml.reporting.specification`)."""
+    return base.with_name(f"{base.name}_readings.svg")
+
+
+def verify(folder: Path, pictures: bool = False) -> Iterator[Verified]:
     """Recompute the verdicts and the values of all tables under a results folder from their rows.
+
+    Args:
+        folder: of results.
+        pictures: whether to draw the claims under every reading, too (`readings_path`).
 
     Raises:
         UserError: there is no experiment with rows, or a file was cut or edited.
     """
-    found = [path for path in sorted(folder.glob("*/*.json")) if _place(path.with_suffix("")).is_file()]
-    if not found:
+    known = [path for path in sorted(folder.glob("*/*.json")) if _place(path.with_suffix("")).is_file()]
+    if not known:
         raise UserError(f"there are no rows of experiments in {folder}: it has no PAPER/FIGURE_rows.csv.xz.")
-    for path in found:
+    for path in known:
         about = Manifest(path).read()
         if about.get("experiment") != f"{path.parent.name}/{path.stem}":
             raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
-        yield _verified(path.with_suffix(""), about)
+        found, verdicts = _verified(path.with_suffix(""), about)
+        if pictures and not found.wrong:
+            from dpml.reporting import specification  # loads matplotlib
+
+            specification.draw(verdicts, readings_path(path.with_suffix("")))
+        yield found
 
 
-def _verified(base: Path, about: Mapping[str, Any]) -> Verified:
+def _verified(base: Path, about: Mapping[str, Any]) -> tuple[Verified, list[Verdict]]:
     rows = read_rows(base, about["files"])
     points = read_published([packs.home(base.parent.name).parent], base.parent.name)
     old = [Verdict.stored(claim) for claim in about["claims"]]
@@ -119,7 +133,7 @@ def _verified(base: Path, about: Mapping[str, Any]) -> Verified:
         number, differ = _compared(pd.read_csv(path, low_memory=False), table)
         values += number
         wrong += [f"{path.name}: {differ} of {number} values do not follow from the rows"] if differ else []
-    return Verified(about["experiment"], len(old), values, tuple(wrong))
+    return Verified(about["experiment"], len(old), values, tuple(wrong)), new
 
 
 def judge(

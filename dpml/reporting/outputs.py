@@ -16,6 +16,7 @@ from dpml.errors import UserError
 from dpml.reporting.cards import claims_of
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Decision, Verdict
+from dpml.reporting.evidence import readings_path
 from dpml.reporting.manifest import changed, manifests
 from dpml.running.spec import Panel
 
@@ -61,12 +62,16 @@ class FigureFiles:
 
 @dataclass(frozen=True)
 class Outputs:
-    """An experiment's manifest, its verdicts and figures, and the points that others published about them."""
+    """An experiment's manifest, its verdicts and figures, and the points that others published about them.
+
+    `has_readings`: there is a picture of its claims by reading (`evidence.readings_path`).
+    """
 
     about: Mapping[str, Any]
     verdicts: Sequence[Verdict]
     figures: Sequence[FigureFiles]
     published: pd.DataFrame
+    has_readings: bool = False
 
     @property
     def name(self) -> str:
@@ -175,7 +180,7 @@ def _outputs(about: Mapping[str, Any], results: Path, published: pd.DataFrame) -
     folder = (results / about["experiment"]).parent
     verdicts = [Verdict.stored(claim) for claim in about["claims"] if isinstance(claim, dict)]
     figures = [_figure(figure, folder, about) for figure in about["figures"] if _is_own(figure, about["experiment"])]
-    return Outputs(about, verdicts, figures, published)
+    return Outputs(about, verdicts, figures, published, readings_path(results / about["experiment"]).is_file())
 
 
 def _is_own(figure: Any, experiment: str) -> bool:

@@ -1,7 +1,7 @@
 """Markdown pages from manifests: of every figure, of all claims, of a paper's claims, and of a paper's rankings."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -22,6 +22,8 @@ CLAIMS = (
     "chosen, and what was known then: experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
+
+BY_READING = "Picture: the effect of every reading, with its 95 % interval"
 
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
@@ -99,11 +101,17 @@ def found(verdicts: Sequence[Verdict]) -> str:
     return " ".join(parts)
 
 
-def paper_page(paper: str, manifests: Iterable[Mapping[str, Any]]) -> str:
-    """The claims of a paper by experiment: what each says, its test, and the numbers of every reading."""
+def paper_page(paper: str, manifests: Iterable[Mapping[str, Any]], pictures: Collection[str] = ()) -> str:
+    """The claims of a paper by experiment: what each says, its test, and the numbers of every reading.
+
+    `pictures` are the experiments with a picture of their claims by reading.
+    """
     parts = [f"# Claims of {paper}\n", "What the words mean: [claims](../claims.md).\n"]
     for about in manifests:
         parts += [f"## {about['experiment']}: {about['title']}\n", f"`{about['command']}`\n"]
+        if about["experiment"] in pictures:
+            name = about["experiment"].rpartition("/")[2]
+            parts.append(f"[{BY_READING}]({name}_readings.svg)\n")
         parts += [_entry(verdict) for verdict in map(Verdict.stored, about["claims"])]
     return "\n".join(parts)
 

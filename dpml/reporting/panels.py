@@ -20,6 +20,7 @@ from dpml.reporting.style import (
     METRICS,
     MOST_DIGITS,
     REFERENCES,
+    SHARES,
     STYLE,
     ZERO,
     Look,
@@ -142,6 +143,9 @@ def _line(label: str, curve: Curve, panel: Panel, names: Sequence[str], log: boo
     # an eps of 0 has no position on a log axis, and a line to it would look like one
     shown = mean.where(mean > 0) if panel.y in EPS else mean
     low, high = _band(mean.to_numpy(float), half.to_numpy(float), log, panel.y in SIGNED)
+    if panel.y.rpartition(".")[2] in SHARES:
+        # what is beyond is no value of the metric: the part of an interval that is possible covers the mean as often
+        low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
     return Polyline(label, curve.algo, rows[panel.x].to_numpy(float), shown.to_numpy(float), low, high)
 
 

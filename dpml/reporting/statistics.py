@@ -46,33 +46,41 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     Raises:
         UserError: values of one run disagree.
     """
+    rows = rows.reset_index(drop=True)
+    return _summary(rows, _lines(rows)).reset_index(drop=True)
+
+
+def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
+    """`summarise` for rows with the `line` of each (`_lines`), which is the index of the result."""
     keys = [*settings(rows), "metric"]
-    rows = _worst_of_seeds(rows.reset_index(drop=True), [*keys, "unit", "tuned"])
-    keys += [*PRIVACY, "tuned"]
-    rows = _runs(rows, keys)
-    groups = rows.groupby(keys, sort=False, dropna=False)
-    number = groups.ngroup()
+    number = _by_guarantee(rows, _numbered(rows.assign(line=line), ["line", "unit", "tuned"]))
+    rows = _runs(rows, number, keys)
+    number = number[rows.index]
     missing = rows["value"].isna()
     # a value that is no number makes all statistics of its line NaN: the others are no sample of all
     numbers = rows["value"].mask(missing.groupby(number).transform("any"))
-    values = numbers.groupby(number).agg(["std", "min", "max"]).assign(count=groups.size().to_numpy())
+    groups = numbers.groupby(number)
+    values = groups.agg(["std", "min", "max", "size"])
     per_seed = numbers.groupby([number, rows["seed"]]).mean()
-    seeds = per_seed.groupby(level=0).agg(["mean", "std"]).assign(count=per_seed.groupby(level=0).size())
-    several = seeds["count"] > 1
+    seeds = per_seed.groupby(level=0).agg(["mean", "std", "size"])
+    several = seeds["size"] > 1
     # draws that are all equal are not a sample: there is no noise
-    over_draws = _half_width(values["std"], values["count"]).where(values["max"] > values["min"])
+    over_draws = _half_width(values["std"], values["size"]).where(values["max"] > values["min"])
     lines = rows[~number.duplicated()].reset_index(drop=True)
-    return lines[keys].assign(
+    weakest = rows.loc[rows["proven_eps"].astype(float).fillna(-np.inf).groupby(number).idxmax()]
+    lines[PRIVACY] = weakest[PRIVACY].set_axis(lines.index)
+    summary = lines[[*keys, *PRIVACY, "tuned"]].assign(
         mean=seeds["mean"],
         std=values["std"],
-        count=values["count"],
+        count=values["size"],
         missing=missing.groupby(number).sum(),
-        seeds=seeds["count"],
-        interval=_half_width(seeds["std"], seeds["count"]).where(several, over_draws),
+        seeds=seeds["size"],
+        interval=_half_width(seeds["std"], seeds["size"]).where(several, over_draws),
         replicates=varied(lines).where(several, "draws"),
         n_min=rows["n_min"].groupby(number).min(),
         n_max=rows["n_max"].groupby(number).max(),
     )
+    return summary.set_axis(line[rows.index[~number.duplicated()]])
 
 
 def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
@@ -85,32 +93,37 @@ def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     Raises:
         UserError: values of one run disagree.
     """
-    keys = [*(key for key in settings(rows) if key != "algo"), "metric"]
-    runs = _runs(rows.reset_index(drop=True), [*keys, "algo"])
-    lines = runs["value"].isna().groupby([runs[key] for key in (*keys, "algo")], dropna=False)
-    runs = runs.assign(value=runs["value"].mask(lines.transform("any")))  # as in `summarise`
-    groups = runs.groupby([*keys, "algo", "seed"], sort=False, dropna=False)["value"]
-    per_seed = groups.agg(["mean", "var", "count"]).reset_index()
-    ours = per_seed[per_seed["algo"] != reference]
-    theirs = per_seed[per_seed["algo"] == reference].drop(columns="algo")
-    both = ours.merge(theirs, on=[*keys, "seed"], suffixes=("", "_reference"))
+    rows = rows.reset_index(drop=True)
+    return _differences(rows, _lines(rows), reference).reset_index(drop=True)
+
+
+def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
+    """`compare` for rows with the `line` of each (`_lines`), which is the index of the result."""
+    keys = [*settings(rows), "metric"]
+    rows = _runs(rows, line, keys)
+    line = line[rows.index]
+    values = rows["value"].mask(rows["value"].isna().groupby(line).transform("any"))  # as in `summarise`
+    per_seed = values.groupby([line, rows["seed"]], sort=False).agg(["mean", "var", "count"]).reset_index()
+    about = rows.loc[~line.duplicated(), keys].set_axis(line.unique())
+    same = _numbered(about, [key for key in keys if key != "algo"])
+    per_seed = per_seed.join(about[["algo"]].assign(same=same), on="line")
+    is_reference = per_seed["algo"] == reference
+    theirs = per_seed[is_reference].drop(columns=["algo", "line"])
+    both = per_seed[~is_reference].merge(theirs, on=["same", "seed"], suffixes=("", "_reference"))
     both["difference"] = both["mean"] - both["mean_reference"]
     errors = both["var"] / both["count"], both["var_reference"] / both["count_reference"]
     both["error"] = sum(errors)
     denominator = errors[0] ** 2 / (both["count"] - 1) + errors[1] ** 2 / (both["count_reference"] - 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         both["freedom"] = both["error"] ** 2 / denominator
-    table = (
-        both.groupby([*keys, "algo"], sort=False, dropna=False)
-        .agg(
-            difference=("difference", "mean"),
-            spread=("difference", "std"),
-            n=("difference", "count"),
-            error=("error", "first"),
-            freedom=("freedom", "first"),
-        )
-        .reset_index()
+    table = both.groupby("line", sort=False).agg(
+        difference=("difference", "mean"),
+        spread=("difference", "std"),
+        n=("difference", "count"),
+        error=("error", "first"),
+        freedom=("freedom", "first"),
     )
+    table = about.join(table, how="right")
     several = table["n"] > 1
     over_draws = stdtrit(table["freedom"].clip(lower=1), 1 - LEVEL / 2) * np.sqrt(table["error"])
     table["interval"] = _half_width(table["spread"], table["n"]).where(several, over_draws)
@@ -121,20 +134,14 @@ def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
 
 def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]) -> pd.DataFrame:
     """`summarise`, with the differences from an algorithm by `compare`, except in `computed` blocks."""
-    summary = summarise(rows)
+    rows = rows.reset_index(drop=True)
+    line = _lines(rows)
+    summary = _summary(rows, line)
     rows = rows[~rows["block"].isin(computed)]
-    if reference not in set(rows["algo"]):
-        return summary
-    paired = compare(rows, reference).rename(columns={"interval": "difference_interval"})
-    keys = [*settings(rows), "metric"]
-    columns = ["reference", "difference", "difference_interval", "paired"]
-    # a setting that some algorithms lack can be a column of objects (with None) in one table, of numbers in the other
-    mixed = [key for key in keys if summary[key].dtype != paired[key].dtype]
-    summary, paired = (
-        table.assign(**{key: table[key].astype(object).where(table[key].notna(), np.nan) for key in mixed})
-        for table in (summary, paired)
-    )
-    return summary.merge(paired[[*keys, *columns]], on=keys, how="left")
+    if reference in set(rows["algo"]):
+        paired = _differences(rows, line[rows.index], reference).rename(columns={"interval": "difference_interval"})
+        summary = summary.join(paired[["reference", "difference", "difference_interval", "paired"]])
+    return summary.reset_index(drop=True)
 
 
 def settings(rows: pd.DataFrame) -> list[str]:
@@ -170,37 +177,53 @@ def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
     return stdtrit(np.maximum(count - 1, 1), 1 - LEVEL / 2) * std / np.sqrt(count)
 
 
-def _worst_of_seeds(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Rows with the weakest guarantee of all seeds under the same `keys`.
+def _lines(rows: pd.DataFrame) -> pd.Series:
+    """The number of the settings and the metric of each row."""
+    return _numbered(rows, [*settings(rows), "metric"]).rename("line")
 
-    If rows of one seed differ in it, as in a computed block over proven eps, it is a setting and is kept.
+
+def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
+    """The number of each row's combination of values of `keys`, in the order in which the combinations appear."""
+    varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not: they need no grouping
+    if not varying:
+        return pd.Series(0, index=rows.index)
+    return rows.groupby(varying, sort=False, dropna=False).ngroup()
+
+
+def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
+    """The numbers of rows, split where the guarantee is a setting: rows of one seed differ in it.
+
+    They do in a computed block over proven eps. Elsewhere the weakest guarantee of all seeds is that of their mean.
     """
-    group = rows.groupby([*keys], sort=False, dropna=False).ngroup()
-    several = rows.groupby([group, "seed"])["proven_eps"].transform("nunique") > 1
-    stays = several.groupby(group).transform("any")
-    worst = rows["proven_eps"].astype(float).fillna(-np.inf).groupby(group).idxmax()
-    guarantee = ["claimed_eps", "proven_eps", "proven_view", "not_proven", "conditional_eps"]
-    weakest = rows.loc[group.map(worst), guarantee].set_axis(rows.index)
-    return rows.assign(**{key: rows[key].where(stays, weakest[key]) for key in guarantee})
+    several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
+    split = number.map(several.groupby(level=0).any())
+    if not split.any():
+        return number
+    kept = rows[PRIVACY].where(split)
+    return _numbered(kept.assign(number=number), ["number", *PRIVACY])
 
 
-def _runs(rows: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Rows without duplicates: every run, a seed and a draw under the same `keys`, appears once.
+def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
+    """Rows without duplicates: every run, a seed and a draw under the same `number`, appears once.
 
     Raises:
         UserError: the same run has different values, so a setting has no column.
     """
-    run = rows.groupby([*keys, "seed", "draw"], sort=False, dropna=False).ngroup()
-    ends = rows["value"].groupby(run).agg(["min", "max"])
+    run = rows[["seed", "draw"]].assign(number=number)
+    again = run.duplicated()
+    if not again.any():
+        return rows
+    several = rows[run.duplicated(keep=False)]
+    ends = several["value"].groupby(_numbered(run.loc[several.index], ["seed", "draw", "number"])).agg(["min", "max"])
     # another processor may round differently
-    apart = ends.index[~np.isclose(ends["min"], ends["max"], rtol=1e-6, atol=1e-9, equal_nan=True)]
-    if len(apart):
-        row = rows.loc[(run == apart[0]).idxmax()]
+    apart = ~np.isclose(ends["min"], ends["max"], rtol=1e-6, atol=1e-9, equal_nan=True)
+    if apart.any():
+        row = several[~run.loc[several.index].duplicated()].loc[apart].iloc[0]
         where = ", ".join(
             f"{key}={row[key]}" for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])
         )
         raise UserError(f"rows differ in a setting that has no column: two values of {row['metric']} for {where}.")
-    return rows[~run.duplicated()]
+    return rows[~again]
 
 
 _NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")

@@ -57,7 +57,9 @@ METRICS = {
     "theorem3_bound": "Theorem 3's bound",
     "pl_constant": "Polyak-Lojasiewicz constant",
 }
-LINEAR = (DIGITS, "accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
+SHARES = ("accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
+"""Metrics from 0 to 1."""
+LINEAR = (DIGITS, *SHARES)
 FLOORS = ("constant",)  # the baseline without any feature: drawn thin, and below all other curves
 ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 THIN = 0.8  # width of the curves that are shown only for comparison

@@ -77,7 +77,7 @@ def test_every_page_of_the_results_is_made_from_the_manifests() -> None:
     for about, figure in figures:
         path = RESULTS / about["experiment"].rpartition("/")[0] / f"{figure['name']}.md"
         assert figure_page(about, figure) == path.read_text("utf-8"), path
-    for name, page in artifacts.claims_pages(known).items():
+    for name, page in artifacts.claims_pages(known, RESULTS).items():
         assert page == (RESULTS / name).read_text("utf-8"), name
     ranking = [about for about in known if about["rankings"]]
     assert which_page(ranking) == (RESULTS / "frontier" / "which.md").read_text("utf-8")

@@ -87,6 +87,16 @@ def test_bands_are_what_the_footer_says():
         assert sorted(heights) == pytest.approx(sorted(expected), rel=1e-6)
 
 
+def test_a_band_of_a_share_stays_between_0_and_1():
+    """Half an interval of few seeds may be wider than what is left up to 1."""
+    points = ({"algo": "a", "eps": eps, "mean": mean, "interval": 0.3} for eps, mean in ((1, 0.1), (2, 0.5), (3, 0.9)))
+    table = summary(*points)
+    for metric, ends in (("accuracy", (0.0, 1.0)), ("rmse", (-0.2, 1.2))):
+        chart = Chart(Panel("", "eps", metric), table)
+        (line,) = chart.lines([("a", chart.curves()[0])], False)
+        assert (line.low.min(), line.high.max()) == pytest.approx(ends)
+
+
 def test_a_sweep_is_drawn_against_1_over_eps_when_asked(tmp_path):
     paths = plot(rows(), tmp_path, "command", x="inverse_eps", metrics=["accuracy"])
     assert all(path.stat().st_size > 1000 for path in paths)

@@ -193,7 +193,11 @@ def test_all_pages_have_one_order_and_it_counts(tmp_path):
     page = write_report(tmp_path).with_name("kang2019.html").read_text("utf-8")
     assert re.findall(r"<b>(K[^<]+)</b>", page) == ["Kfig1", "Kfig2", "Kfig10"]
     assert re.findall(r'<section id="(fig\d+)" ', page) == ["fig1", "fig2", "fig10"]
-    assert re.findall(r"\| (Kfig\d+) ", claims_pages(manifests(tmp_path))["claims.md"]) == ["Kfig1", "Kfig2", "Kfig10"]
+    assert re.findall(r"\| (Kfig\d+) ", claims_pages(manifests(tmp_path), tmp_path)["claims.md"]) == [
+        "Kfig1",
+        "Kfig2",
+        "Kfig10",
+    ]
 
 
 def test_what_seeds_would_decide_is_said(tmp_path):
@@ -204,7 +208,7 @@ def test_what_seeds_would_decide_is_said(tmp_path):
     assert page.count("1 seed · 37 seeds would decide") == 1
     assert 'data-kind="undecided">undecided with these seeds' in page
     assert "None" not in page
-    text = claims_pages(manifests(tmp_path))["claims.md"]
+    text = claims_pages(manifests(tmp_path), tmp_path)["claims.md"]
     assert "| undecided with these seeds (37 seeds would decide) |" in text
     assert "None" not in text
 
