@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
 from dpml.reporting.claim_tests import fewest_seeds, together
@@ -93,16 +94,20 @@ def by_data_set(  # many parameters: the arguments of a test on a card
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
     whole = on_sets(blocks, algorithms, judge)
 
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        rows = evidence.rows[evidence.rows["block"] == block]
+    def chosen(evidence: Evidence, variant: str) -> Evidence:
+        rows = evidence.where("block", block).rows
         for key, value in where.items():
             if key not in rows:
                 raise NotComputedError([f"{block} by {key}"])
             text = rows[key].astype(str).str.contains(str(value), regex=False)
             # what has no such setting belongs to every value of it
             rows = rows[(text if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
-        rows = rows.assign(variant=reading.variant, block=rows["dataset"].map(names) + "_chosen", of=rows["block"])
-        return whole(replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis)), reading)
+        rows = rows.assign(variant=variant, block=rows["dataset"].map(names) + "_chosen", of=rows["block"])
+        return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        key = (block, *where.items(), axis, reading.variant)
+        return whole(evidence.kept(key, lambda: chosen(evidence, reading.variant)), reading)
 
     return test
 
@@ -120,8 +125,5 @@ def _why_not(curves: Curves, floor: float, stand_ins: Sequence[str]) -> tuple[st
 
 def _floor(evidence: Evidence, block: str, reading: Reading) -> float:
     """The mean accuracy of the constant classifier in a block; -inf for another metric, or if it is not there."""
-    rows = evidence.rows
-    if reading.metric != "accuracy":
-        return -math.inf
-    own = rows[(rows["block"] == block) & (rows["algo"] == "constant") & (rows["metric"] == "accuracy")]
-    return float(own["value"].mean()) if len(own) else -math.inf
+    runs = evidence.runs(block, "constant", reading) if reading.metric == "accuracy" else pd.DataFrame()
+    return -math.inf if runs.empty else float(np.nanmean(runs.to_numpy().ravel()))

@@ -40,8 +40,7 @@ def on_runs(
     def test(evidence: Evidence, reading: Reading) -> Check:
         parts = {"": evidence}
         for key, values in (each or {}).items():
-            rows = {value: evidence.rows[evidence.rows[key] == value] for value in values}
-            parts = {f"{key} = {value:g}, ": replace(evidence, rows=own) for value, own in rows.items()}
+            parts = {f"{key} = {value:g}, ": evidence.where(key, value) for value in values}
         runs: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
         for where, part in parts.items():

@@ -213,10 +213,14 @@ class Evidence:
         return tuple(name for name in self.substitutes.values() if name in found)
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """The evidence with this value in a column; for all claims that ask for it the same one."""
-        if (column, value) not in self._kept:
-            self._kept[column, value] = replace(self, rows=self.rows[self.rows[column] == value])
-        return cast(Evidence, self._kept[column, value])
+        """The evidence with this value in a column."""
+        return self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
+
+    def kept(self, key: Hashable, part: "Callable[[], Evidence]") -> "Evidence":
+        """A part of the evidence; for all claims that ask for it by this key the same one."""
+        if key not in self._kept:
+            self._kept[key] = part()
+        return cast(Evidence, self._kept[key])
 
     @cached_property
     def datasets(self) -> Mapping[str, Sequence[str]]:

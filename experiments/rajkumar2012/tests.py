@@ -18,7 +18,7 @@ def guesses(block: str, eps: Sequence[float]) -> Test:
     def test(evidence: Evidence, reading: Reading) -> Check:
         pairs, half, texts = {}, {}, []
         for budget in eps:
-            rows = replace(evidence, rows=evidence.rows[evidence.rows["eps"] == budget])
+            rows = evidence.where("eps", budget)
             runs = [rows.all_runs({block: ("psgd",)}, replace(reading, variant=v)) for v in (reading.variant, "paper")]
             ours, paper = (tables[block, "psgd"] for tables in runs)
             last = max(several(ours, block))
@@ -65,7 +65,7 @@ def gap_bounded(blocks: Sequence[str], eps: Sequence[float]) -> Test:
         shown, texts, seeds = {}, [], []
         for block in blocks:
             for budget in eps:
-                rows = replace(evidence, rows=evidence.rows[evidence.rows["eps"] == budget])
+                rows = evidence.where("eps", budget)
                 one = replace(reading, metric="gap_bound")
                 gap, bound = (rows.all_runs({block: ("gop",)}, metric)[block, "gop"] for metric in (reading, one))
                 first = several(gap, block)[0]
