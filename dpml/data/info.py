@@ -1,6 +1,6 @@
 """Metadata of a data set and its files, known before any file is opened: plain values, defined in one place.
 
-The loaders, the downloads, `dpml data` and the pages in docs/data all use them.
+The loaders, the downloads, `dpml data` and the site's reference all use them.
 """
 
 import math
