@@ -1,4 +1,4 @@
-"""Every command of the start page, of the page about your data, the concepts, the how-to guides and the tutorials, run as it is printed."""
+"""Every command of start, your data, the concepts, the how-to guides and the tutorials, run as it is printed."""
 
 import os
 import runpy
