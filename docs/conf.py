@@ -33,7 +33,8 @@ html_title = "dpml"
 html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_copy_source = html_show_sourcelink = False
 html_show_sphinx = False
-html_sidebars = {"index": []}
+# no sidebar where there are no pages below
+html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "own_data", "release", "federation", "api")}
 html_theme_options = {
     "header_links_before_dropdown": 10,
     "navigation_with_keys": False,

@@ -1,6 +1,6 @@
 """Metadata of a data set and its files, known before any file is opened: plain values, defined in one place.
 
-The loaders, the downloads, `dpml data` and the pages in docs/data all use them. Those of dpml's own sets are in a YAML
+The loaders, the downloads, `dpml data` and the site's reference all use them. Those of dpml's own sets are in a YAML
 file beside each loader (`described`).
 """
 

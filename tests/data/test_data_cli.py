@@ -2,7 +2,6 @@
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -190,13 +189,6 @@ def test_a_run_fetches_what_it_needs(raw, server, tmp_path, run_command, monkeyp
     assert "Offline mode forbids fetching it" in refused.err
     assert "Traceback" not in refused.err
     assert not (tmp_path / "out2").exists()
-
-
-def test_the_pages_are_up_to_date(monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["data_pages.py", "--check"])
-    with pytest.raises(SystemExit) as done:
-        runpy.run_path(str(ROOT / "scripts" / "data_pages.py"), run_name="__main__")
-    assert done.value.code == 0
 
 
 # ---- data sets of a user's own

@@ -17,6 +17,7 @@ from dpml_docs import (
     claims,
     commands,
     configuration,
+    data_pages,
     docstrings,
     gallery,
     links,
@@ -28,8 +29,10 @@ from dpml_docs import (
 
 import dpml
 from dpml import paths
+from dpml.config import catalogue
 from dpml.config.compose import compose
 from dpml.config.docstrings import argument
+from dpml.data.sets.packaged import Packaged
 from dpml.privacy import Guarantee
 from dpml.running import rows
 
@@ -92,6 +95,23 @@ def test_every_option_has_a_place():
     assert {line[0] for line in cells(text["algorithms/index"]) if line[0] != "Algorithm"} == {
         f":doc:`{name}`" for group, name in OPTIONS if group == "algo"
     }
+
+
+def test_every_data_set_has_a_page_with_its_files_and_ranges():
+    pages = data_pages.pages()
+    sources = catalogue.sources()
+    assert len(sources) > 25
+    for name, source in sources.items():
+        packaged = isinstance(source, Packaged)
+        page = pages["packaged" if packaged else name]
+        assert f"{source.info.rows:,}" in page
+        assert source.info.citation in page
+        if not packaged:
+            assert source.info.differences in page
+            assert source.info.bounds in page or "Public ranges: [as of" in page
+            assert all(digest in page for raw in source.info.files[:1] for digest in raw.sha256)
+    assert "| hours-per-week | 1 to 99, 9 edges |" in pages["adult"]
+    assert "(16 values)" in pages["adult"]
 
 
 def test_comments_are_read_with_what_goes_on_below(tmp_path):

@@ -36,21 +36,6 @@ def test_every_key_is_named() -> None:
     assert {f"run.{key}" for key in config["run"]} <= {word.partition("=")[0] for word in others}
 
 
-def test_every_experiment_is_in_the_table() -> None:
-    table = (HOWTO / "experiments.md").read_text(encoding="utf-8")
-    rows = set()
-    for row in re.findall(r"^\| (`\w+/.*?) \|", table, flags=re.MULTILINE):
-        names = re.findall(r"`([\w/]+)`( to)?", row)
-        paper = names[0][0].split("/")[0]
-        for (name, to), (after, _) in zip(names, [*names[1:], ("", "")], strict=True):
-            rows.add(f"{paper}/{name.split('/')[-1]}")
-            if to:
-                first, last = (int(re.sub(r"\D", "", text.split("/")[-1])) for text in (name, after))
-                rows |= {f"{paper}/fig{number}" for number in range(first, last)}
-    files = set(paths.folder("experiments").glob("*/[!_]*.yaml")) - set(paths.folder("experiments").glob("*/card.yaml"))
-    assert rows == {f"{path.parent.name}/{path.stem}" for path in files}
-
-
 @pytest.fixture(scope="module")
 def plug_ins() -> dict[str, list[str]]:
     """The command of each section of the page."""

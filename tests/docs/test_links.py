@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pages import DOCS
 
-# of the folders that are written by hand, and of docs/data
+# of the folders that are written by hand
 FOLDERS = (".", "concepts", "data", "howto", "privacy", "tutorials")
 PAGES = sorted(path.relative_to(DOCS).as_posix() for folder in FOLDERS for path in DOCS.glob(f"{folder}/*.md"))
 

@@ -1,4 +1,4 @@
-"""Every command of the start page, the concepts, the how-to guides and the tutorials, run as it is printed."""
+"""Every command of start, your data, the concepts, the how-to guides and the tutorials, run as it is printed."""
 
 import os
 import runpy
@@ -12,6 +12,7 @@ from pages import DOCS, blocks, flat, words
 
 PAGES = [
     DOCS / "start.md",
+    DOCS / "own_data.md",
     *(page for folder in ("concepts", "howto", "tutorials") for page in DOCS.glob(f"{folder}/*.md")),
 ]
 NAMES = sorted(page.relative_to(DOCS).as_posix() for page in PAGES)

@@ -176,13 +176,13 @@ def datasets() -> str:
     ]
     for name in options("dataset"):
         _, cls = target("dataset", name)
-        place = {"csv": "own_data"}.get(name, "data/packaged" if name in PACKED else f"data/{name}")
-        page = f"More: :doc:`/{place}`."
+        place = {"csv": "/own_data"}.get(name, "data/packaged" if name in PACKED else f"data/{name}")
+        page = f"More: :doc:`{place}`."
         blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("dataset", name)))]
         blocks += [docstrings.rst(parse(inspect.getdoc(cls)).text), page, _options("dataset", name)]
     steps = [[rst.literal(step), docstrings.inline(_first(inspect.getdoc(STEPS[step])))] for step in STEPS]
     blocks += [rst.title("Preprocessing steps", "-"), "What a list ``dataset.steps`` may have:"]
-    blocks += [rst.table(["Step", "What it does"], steps, (1, 5)), rst.toctree(["/data/README", "/data/*"], glob=True)]
+    blocks += [rst.table(["Step", "What it does"], steps, (1, 5)), rst.toctree(["/data/README", "data/*"], glob=True)]
     return rst.page(*blocks)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from dpml_docs import claims, commands, configuration, gallery, python_api, rst, tables
+from dpml_docs import claims, commands, configuration, data_pages, gallery, python_api, rst, tables
 
 
 def pages(folder: Path) -> dict[str, str]:
@@ -16,6 +16,7 @@ def pages(folder: Path) -> dict[str, str]:
         reference |= part.pages()
     return {
         **{f"reference/{name}.rst": text for name, text in reference.items()},
+        **{f"reference/data/{name}.md": text for name, text in data_pages.pages().items()},
         **{f"gallery/{name}.md": text for name, text in gallery.pages().items()},
         **{f"verdicts/{name}.md": text for name, text in claims.pages().items()},
     }

@@ -1,104 +1,23 @@
-"""Write docs/data: one page per data set and an index, from the metadata that the loaders use.
+"""A page of the reference for every data set, and one for the tables of packages, from what their loaders use."""
 
-To write them: python scripts/data_pages.py. With --check, only say which are out of date.
-"""
-
-import argparse
 import re
-import sys
-from pathlib import Path
 
 from dpml.config import catalogue
 from dpml.data import Info, Range, Raw, Source
 from dpml.data.extent import after_one_hot
 from dpml.data.info import Column
 from dpml.data.sets.packaged import Packaged
-from dpml.data.steps import STEPS
 from dpml.data.table import Tabular
 
-_PUBLIC = """
-## Public ranges
-
-Scaling as the papers do it is fitted to private training rows, and no budget counts that: every row of results names
-it under `private_preprocessing`. `dataset.steps=[...]` chooses other steps. With `dataset.bounds=public` no step reads
-a row: what is known of a column without its rows, on the page of its data set, takes the place of what would be
-fitted, and as values are clipped, privacy does not rest on a range being right. What a publisher did to the rows before
-is not counted; the page says where it is known.
-
-| step | with public ranges |
-| --- | --- |
-| all | numbers are clipped to their range, on the scale log(1 + value) where it says so |
-| `min_max`, `max_abs`, `centre`, `impute` | to [0, 1]; by the largest absolute value; less the middle; the middle |
-| `one_hot` | a column for every value that is listed, in the rows or not |
-| `max_norm` | by the largest norm that the ranges allow (after `min_max`: √columns before one-hot coding) |
-| a regression's target | clipped to its range, and divided by its largest absolute value |
-| `pca:D`, and data sets without public ranges | refused |
-
-## A data set of your own
-
-A CSV file needs no code ([own data](../own_data.md)), another source a [class](../howto/plug_ins.md#a-data-set). One
-that is to come with dpml derives from `OfficialSplit` or `RandomSplit` of `dpml.data.table`, with `info` (where its
-files come from, and what must be in them) and `parse` (files to a `Table`), in `dpml/data/sets/NAME.py`, and has
-`conf/dataset/NAME.yaml`.
-
-Written by `python scripts/data_pages.py`.
-"""
-_GET = """# Data sets
-
-`dataset=NAME` chooses one. Files are fetched from their publishers at first use, checked against a pinned SHA-256,
-parsed once and memory-mapped. (Not pinned are `twitter_buzz`, `url` and the features of `har`: rows and columns are
-counted, and the checksum of the first file that is seen is compared from then on.)
-
-| to | command or key |
-| --- | --- |
-| see which are here; fetch one, or `all` | `dpml data list`, `dpml data get NAME` |
-| compare every file's content; find the folder | `dpml data check`, `dpml data path` |
-| have files in `DIR/NAME/` (or .gz, .xz, .bz2), or a publisher's archive saved by hand | `data_dir=DIR` or DPML_DATA |
-| fetch from another place, or nothing | `mirror=URL` or DPML_MIRROR, `offline=true` or DPML_OFFLINE=1 |
-| keep parsed arrays elsewhere | DPML_CACHE |
-"""
 _VALUES = 8  # that are shown of a column
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "data"
 
 
 def pages() -> dict[str, str]:
-    """The text of every page, by file name."""
+    """Every page by its name below reference/data/, without the ending."""
     sources = catalogue.sources()
     tables = {name: source for name, source in sources.items() if isinstance(source, Packaged)}
-    own = {f"{name}.md": page(name, source, sources) for name, source in sources.items() if name not in tables}
-    return own | {"packaged.md": packages(tables), "README.md": index(sources)}
-
-
-def index(sources: dict[str, Source]) -> str:
-    """The list of all data sets."""
-    rows = [
-        f"| [`{name}`]({name}.md) | {source.info.task} | {_used(source):,} | {_width(source)} |"
-        f" {'yes' if source.info.columns else 'no'} |"
-        for name, source in sources.items()
-        if not isinstance(source, Packaged)
-    ]
-    packed = ", ".join(f"`{name}`" for name, source in sources.items() if isinstance(source, Packaged))
-    lines = [
-        *_GET.splitlines(),
-        "",
-        "| name | task | rows | features | public ranges |",
-        "| --- | --- | ---: | ---: | --- |",
-        *rows,
-        "",
-        f"Further, from the package index, pinned: [tables of Python packages](packaged.md), {packed}. A file of",
-        "your own is [`csv`](../own_data.md). `creditcard_subset` and `har_73of561` are smaller substitutes, for",
-        "experiments only where the official files cannot be had; `crime_authors`, `twitter_authors` and",
-        "`synthetic_authors` are samples that Imtiaz et al. 2019 published. Rows are dealt to parties by",
-        "[partitions](../partitions.md).",
-        "",
-        "## Steps",
-        "",
-        "Rows must lie in the unit ball, and length 1 uses it best: `dataset.steps=[one_hot,symmetric,sample_norm]`.",
-        "",
-        *(f"- `{step}`: {_first_line(step)}" for step in STEPS),
-        *_PUBLIC.splitlines(),
-    ]
-    return "\n".join([*lines, ""])
+    own = {name: page(name, source, sources) for name, source in sources.items() if name not in tables}
+    return own | {"packaged": packages(tables)}
 
 
 def packages(sources: dict[str, Source]) -> str:
@@ -133,7 +52,7 @@ def page(name: str, source: Source, sources: dict[str, Source]) -> str:
     info = source.info
     steps = ", ".join(f"`{step}`" for step in getattr(source, "steps", ()))
     scaled = (
-        f"Steps: {steps}, fitted to training rows, which [no budget counts](README.md#public-ranges)."
+        f"Steps: {steps}, fitted to training rows, which [no budget counts](/data/README.md#public-ranges)."
         if steps
         else "Steps: none that can be chosen."
     )
@@ -208,10 +127,6 @@ def _file(raw: Raw) -> str:
     return f"- `{raw.name}`: {known}"
 
 
-def _first_line(step: str) -> str:
-    return (STEPS[step.partition(":")[0]].__doc__ or "").splitlines()[0]
-
-
 def _used(source: Source) -> int:
     return source.drawn() if isinstance(source, Tabular) else source.info.rows
 
@@ -219,25 +134,3 @@ def _used(source: Source) -> int:
 def _width(source: Source) -> str:
     d = source.size(None)[1]
     return f"{d}" if d == source.info.features else f"{source.info.features:,}, reduced to {d}"
-
-
-def main() -> None:
-    """Write the pages, or with --check compare them."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is out of date")
-    wanted = pages()
-    here = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
-    stale = sorted(name for name in wanted.keys() | here.keys() if wanted.get(name) != here.get(name))
-    if parser.parse_args().check:
-        sys.exit(f"out of date: {', '.join(stale)}; run python scripts/data_pages.py" if stale else 0)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in stale:
-        if name in wanted:
-            (FOLDER / name).write_text(wanted[name], encoding="utf-8")
-        else:
-            (FOLDER / name).unlink()
-    print(f"{len(stale)} of {len(wanted)} pages written")
-
-
-if __name__ == "__main__":
-    main()
