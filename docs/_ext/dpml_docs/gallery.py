@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import yaml
 
 from dpml import paths
+from dpml.packs import CARD
 from dpml.reporting.outputs import FigureFiles, Outputs, Paper
 from dpml.reporting.pages import content
 from dpml_docs import claims
@@ -102,7 +103,7 @@ def not_computed(paper: Paper) -> list[str]:
     lines = []
     for path in sorted(paths.folder("experiments").joinpath(paper.name).glob("[!_]*.yaml")):
         name = f"{paper.name}/{path.stem}"
-        if name not in made:
+        if path.name != CARD and name not in made:
             about = yaml.safe_load(path.read_text(encoding="utf-8"))
             lines.append(f"- {about['title']} ({about['source']}): `dpml-run experiment={name}`")
     return lines
