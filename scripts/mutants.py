@@ -271,8 +271,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/algorithms/descent/rounds.py",
-        "Sum(of, 2.0, self.noise, times=self.rounds)",
-        "Sum(of, 1.0, self.noise, times=self.rounds)",
+        "Sum(of, 2.0, self.noise, times=self.rounds, rate=self.rate)",
+        "Sum(of, 1.0, self.noise, times=self.rounds, rate=self.rate)",
         "algorithms/descent/test_clipped.py::test_the_worst_view_has_exactly_the_budget",
     ),
     Mutant(

@@ -203,10 +203,10 @@ def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
     if "protocol" in {option.name for option in fields(program)} and hasattr(program, "messages"):
         sharing = program.sharing(setting.problem)
         messages = program.messages(setting.budget, setting.problem)
-        replace(program, protocol="secagg")  # refuses what is simulated only
-        alike = not any(message.constant or message.rate < 1 for message in messages)
-        if sharing.secure and sums_in(messages) and alike:
-            return Sums(program, setting)
+        if sharing.secure and sums_in(messages) and not any(message.constant for message in messages):
+            replace(program, protocol="secagg")  # refuses what is simulated only
+            if all(message.rate == 1 for message in messages):
+                return Sums(program, setting)
     raise UserError(no_sums(algorithm.name))
 
 

@@ -28,7 +28,6 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
-from scipy.stats import binom
 
 from dpml.arrays import Array
 from dpml.errors import UserError
@@ -216,6 +215,8 @@ def _sometimes(losses: pld.Losses, present: float) -> pld.Losses:
 
 def _threshold(seen: SampledGaussian, delta: float) -> float | None:
     """The largest ``log((P - delta) / Q)`` of the tails P and Q of both neighbours' sums, in either direction."""
+    from scipy.stats import binom  # slow to load
+
     rounds = seen.rounds * seen.steps
     if seen.sampling == "fixed" and rounds > 1:
         return None  # what others add is not the same in every round

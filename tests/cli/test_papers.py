@@ -174,7 +174,7 @@ def test_every_paper_of_the_results_is_cited(run_command) -> None:
     assert papers <= {path.name for path in (root / "results").iterdir()}
     for name, entry in citations().items():
         kind, body = re.fullmatch(r"@(\w+)\{\w+,\n(.*)\n\}", entry, re.DOTALL).groups()
-        assert kind in ("software", "misc", "inproceedings")
+        assert kind in ("software", "misc", "inproceedings", "article")
         fields = dict(re.findall(r"^  (\w+) = \{(.*)\},$", body, re.MULTILINE))
         assert len(fields) == body.count("\n") + 1
         assert {"author", "title", "year"} <= set(fields)
