@@ -1,7 +1,7 @@
 """Pages of the documentation as tests read them: their commands, the files that they show, and what they print.
 
 A fenced block of ``bash`` has one command a line. Before it may stand ``<!-- slow -->`` or ``<!-- not run: WHY -->``. A
-block of ``text`` right after it shows lines of what the last command prints. A block of Python, YAML or CSV is a file
+block of ``text`` right after it shows lines of what the last command prints. A block of Python, YAML or text is a file
 where the text before it names one, and else an example for doctest.
 """
 
