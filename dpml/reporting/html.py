@@ -1,4 +1,5 @@
-"""The report: a start page and a page per paper about everything under a results folder, to be read without a server.
+"""The report: a start page, one of all claims, and one per paper about everything under a results folder, to be read
+without a server.
 
 The pages are Jinja templates over the manifests (`dpml.reporting.outputs`). They show what was written and compute
 nothing except counts. Pictures and CSV files stay where they are, in the folders beside the report.
@@ -21,12 +22,12 @@ from dpml.reporting import ranking
 from dpml.reporting.audit_table import Audit, LogScale, audit_of, worst_by_paper
 from dpml.reporting.claims import Decision, Verdict
 from dpml.reporting.outputs import FigureFiles, Outputs, Paper, read
-from dpml.reporting.pages import BY_READING
+from dpml.reporting.pages import BY_READING, CLAIMS
 from dpml.reporting.style import LABELS, METRICS, base_look
 from dpml.reporting.tables import short
 from dpml.reporting.whole_table import WholeTable, whole_table
 
-START = "index.html"
+START, LEDGER = "index.html", "claims.html"
 
 DECISIONS: Mapping[Decision, tuple[str, str]] = {
     "reproduced": ("reproduced", "good"),
@@ -60,9 +61,10 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
     folder = results / "report"
     folder.mkdir(exist_ok=True)
     environment = _environment()
-    pages = {START: _start(papers, audit)} | {page_name(paper): {"paper": paper, "packed": {}} for paper in papers}
+    pages = {START: _start(papers, audit)} | ({LEDGER: {}} if any(paper.verdicts for paper in papers) else {})
+    pages |= {page_name(paper): {"paper": paper, "packed": {}} for paper in papers}
     for page, content in pages.items():
-        template = environment.get_template("start.html" if page == START else "paper.html")
+        template = environment.get_template({START: "start.html", LEDGER: "claims.html"}.get(page, "paper.html"))
         try:
             text = template.render(page=page, papers=papers, audit=audit, **content)
         except (TemplateError, TypeError, AttributeError, LookupError) as error:
@@ -110,7 +112,8 @@ def _environment() -> Environment:
     filters = (address, anchor, block, counted, described, inline, page_name, picture_size, short)
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {
-        "BY_READING": BY_READING, "DECISIONS": DECISIONS, "AUDIT": _AUDIT, "START": START, "ranking": ranking,
+        "BY_READING": BY_READING, "CLAIMS": CLAIMS, "DECISIONS": DECISIONS, "AUDIT": _AUDIT, "START": START,
+        "LEDGER": LEDGER, "ranking": ranking,
         "colour": lambda algo: base_look(algo)[0], "whole_table": _whole_table,
     }  # fmt: skip
     return environment

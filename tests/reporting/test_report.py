@@ -116,7 +116,7 @@ def check_links(folder):
 
 def test_the_pages_need_nothing_but_themselves(start):
     pages = check_links(start.parent)
-    assert set(pages) == {"index.html", "imtiaz2019.html"}
+    assert set(pages) == {"index.html", "claims.html", "imtiaz2019.html"}
 
 
 def test_the_page_says_what_the_results_say(start, page):
@@ -179,7 +179,16 @@ def test_the_start_page_counts_verdicts_by_paper(tmp_path):
         ["all", "4", "", "", "1", "", "", "5", ""],
     ]
     pages = re.findall(r'href="([^"]+)"', start.read_text("utf-8").split("</nav>")[0].split("<nav")[1])
-    assert pages == ["index.html", "hamm2016.html", "kang2019.html", "audit.html"]
+    assert pages == ["index.html", "claims.html", "hamm2016.html", "kang2019.html", "audit.html"]
+    ledger = start.with_name("claims.html").read_text("utf-8")
+    lines = [re.findall(r">([^<>]+)<", line) for line in ledger.split("<tbody>")[1].split("<tr>")[1:]]
+    assert [[cell.strip() for cell in line if cell.strip()][:3] for line in lines] == [
+        ["Hamm &amp; al. 2016", "H1", "not reproduced"],
+        ["Hamm &amp; al. 2016", "H2", "reproduced"],
+        ["Hamm &amp; al. 2016", "H3", "reproduced"],
+        ["Kang2019", "Kfig2", "reproduced"],
+        ["Kang2019", "Kfig10", "reproduced"],
+    ]
 
 
 def test_every_verdict_has_a_colour_of_its_own_order():
