@@ -8,7 +8,7 @@ from typing import Any
 from dpml.atomic import write_atomically
 from dpml.config.compose import natural
 from dpml.reporting import evidence, specification
-from dpml.reporting.cards import claims_about
+from dpml.reporting.cards import card_of, claims_about
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.claims import Verdict
 from dpml.reporting.figures import plot_experiment
@@ -134,9 +134,11 @@ def claims_pages(known: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, 
     for about in sorted([*known, *not_computed(known)], key=lambda about: natural(about["experiment"])):
         if about["claims"]:
             papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
-    return {"claims.md": claims_page(papers)} | {
-        f"{paper}/claims.md": paper_page(paper, own, pictures) for paper, own in papers.items()
-    }
+    pages = {"claims.md": claims_page(papers)}
+    for paper, own in papers.items():
+        card = card_of(paper)
+        pages[f"{paper}/claims.md"] = paper_page(paper, own, pictures, card.metrics if card else {})
+    return pages
 
 
 def _rewritten(path: Path, page: str) -> bool:

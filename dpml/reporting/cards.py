@@ -47,7 +47,7 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
     )
 }
 
-_CARD = ("title", "citation", "readings", "claims")
+_CARD = ("title", "citation", "metrics", "readings", "claims")
 _CLAIM = ("id", "figure", "text", "criterion", "readings", "test")
 _GROUP = ("for", "claims")
 
@@ -59,12 +59,14 @@ class Card:
     Args:
         title: authors and year.
         citation: in BibTeX.
+        metrics: what the metrics are that only this pack's experiments have, by name, with their units.
         claims: by id.
         made_from: a checksum of the card and of the Python that its tests are in.
     """
 
     title: str
     citation: str
+    metrics: Mapping[str, str]
     claims: Mapping[str, Claim]
     made_from: str
 
@@ -103,7 +105,14 @@ def _read(path: Path, _: int) -> Card:
             raise UserError(f"{path}: two claims are called {claim.id}.")
         claims[claim.id] = claim
     made_from = code.checksum(path.read_bytes() + code.digest(__name__, *sorted(reader.modules)).encode())
-    return Card(str(content.get("title", path.parent.name)), str(content.get("citation", "")), claims, made_from)
+    title, citation = str(content.get("title", path.parent.name)), str(content.get("citation", ""))
+    return Card(title, citation, _metrics(content.get("metrics") or {}, path), claims, made_from)
+
+
+def _metrics(said: Any, path: Path) -> dict[str, str]:
+    if not isinstance(said, dict) or not all(isinstance(part, str) for pair in said.items() for part in pair):
+        raise UserError(f"metrics of {path} must be sentences by the names of the metrics.")
+    return said
 
 
 def _spread(entries: Any, given: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:

@@ -101,10 +101,15 @@ def found(verdicts: Sequence[Verdict]) -> str:
     return " ".join(parts)
 
 
-def paper_page(paper: str, manifests: Iterable[Mapping[str, Any]], pictures: Collection[str] = ()) -> str:
+def paper_page(
+    paper: str,
+    manifests: Iterable[Mapping[str, Any]],
+    pictures: Collection[str] = (),
+    metrics: Mapping[str, str] | None = None,
+) -> str:
     """The claims of a paper by experiment: what each says, its test, and the numbers of every reading.
 
-    `pictures` are the experiments with a picture of their claims by reading.
+    `pictures` are the experiments with a picture of their claims by reading; `metrics` says what the paper's own are.
     """
     parts = [f"# Claims of {paper}\n", "What the words mean: [claims](../claims.md).\n"]
     for about in manifests:
@@ -113,6 +118,8 @@ def paper_page(paper: str, manifests: Iterable[Mapping[str, Any]], pictures: Col
             name = about["experiment"].rpartition("/")[2]
             parts.append(f"[{BY_READING}]({name}_readings.svg)\n")
         parts += [_entry(verdict) for verdict in map(Verdict.stored, about["claims"])]
+    if metrics:
+        parts += ["Metrics that only this paper has:\n", *(f"- `{name}` {said}" for name, said in metrics.items()), ""]
     return "\n".join(parts)
 
 

@@ -27,39 +27,8 @@ Figures show these, and `metrics` can name them by their paths:
 - ``mean_absolute_error`` [scaled target]: over the test rows of a regression.
 - ``excess_loss`` [loss]: test loss above that of the true weights.
 
-Functions of a paper compute these for blocks of experiments:
+Functions compute these for blocks of experiments; those that only one paper has are on its card (`dpml.packs`):
 
-- ``excess_risk`` [loss]: `kang2019/theorems`: objective above its minimum, or above the smallest value that was found.
-- ``theorem2_bound``, ``theorem3_bound`` [loss]: `kang2019/theorems`: bounds on the mean of `excess_risk`.
-- ``pl_constant`` [curvature]: `kang2019/theorems`: the largest constant of the Polyak-Lojasiewicz condition on the way.
-- ``noise_variance_order``, ``excess_risk_order`` [order]: `kang2019/table1`: the terms of Table 1, without constants.
-- ``gap_as_printed``, ``gap_of_average`` [loss]: `kang2019/table1`: Theorem 2 with the printed noise, and with that of
-  an average over M clients.
-- ``noise_ratio``, ``risk_ratio``, ``remark1`` [ratio]: `kang2019/table1`: WD-DP's orders over Jayaraman et al.'s, and
-  the noise's term of (12) over that of (11).
-- ``guessed``, ``allowed`` [share of guesses]: `rajkumar2012/need_of_rho`: right guesses, and the most that eps allows.
-- ``privacy_loss`` [eps]: `jayaraman2018/theorems`: the largest privacy loss of given neighbours.
-- ``log10_excess`` [power of ten]: `jayaraman2018/theorems`: log10 of the exact delta over the claimed one.
-- ``generated``, ``std``, ``needed`` [length of w or of a gradient]: `jayaraman2018/table1`: standard deviations of
-  noise as printed, of the printed law, and of what Theorem 3.4 needs.
-- ``eps_of_noise`` [eps]: `jayaraman2018/table1`: the exact eps of the noise as printed.
-- ``moved`` [ratio]: `wei2020/theorems`, `heikkila2017/theorems`: how far a row moves what is sent, over
-  the paper's number.
-- ``lacking`` [ratio]: `heikkila2017/theorems`: noise variance of a trusted aggregator over that left to colluders.
-- ``gap`` [loss]: `wei2020/theorems`: the exact expectation of what ``theorem2_bound`` bounds.
-- ``move`` [ratio]: `hamm2016/auxiliary`: how far a minimiser moved, over the bound.
-- ``gain``, ``mu`` [ratio]: `imtiaz2019/dropouts`: conv's noise variance over CAPE's; the survivors' mu over that asked
-  for.
-- ``log10_delta`` [power of ten]: `imtiaz2019/fig5`, `fig6`: log10 of delta.
-- ``digits`` [power of ten]: the same with the opposite sign, also where delta is too small to be drawn.
-- ``cape_over_pooled``, ``conv_over_cape``, ``variance_ratio`` [ratio]: `imtiaz2019/fig5`, `remark3`: ratios of noise
-  variances.
-- ``gap_ratio`` [ratio]: `imtiaz2019/tight`: mean optimality gap with published noise over that with tight noise.
-- ``asked_eps`` [eps]: `imtiaz2019/tight`: the requested eps, which published noise claims.
-- ``site_bytes``, ``aggregator_bytes`` [bytes]: `imtiaz2019/table1`: what a site, and the aggregator, send and receive.
-- ``degree`` [sites]: `imtiaz2019/table1`: the number of other sites with which a site agrees on masks.
-- ``in_M``, ``in_d`` [exponent]: `imtiaz2019/table1`: slope of the bytes in M and in d on logarithmic scales.
-- ``misfit`` [ratio]: `imtiaz2019/table1`: largest relative error of the fit of the stated form.
 - ``claimed``, ``proven``, ``pair``, ``attacked`` [eps]: `audit/all`: the claimed eps; the proven eps; the eps that
   holds for these specific neighbours; a lower bound that an attack reached.
 - ``power`` [ratio]: `audit/all`: lower bound on the fraction of the proven mu (of eps where delta is 0) that the

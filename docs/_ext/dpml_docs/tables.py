@@ -1,10 +1,13 @@
-"""Reference pages of metrics and of the columns of result files, from docstrings of the functions that make them."""
+"""Reference pages of metrics and of the columns of result files, from docstrings of the functions that make them,
+and from the cards of packs."""
 
 import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dpml import packs
+from dpml.reporting.cards import card_of
 from dpml.running import metrics as metrics_module
 from dpml.running import rows as rows_module
 from dpml_docs import docstrings, rst
@@ -41,8 +44,13 @@ def pages() -> dict[str, str]:
 
 
 def all_metrics() -> list[Item]:
-    """Every metric that anything reports."""
-    return [*items(metrics_module.evaluate.__doc__), *items(metrics_module.__doc__)]
+    """Every metric that anything reports: what docstrings list, and what the cards of packs do."""
+    of_packs = []
+    for card in filter(None, map(card_of, packs.known())):
+        for name, said in card.metrics.items():
+            unit, _, text = said.removeprefix("[").partition("], ")
+            of_packs.append(Item((name,), unit, text, f"Of {card.title} only:"))
+    return [*items(metrics_module.evaluate.__doc__), *items(metrics_module.__doc__), *of_packs]
 
 
 def metrics() -> str:
