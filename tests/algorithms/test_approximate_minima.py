@@ -12,7 +12,6 @@ from scipy.special import expit
 from dpml.algorithms.perturbation import approximate_minima
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
-from dpml.data.partition import Equal
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
@@ -155,16 +154,6 @@ def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
     shifted = replace(TIGHT, lam=0.05, shift=2.0).prepare(parties, np.random.default_rng(0))
     best = optimum(ShiftedLogistic(2.0), parties.X, parties.y, 0.05)
     assert np.allclose(shifted.release([budget], np.random.default_rng(0), 1).weights, best, atol=1e-6)
-
-
-def test_all_rows_are_at_one_place() -> None:
-    released = [
-        TIGHT.prepare(binary_parties(Equal(), M=M), np.random.default_rng(0))
-        .release([BUDGET], np.random.default_rng(2), 3)
-        .weights
-        for M in (1, 5)
-    ]
-    assert np.allclose(released[0], released[1], atol=1e-6)
 
 
 @pytest.mark.parametrize(
