@@ -94,7 +94,7 @@ def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
     ],
     ids=lambda a: f"{a.name}-{getattr(a, 'clip', None)}-{getattr(a, 'noise', None)}",
 )  # fmt: skip
-@pytest.mark.parametrize("problem", [Problem(1, 1, 1), Problem(1, 30_000, 3), Problem(3, 90, 5)])
+@pytest.mark.parametrize("problem", [Problem(1, 1, 1), Problem(3, 3_000, 3)])
 def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(algorithm, problem) -> None:
     found = moved(algorithm, BUDGET, pairs(algorithm, problem))
     assert 0.75 < found <= 1
@@ -116,11 +116,8 @@ def folded(patch: pytest.MonkeyPatch, algorithm: Any) -> Any:
 CASES = [
     pytest.param(CANCELLING, replace(DPGD, clip=1e-4), id="cancellation, dpgd"),
     pytest.param(CANCELLING, replace(JAYARAMAN, clip=1e-4), id="cancellation, jayaraman"),
-    pytest.param(CANCELLING, replace(STAGES, clip=1e-4), id="cancellation, ssp_descent"),
     pytest.param(TOO_LOW, replace(DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd"),
-    pytest.param(TOO_LOW, replace(SECURE, clip=1e-6), id="a clip that is rounded outwards, wddp"),
     pytest.param(folded, DPGD, id="equal rows as one, dpgd"),
-    pytest.param(folded, JAYARAMAN, id="equal rows as one, jayaraman"),
     pytest.param(OWN_GRID, SSP, id="a grid made of the rows, ssp"),
 ]
 

@@ -41,7 +41,7 @@ def least_by_minimisation(c, m, s) -> float:
     return math.sqrt(found.fun)
 
 
-@settings(max_examples=300, derandomize=True, deadline=None)
+@settings(max_examples=100, derandomize=True, deadline=None)
 @given(ROUNDS)
 def test_no_affine_chain_says_more_and_no_bound_is_above_composition(rounds):
     mu = last_iterate_mu(*rounds)

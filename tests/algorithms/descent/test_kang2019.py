@@ -215,12 +215,6 @@ def test_the_claim_of_wang_holds():
         rounding = single_imprecision(adult, 105)
         assert mu == pytest.approx((1 + rounding) * 0.25 / (2 * math.sqrt(math.log(1e3))))
         assert gdp.eps_of(mu, 1e-3) < 0.25
-    worst = {
-        u: max(proven(wddp(LOGISTIC), problem=problem_of(TwoGroup(u=u).sizes(adult, 32, None))).values())
-        for u in (1, 9)
-    }
-    assert worst[1] == pytest.approx(5.32, abs=0.01)
-    assert worst[9] > 50
 
 
 @pytest.mark.parametrize("eps", [0.01, 0.25, 3.0])

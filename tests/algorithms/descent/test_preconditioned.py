@@ -18,7 +18,7 @@ from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
-BUDGET, FREE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
+BUDGET = Budget(1.0, 1e-5)
 
 
 @pytest.mark.parametrize("unit", ["sample", "party"])

@@ -15,7 +15,7 @@ from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
+LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(0.25, 1e-3)
 SMALL = Problem(5, 25, 2)
 

@@ -12,13 +12,14 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from dpml import protocols
+from dpml.algorithms.quadratic.objective import spectral_edge
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES, Loss
+from dpml.optim.losses import LOSSES, Loss, mean_loss
 from dpml.privacy import Adversary, Budget, Problem
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
@@ -255,6 +256,26 @@ def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
         for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
     ]
     assert np.allclose(*releases, rtol=1e-9)
+
+
+def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
+    """Of the same noise: a ridge that makes up for all of it shrinks the directions that stand out of it, too."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 40)) * np.geomspace(1, 0.02, 40)
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
+    y = np.where(X @ rng.standard_normal(40) > 0, 1.0, -1.0)
+    given = partition(Dataset("made", "binary", X, y, X[:0], y[:0]), Equal(), 1, rng)
+    tight = fm(LOGISTIC, calibration="tight")
+    prepared = tight.prepare(given, np.random.default_rng(0))
+    for eps in (0.3, 1.0, 3.0):
+        budget = [Budget(eps, 1e-5)]
+        floor = prepared.release(budget, np.random.default_rng(1), 100)
+        _, b, A = noisy_coefficients(prepared, budget, np.random.default_rng(1), 100)
+        ridge = 1.25 * spectral_edge(40) * tight.scales(*budget, given.problem).square * np.eye(40)
+        shrunk = -np.linalg.solve(A[0] + ridge, b[0][..., None])[..., 0] / 2
+        losses = [mean_loss(LOGISTIC, X, y, w).mean() for w in (floor.weights[0], shrunk)]
+        assert losses[0] < losses[1]
+        assert floor.metrics["trimmed"].tolist() == (np.linalg.eigvalsh(A)[..., 0] <= 0).astype(float).tolist()
 
 
 # ---- refusals
