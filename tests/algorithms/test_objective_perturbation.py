@@ -221,22 +221,6 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
     assert made.extra <= max(0.0, free - lam) * (1 + 1e-9)  # never more ridge than lessens the noise
 
 
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_gaussian_noise_at_every_size(calibration: str) -> None:
-    rng = np.random.default_rng(2)
-    for eps in (1e-30, 1e-3, 0.3, 20.0, 3000.0, 1e30, math.inf):
-        for _ in range(2):
-            delta, lam = 10 ** rng.uniform(-12, -0.31), 10 ** rng.uniform(-9, 2)
-            problem = Problem(1, int(10 ** rng.uniform(0, 9)), int(10 ** rng.uniform(0, 4)))
-            algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
-            made = sent(algorithm, Budget(eps, delta), problem)
-            assert made.extra >= 0
-            assert made.scale < math.inf
-            assert proven(algorithm, Budget(eps, delta), problem)["release"] <= eps * (1 + 1e-6) + 1e-9
-    # what used to be an OverflowError
-    assert proven(GaussianObjectivePerturbation(LOGISTIC, lam=1e-6), Budget(20, 1e-3), Problem(1, 455, 30))
-
-
 @pytest.mark.parametrize(("eps", "lam"), [(1e-30, 1e-9), (1e-12, 1.0), (0.1, 1e-9), (20.0, 1e-9), (30.0, 1e-12)])
 def test_the_slack_does_not_overflow_or_cancel(eps: float, lam: float) -> None:
     with mpmath.workdps(80):

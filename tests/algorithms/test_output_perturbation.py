@@ -178,21 +178,6 @@ def test_readings_of_two_things_have_the_guarantees_of_both() -> None:
     assert Soft(SOFTMAX, variant="sum_radial").guarantees(Budget(1.0), problem)[1].eps == math.inf
 
 
-@pytest.mark.parametrize("K", [1, 3])
-def test_individual_classifiers_are_scored_once_for_all_noise(K, monkeypatch) -> None:
-    parties, scored = labelled_parties(K, 5), []
-    score = Individual.accuracy
-    monkeypatch.setattr(Individual, "accuracy", lambda *args: scored.append(args[0].variant) or score(*args))
-    variants = ("paper", "radial", "sum", "binary", "sum_per_coordinate", "per_coordinate", "sum_radial")
-    found = [
-        Individual(loss_of(K), variant=v, lam=0.05).prepare(parties, np.random.default_rng(0)).metrics["accuracy"]
-        for v in variants
-    ]
-    assert scored == ["paper", "sum"]
-    for variant, accuracy in zip(variants, found, strict=True):
-        assert accuracy == found[2 if variant.startswith("sum") else 0]
-
-
 def test_binary_sensitivities_for_many_classes() -> None:
     problem = Problem(1000, 6000, 50, auxiliary=1352, classes=6)
     for kind, published in ((Vote, 2e4), (Soft, 20.0), (Average, 20.0)):

@@ -67,17 +67,6 @@ def test_the_optimum_is_that_of_a_general_minimiser():
         assert last_iterate_mu(*rounds) == pytest.approx(least_by_minimisation(*rounds), rel=1e-6)
 
 
-def test_small_cases_by_hand():
-    assert last_iterate_mu([], [], []) == 0
-    assert last_iterate_mu([0.3], [2.0], [4.0]) == pytest.approx(0.5)
-    assert last_iterate_mu([9.0, 0.5], [1.0, 1.0], [1.0, 1.0]) == pytest.approx(1.5 / math.sqrt(1.25))
-    # nothing can be put off: all that is to be hidden has met its noise before the second move comes
-    assert last_iterate_mu([1.0, 1.0], [1.0, 3.0], [1.0, 1.0]) == pytest.approx(math.sqrt(10))
-    # 1 moves in the first round, the second does nothing but forget half of it
-    assert last_iterate_mu([1.0, 0.5], [1.0, 0.0], [1.0, 0.0]) == pytest.approx(1.0)
-    assert last_iterate_mu([1.0, 0.5], [1.0, 0.0], [1.0, 1.0]) == pytest.approx(math.sqrt(0.2))
-
-
 def test_rounds_without_noise_or_memory():
     assert last_iterate_mu([1.0], [1.0], [0.0]) == math.inf
     assert last_iterate_mu([1.0, 1.0], [1.0, 1.0], [1.0, 0.0]) == math.inf
