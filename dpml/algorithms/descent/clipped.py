@@ -27,14 +27,14 @@ import numpy as np
 
 from dpml.algorithms.defaults import COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.rounds import Schedule, take_rounds, take_rounds_at_once
+from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds, take_rounds_at_once
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_clip, check_common, check_positive
-from dpml.mechanism.program import Program, check_carriage, check_rounds
+from dpml.mechanism.options import SumProtocol, Unit, check_positive
+from dpml.mechanism.program import Program
 from dpml.optim.descent import Single
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem
@@ -78,12 +78,7 @@ class ClippedDescent(Program):
     sampling: float | None = None
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic", "softmax", "squared"))
-        check_choice("calibration", self.calibration, ("tight",))
-        check_carriage(self)
-        check_rounds(self.name, self.rounds)
-        if self.clip is not None:
-            check_clip(f"algo.clip of {self.name}", self.clip)
+        check_clipped(self, ("logistic", "softmax", "squared"))
         if self.noise_step is not None:
             check_positive(f"algo.noise_step of {self.name}", self.noise_step)
 

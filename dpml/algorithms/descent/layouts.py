@@ -6,7 +6,7 @@ Everything is for noise of ``per_row = 1``, that on a mean over n rows times n, 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -25,62 +25,6 @@ def moved(lipschitz: float, problem: Problem) -> float:
     return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
 
 
-class Layout(Protocol):
-    """What accounting and runs need to know of it."""
-
-    @property
-    def synchronous(self) -> bool:
-        """Whether all rows descend together, from one model in every round."""
-        ...
-
-    @property
-    def secure(self) -> bool:
-        """Whether single messages are hidden in secure sums."""
-        ...
-
-    def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """The mu of one round for every view that has a guarantee, if the view sees it."""
-        ...
-
-    def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """The views that see last models only: the mu of a round, and how much larger the last round's noise is."""
-        ...
-
-    def sum_std(self, problem: Problem) -> float:
-        """The noise in the released mean gradient."""
-        ...
-
-    def noise_weights(self, parties: Parties) -> Array:
-        """How much of each independent source of noise reaches the released mean gradient, (sources,)."""
-        ...
-
-    def row_weights(self, parties: Parties) -> Array:
-        """Every row's weight in the released mean gradient, (N,)."""
-        ...
-
-    def row_groups(self, parties: Parties, slopes: Slopes) -> list[Rows]:
-        """The rows of every group of runs; groups do not interact."""
-        ...
-
-    def model_weights(self, parties: Parties) -> Array:
-        """The weights of the groups' models in the release, (groups,)."""
-        ...
-
-    def group_stds(self, parties: Parties) -> Array:
-        """The noise in every group's gradient, (groups,)."""
-        ...
-
-    def noise_source(
-        self, parties: Parties, rng: Generator, draws: int, observer: Observer | None = None
-    ) -> Callable[[], Single]:
-        """Makes a round's unit noise, (groups, draws, d). `observer` records that of every source."""
-        ...
-
-    def channel(self, view: View, parties: Parties) -> Channel:
-        """One round as seen by a view of rounds, in units of `per_row`."""
-        ...
-
-
 @dataclass(frozen=True)
 class Pooled:
     """All rows in one place, and noise once on the mean gradient: nobody knows any of it.
@@ -95,37 +39,48 @@ class Pooled:
     visible: tuple[View, ...]
     by_party: bool
     synchronous: ClassVar[bool] = True
+    """Whether all rows descend together, from one model in every round."""
     secure: ClassVar[bool] = False
+    """Whether single messages are hidden in secure sums."""
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
+        """The mu of one round for every view that has a guarantee, if the view sees it."""
         return dict.fromkeys(self.visible, moved(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
+        """The views that see last models only: the mu of a round, and how much larger the last round's noise is."""
         return {"release": (moved(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
+        """The noise in the released mean gradient."""
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def noise_weights(self, parties: Parties) -> Array:
+        """How much of each independent source of noise reaches the released mean gradient, (sources,)."""
         return np.array([self.sum_std(parties.problem)])
 
     def row_weights(self, parties: Parties) -> Array:
+        """Every row's weight in the released mean gradient, (N,)."""
         if self.by_party:
             return np.repeat(1 / (len(parties.sizes) * parties.sizes), parties.sizes)
         return np.full(len(parties.y), 1 / len(parties.y))
 
     def row_groups(self, parties: Parties, slopes: Slopes) -> list[Rows]:
+        """The rows of every group of runs; groups do not interact."""
         return [slopes.rows(parties.X, parties.y, self.row_weights(parties))]
 
     def model_weights(self, parties: Parties) -> Array:
+        """The weights of the groups' models in the release, (groups,)."""
         return np.ones(1)
 
     def group_stds(self, parties: Parties) -> Array:
+        """The noise in every group's gradient, (groups,)."""
         return self.noise_weights(parties)
 
     def noise_source(
         self, parties: Parties, rng: Generator, draws: int, observer: Observer | None = None
     ) -> Callable[[], Single]:
+        """Makes a round's unit noise, (groups, draws, d). `observer` records that of every source."""
         shape = (1, draws, parties.X.shape[1])
 
         def draw() -> Single:
@@ -137,6 +92,7 @@ class Pooled:
         return draw
 
     def channel(self, view: View, parties: Parties) -> Channel:
+        """One round as seen by a view of rounds, in units of `per_row`."""
         weights = self.noise_weights(parties)
         return Channel.of(weights[None], weights)
 
@@ -253,3 +209,7 @@ class Clients:
             return Channel.of(each[-1:], weights)
         known = parties.problem.colluders if view == "colluders" else 0
         return Channel.of(np.vstack([weights, each[:known]]), weights)
+
+
+Layout = Pooled | Clients
+"""What accounting and runs need to know: what a method is for is said at `Pooled`, and at `Clients` what differs."""

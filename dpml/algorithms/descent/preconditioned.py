@@ -16,7 +16,7 @@ import numpy as np
 
 from dpml.algorithms.defaults import PRECONDITIONED_RULES, SPECTRAL_FLOOR
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.rounds import Schedule, take_rounds
+from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
 from dpml.algorithms.quadratic.objective import coefficients_sum, draws_together, spectral_edge, split
 from dpml.arrays import Array
@@ -24,8 +24,8 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_clip, check_common
-from dpml.mechanism.program import Program, check_carriage, check_rounds, check_share
+from dpml.mechanism.options import SumProtocol, Unit
+from dpml.mechanism.program import Program, check_share
 from dpml.optim.descent import Single
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem
@@ -61,12 +61,7 @@ class PreconditionedDescent(Program):
     noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic", "squared"))
-        check_choice("calibration", self.calibration, ("tight",))
-        check_carriage(self)
-        check_rounds(self.name, self.rounds)
-        if self.clip is not None:
-            check_clip(f"algo.clip of {self.name}", self.clip)
+        check_clipped(self, ("logistic", "squared"))
         check_share(f"algo.budget_share of {self.name}", self.budget_share)
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:

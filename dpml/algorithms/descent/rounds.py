@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.arrays import Array
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
+from dpml.mechanism.options import check_choice, check_clip, check_common
+from dpml.mechanism.program import check_carriage, check_rounds
 from dpml.optim.descent import LEAST_CLIP, Single, descend
 
 AVERAGED = 0.5
@@ -53,6 +56,19 @@ class Schedule:
 Move = Callable[[Single, Single, Single], Single]
 """``move(w, g, c)``: how far models w (B, d) go by the noisy sums of gradients g (B, d) in units of the clips c
 (B,)."""
+
+
+def check_clipped(program: Any, losses: tuple[str, ...]) -> None:
+    """Raise UserError unless the options that all algorithms of such rounds have are allowed, for one of these losses.
+
+    No paper has their noise.
+    """
+    check_common(program, losses)
+    check_choice("calibration", program.calibration, ("tight",))
+    check_carriage(program)
+    check_rounds(program.name, program.rounds)
+    if program.clip is not None:
+        check_clip(f"algo.clip of {program.name}", program.clip)
 
 
 def averaged(rounds: int) -> int:

@@ -40,7 +40,7 @@ from dpml.algorithms.defaults import (
 )
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.descent.label_sums import LabelSums
-from dpml.algorithms.descent.rounds import Schedule, take_rounds
+from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
 from dpml.algorithms.quadratic.objective import spectral_edge
 from dpml.arrays import Array
@@ -48,8 +48,8 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Statistic, Sum
-from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_clip, check_common
-from dpml.mechanism.program import Program, check_carriage, check_rounds, check_share
+from dpml.mechanism.options import SumProtocol, Unit
+from dpml.mechanism.program import Program, check_share
 from dpml.optim.descent import Single
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Calibration, Problem
@@ -95,12 +95,7 @@ class WhitenedDescent(Program):
     sampling: float | None = None
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic", "softmax", "squared"))
-        check_choice("calibration", self.calibration, ("tight",))
-        check_carriage(self)
-        check_rounds(self.name, self.rounds)
-        if self.clip is not None:
-            check_clip(f"algo.clip of {self.name}", self.clip)
+        check_clipped(self, ("logistic", "softmax", "squared"))
         check_share(f"algo.budget_share of {self.name}", self.budget_share)
 
     @property
