@@ -21,7 +21,7 @@ def test_the_page_is_followed_literally(tmp_path, run_command):
             (tmp_path / block.file).parent.mkdir(exist_ok=True)
             (tmp_path / block.file).write_text(block.body)
     (commands,) = (block.commands for block in page if block.language == "bash")
-    (shown,) = (block.body.splitlines() for block in page if block.language == "text")
+    (shown,) = (block.body.splitlines() for block in page if block.language == "text" and not block.file)
     printed = ""
     for line in commands:
         program, *rest = words(line)[1]
