@@ -31,6 +31,7 @@ def reference_index(folder: Path) -> str:
         "partitions",
         "metrics",
         "columns",
+        "tests",
         "commands",
         "python",
     ]
