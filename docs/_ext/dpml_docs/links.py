@@ -1,4 +1,4 @@
-"""What pages have that are read in Git as well: links that lead out of docs/, and blocks in formats of their own."""
+"""Links that lead out of docs/, in pages that are read in Git as well."""
 
 import re
 
