@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/start.md and docs/concepts: one function a picture, computed with the package itself.
+"""Draw the pictures of docs/start.md and docs/concepts.md: one function a picture, computed with the package itself.
 
 To draw them all, or some: python scripts/concept_pictures.py [NAME ...]
 """

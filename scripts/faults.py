@@ -1,4 +1,4 @@
-"""Break things while dpml works, many times, and count what is wrong afterwards: the table of docs/faults.md.
+"""Break things while dpml works, many times, and count what is wrong afterwards: the table of docs/howto/resume.md.
 
     python scripts/faults.py [--moments 60] [--federations 20] [--dask 5] [WORD ...]    faults with a word in their name
 

@@ -57,7 +57,7 @@ def show_least_noise(rows: pd.DataFrame) -> None:
     metric = next(name for name in ("accuracy", "rmse", "loss") if name in summary.index)
     Console().print(
         f"{metric} {_mean(summary.loc[metric])} with the least noise that is proven to give this eps: "
-        "calibration=tight (why: docs/concepts/calibration.md).",
+        "calibration=tight (why: docs/concepts.md).",
         markup=False,
         highlight=False,
     )

@@ -34,6 +34,7 @@ from dpml.config.compose import compose
 from dpml.config.docstrings import argument
 from dpml.data.sets.packaged import Packaged
 from dpml.privacy import Guarantee
+from dpml.reporting.cards import VOCABULARY
 from dpml.running import rows
 
 ROOT = Path(__file__).parents[2]
@@ -148,6 +149,13 @@ def test_every_column_is_described():
     }
     assert described == {*rows.COLUMNS, *guarantees}
     assert set(tables.columns().split("``")) >= described
+
+
+def test_every_test_of_claims_is_there_and_described():
+    lines = {line[0].strip("`").partition(":")[0]: line[1] for line in cells(tables.tests())}
+    assert lines.pop("Test")
+    assert lines.keys() == set(VOCABULARY)
+    assert all(lines.values())
 
 
 def test_every_command_and_option_is_there(run_command, monkeypatch):

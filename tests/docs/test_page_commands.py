@@ -13,7 +13,8 @@ from pages import DOCS, blocks, flat, words
 PAGES = [
     DOCS / "start.md",
     DOCS / "own_data.md",
-    *(page for folder in ("concepts", "howto", "tutorials") for page in DOCS.glob(f"{folder}/*.md")),
+    DOCS / "concepts.md",
+    *(page for folder in ("howto", "tutorials") for page in DOCS.glob(f"{folder}/*.md")),
 ]
 NAMES = sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
 

@@ -148,7 +148,7 @@ def algorithms(names: list[str]) -> str:
     others = [name for name in names if name not in RECOMMENDED + BASELINES]
     blocks = [
         rst.title("Algorithms"),
-        "``algo=NAME`` chooses one. What is proven of each is on the pages of :doc:`/proofs/index`.",
+        "``algo=NAME`` chooses one. What is proven of each is on the pages of :doc:`/privacy`.",
     ]
     for title, group in (
         ("Recommended", RECOMMENDED),

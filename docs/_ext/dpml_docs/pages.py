@@ -31,6 +31,7 @@ def reference_index(folder: Path) -> str:
         "partitions",
         "metrics",
         "columns",
+        "tests",
         "commands",
         "python",
     ]
@@ -44,7 +45,7 @@ def reference_index(folder: Path) -> str:
 def unlisted(folder: Path) -> list[str]:
     """The pages at the top of docs/ that are in the contents of no page that is kept in Git."""
     listed = {folder / name for name in ("index", "api", "frontier")}  # those of the generated pages
-    for path in (folder / "index.md", *folder.glob("*/index.md")):
+    for path in (*folder.glob("*.md"), *folder.glob("*/index.md")):
         for contents in re.findall(r"```{toctree}\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
             entries = re.findall(r"^(?:.*<)?/?([\w./]+)>?$", contents, flags=re.MULTILINE)
             listed |= {Path(os.path.normpath(path.parent / entry)) for entry in entries}

@@ -1,5 +1,4 @@
-"""Reference pages of metrics and of the columns of result files, from docstrings of the functions that make them,
-and from the cards of packs."""
+"""Reference pages of metrics, of the columns of result files and of the tests of claims, from docstrings and cards."""
 
 import inspect
 import re
@@ -7,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpml import packs
-from dpml.reporting.cards import card_of
+from dpml.reporting.cards import VOCABULARY, card_of
 from dpml.running import metrics as metrics_module
 from dpml.running import rows as rows_module
 from dpml_docs import docstrings, rst
@@ -39,8 +38,21 @@ def items(doc: str | None) -> Iterator[Item]:
 
 
 def pages() -> dict[str, str]:
-    """Both pages by their names below reference/."""
-    return {"metrics": metrics(), "columns": columns()}
+    """The pages by their names below reference/."""
+    return {"metrics": metrics(), "columns": columns(), "tests": tests()}
+
+
+def tests() -> str:
+    """What a claim of a paper's card may be tested by."""
+    rows = [
+        [
+            rst.literal(f"{name}: {{{', '.join(inspect.signature(made).parameters)}}}"),
+            docstrings.rst(inspect.getdoc(made)),
+        ]
+        for name, made in VOCABULARY.items()
+    ]
+    about = "What a card may name as the ``test`` of a claim: :doc:`/howto/add_a_paper`."
+    return rst.page(rst.title("Tests of claims"), about, rst.table(["Test", "Holds if"], rows, (2, 5)))
 
 
 def all_metrics() -> list[Item]:
