@@ -12,7 +12,7 @@ import numpy as np
 
 from dpml.algorithms import Algorithm
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data import Source

@@ -454,7 +454,7 @@ MUTANTS = (
         "running/test_cell.py::test_every_stream_is_the_seeds",
     ),
     Mutant(
-        "dpml/algorithms/descent/rajkumar2012.py",
+        "dpml/algorithms/descent/private_sgd.py",
         "sigma * math.sqrt(h / M) / farther",
         "sigma / farther",
         "algorithms/descent/test_rajkumar2012.py::test_only_honest_parties_parts_of_eta_protect",

@@ -4,8 +4,8 @@ from functools import partial
 
 import numpy as np
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.network import Network
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.quadratic.coefficients import polynomial
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data import Dataset, Files

@@ -71,7 +71,7 @@ DRAWING = {"privacy", "optim", "protocols", "mechanism", "algorithms", "running"
 # what is drawn from these distributions and is no privacy noise: an initial model, or one from which a search starts,
 # which knows no budget and no data
 INITIAL_MODELS = {
-    "initial_model": "algorithms/descent/kang2019.py",
+    "initial_model": "algorithms/descent/noisy_descent.py",
     "initial_weights": "algorithms/descent/network.py",
     "least_found": "optim/reference.py",
 }

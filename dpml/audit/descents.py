@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent, initial_model
 from dpml.algorithms.descent.network import Network, initial_weights, with_ones
+from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
 from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
 from dpml.arrays import Array
 from dpml.audit.exposure import Exposure, Pair

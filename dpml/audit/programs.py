@@ -14,7 +14,7 @@ from numpy.random import Generator
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.newton import NoisyNewton
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
-from dpml.algorithms.descent.rajkumar2012 import GradientTerms, PrivateSGD
+from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
 from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.quadratic.coefficients import Coefficients, quadratic_of
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.layouts import moved as farthest
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.arrays import Array
 from dpml.audit.exposure import Pair, prepared
 from dpml.audit.half_noise import Quiet

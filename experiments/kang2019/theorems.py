@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms import Release
-from dpml.algorithms.descent.kang2019 import NoisyDescent, Sites
+from dpml.algorithms.descent.noisy_descent import NoisyDescent, Sites
 from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
 from dpml.arrays import Array
 from dpml.data.partition import Parties

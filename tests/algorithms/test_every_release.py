@@ -10,7 +10,7 @@ from examples import binary_parties, fm
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.newton import NoisyNewton
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput

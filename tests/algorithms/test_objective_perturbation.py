@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.perturbation.calibration import (
     RESIDUAL,
     compute_slack,

@@ -10,8 +10,8 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.newton import NoisyNewton
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.audit import ROWS, Finding, audit, default_rows
 from dpml.audit.exposure import Pair
 from dpml.audit.pairs import worst_case

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.newton import NoisyNewton
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from planted import ALL, attacked
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.network import Network
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima

@@ -10,9 +10,9 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.network import Network
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput

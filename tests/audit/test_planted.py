@@ -34,8 +34,8 @@ from planted import (
 
 from dpml.algorithms.descent import network, newton
 from dpml.algorithms.descent.clipped_terms import ClippedTerms
-from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.layouts import Clients
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.perturbation import gaussian_output
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms

@@ -9,7 +9,7 @@ import pytest
 from noise_samplers import SAMPLERS
 from scipy import stats
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.ensemble.averages import Average
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.audit import POWER, Finding, audit

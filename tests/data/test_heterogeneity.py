@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.data import Dataset
 from dpml.data.heterogeneity import Skew, distances, named_classes
 from dpml.data.label_rules import Classes, Dirichlet, Shards

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data import Dataset

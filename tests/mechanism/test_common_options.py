@@ -7,7 +7,7 @@ import pytest
 from examples import capefm
 
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.data import Dataset

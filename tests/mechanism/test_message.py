@@ -12,7 +12,7 @@ from dpml.algorithms.descent.label_sums import LabelSums
 from dpml.algorithms.descent.network import NetworkGradients
 from dpml.algorithms.descent.newton import Newton, NoisyNewton, solving
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
-from dpml.algorithms.descent.rajkumar2012 import Gradients, PrivateSGD
+from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics, Statistics
 from dpml.algorithms.quadratic.coefficients import Coefficients

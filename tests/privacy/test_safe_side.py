@@ -14,7 +14,7 @@ import pytest
 from mpmath import mpf
 from omegaconf import OmegaConf
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.config.build import build_algorithm, instantiate
 from dpml.config.compose import compose
 from dpml.errors import UserError

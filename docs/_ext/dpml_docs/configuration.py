@@ -11,7 +11,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from dpml import paths
-from dpml.algorithms.descent.kang2019 import KINDS, NoisyDescent
+from dpml.algorithms.descent.noisy_descent import KINDS, NoisyDescent
 from dpml.config.build import class_of, completed
 from dpml.config.compose import options
 from dpml.config.docstrings import meaning, parse

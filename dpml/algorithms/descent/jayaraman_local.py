@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from dpml.algorithms.descent.kang2019 import NoisyDescent
 from dpml.algorithms.descent.layouts import Clients, Layout, moved
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -58,7 +58,7 @@ class PlainMean(Clients):
 
 @dataclass(frozen=True)
 class LocalRounds(NoisyDescent):
-    """`jayaraman_local`: the options of `kang2019.NoisyDescent`, with published noise only."""
+    """`jayaraman_local`: the options of `noisy_descent.NoisyDescent`, with published noise only."""
 
     def __post_init__(self) -> None:
         if self.calibration == "tight":

@@ -1,4 +1,4 @@
-"""The runs of noisy descents (`kang2019`): all budgets, step sizes and draws descend together."""
+"""The runs of noisy descents (`noisy_descent`): all budgets, step sizes and draws descend together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from dpml.privacy import Budget, Problem, noise
 
 
 class Accounted(Protocol):
-    """What a run needs of `kang2019.NoisyDescent`."""
+    """What a run needs of `noisy_descent.NoisyDescent`."""
 
     @property
     def loss(self) -> Loss: ...

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from examples import Observed, binary_parties, eta_of, proven
 
-from dpml.algorithms.descent.rajkumar2012 import PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data.partition import Equal, Fractions, Parties
 from dpml.errors import UserError

@@ -325,7 +325,7 @@ class NoisyDescent:
             source = _LAST.format(contraction, why if contraction > 1 else "")
         if self.step_selection == "private":
             source += f"; {len(self.steps)} runs and a noisy choice composed"
-        return f"{source} (descent.kang2019)"
+        return f"{source} (descent.noisy_descent)"
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
