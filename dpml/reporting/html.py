@@ -128,8 +128,9 @@ def anchor(name: str) -> str:
 
 
 def page_name(paper: Paper) -> str:
-    """The name of a paper's page."""
-    return f"{anchor(paper.name)}.html"
+    """The name of a paper's page, which is none of the pages about all papers."""
+    name = f"{anchor(paper.name)}.html"
+    return f"paper-{name}" if name in (START, LEDGER) else name
 
 
 def address(figure: FigureFiles, kind: str) -> str:

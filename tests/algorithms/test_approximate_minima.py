@@ -11,6 +11,8 @@ from scipy.special import expit
 
 from dpml.algorithms.perturbation import approximate_minima
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.data.partition import Equal
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
@@ -56,6 +58,19 @@ def test_tight_spends_the_budget_at_every_size(lam) -> None:
             assert 0 < made.output < math.inf
             # whatever the budget is, the published noise has a number as well
             assert 0 <= proven(ApproximateMinima(LOGISTIC, lam=lam), budget, problem)["release"] < math.inf
+
+
+def test_the_least_noise_is_hardly_more_than_that_of_exact_minimisers() -> None:
+    for eps in (0.05, 0.1, 0.5, 1.0):
+        budget, problem = Budget(eps, 1e-5), Problem(1, 30_162, 104)
+        exact = sent(GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), budget, problem)
+        made = sent(TIGHT, budget, problem)
+        assert exact.scale < made.scale < 1.001 * exact.scale
+        assert exact.extra < made.extra < 1.1 * exact.extra
+        assert made.output * math.sqrt(104) < 0.01  # of models 10 long
+        published = sent(ApproximateMinima(LOGISTIC), budget, problem)
+        assert published.scale > 1.5 * made.scale
+        assert proven(ApproximateMinima(LOGISTIC), budget, problem)["release"] < 0.65 * eps
 
 
 @pytest.mark.parametrize(
@@ -140,6 +155,16 @@ def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
     shifted = replace(TIGHT, lam=0.05, shift=2.0).prepare(parties, np.random.default_rng(0))
     best = optimum(ShiftedLogistic(2.0), parties.X, parties.y, 0.05)
     assert np.allclose(shifted.release([budget], np.random.default_rng(0), 1).weights, best, atol=1e-6)
+
+
+def test_all_rows_are_at_one_place() -> None:
+    released = [
+        TIGHT.prepare(binary_parties(Equal(), M=M), np.random.default_rng(0))
+        .release([BUDGET], np.random.default_rng(2), 3)
+        .weights
+        for M in (1, 5)
+    ]
+    assert np.allclose(released[0], released[1], atol=1e-6)
 
 
 @pytest.mark.parametrize(

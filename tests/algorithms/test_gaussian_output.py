@@ -11,6 +11,8 @@ from scipy.special import expit
 
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.audit.neighbours import synthetic_parties
+from dpml.audit.pairs import worst_case
+from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
@@ -55,7 +57,8 @@ def diameter(N: int, lam: float, d: int = 2, loss=LOGISTIC, **options) -> float:
 
 
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize(("N", "lam"), [(1, 1e-3), (1, 0.3), (2, 0.03), (4, 3.0), (4, 1e-3), (10, 0.3)])
+@pytest.mark.parametrize("lam", [1e-3, 0.03, 0.3, 3.0])
+@pytest.mark.parametrize("N", [1, 2, 4, 10])
 def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
     rng = np.random.default_rng([N, d])
     bound = diameter(N, lam, d)
@@ -77,7 +80,7 @@ def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
 
 @pytest.mark.parametrize(
     ("N", "lam", "least"),
-    [(100, 0.1, 0.93), (1000, 0.1, 0.99), (10**6, 1e-4, 0.99)],
+    [(100, 0.1, 0.93), (1000, 0.1, 0.99), (1000, 1e-3, 0.97), (10_000, 1e-3, 0.99), (10**6, 1e-4, 0.99)],
 )
 def test_large_data_sets_come_as_close_as_one_likes(N, lam, least) -> None:
     """A crowd of N - 1 equal rows is N - 1 times one row, to our oracle: it weighs rows by counts."""
@@ -111,7 +114,8 @@ def test_large_data_sets_come_as_close_as_one_likes(N, lam, least) -> None:
     assert bound <= 2 / (N * lam)
 
 
-@pytest.mark.parametrize(("N", "lam", "radius"), [(1, 0.5, 0.5), (2, 0.1, 1.0), (5, 0.01, 3.0), (5, 3.0, 1.0)])
+@pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize(("N", "lam"), [(1, 0.5), (2, 0.1), (5, 0.01), (5, 3.0), (10, 0.1)])
 def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
     """By SLSQP in the ball."""
     rng = np.random.default_rng(N)
@@ -135,6 +139,18 @@ def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
             X[-1], y[-2:] = X[-2] * [-1, 1], -1.0
         apart = np.linalg.norm(fitted(X[:-1], y[:-1]) - fitted(np.delete(X, -2, 0), np.delete(y, -2)))
         assert apart <= bound * (1 + 1e-6) + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("loss", "N", "least"),
+    [(LOGISTIC, 10_000, 0.98), (LOGISTIC, 200, 0.85), (SQUARED, 10_000, 0.95)],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_the_audits_neighbours_are_nearly_as_far_apart_as_is_proven(loss, N, least) -> None:
+    algorithm, problem = GaussianOutput(loss), Problem(5, N, 3)
+    (exposure,) = exposures(algorithm, worst_case(algorithm, BUDGET, problem), BUDGET)
+    (proven,) = algorithm.guarantees(BUDGET, problem)
+    assert least * proven.mu <= exposure.mu <= proven.mu
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"])
@@ -196,6 +212,19 @@ def test_without_noise_it_is_the_minimiser() -> None:
     assert math.isinf(proven.eps)
 
 
+def test_who_holds_the_rows_changes_nothing() -> None:
+    pooled, dealt = (binary_parties(M=M) for M in (1, 5))
+    order = np.argsort(pooled.order), np.argsort(dealt.order)
+    assert np.array_equal(pooled.X[order[0]], dealt.X[order[1]])
+    one, many = (
+        GaussianOutput(LOGISTIC)
+        .prepare(parties, np.random.default_rng(0))
+        .release([BUDGET], np.random.default_rng(2), 5)
+        for parties in (pooled, dealt)
+    )
+    assert np.allclose(one.weights, many.weights, atol=1e-6)
+
+
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"])
 def test_what_the_solver_leaves_is_counted(loss, lam) -> None:
@@ -243,3 +272,13 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
 def test_mistakes(make, said) -> None:
     with pytest.raises(UserError, match=said):
         make()
+
+
+def test_nothing_overflows() -> None:
+    for eps in (1e-30, 1e-3, 1e6, 1e30):
+        for N in (1, 10**9):
+            for loss in (LOGISTIC, SQUARED):
+                algorithm, budget, problem = GaussianOutput(loss), Budget(eps, 1e-12), Problem(1, N, 10**4)
+                assert 0 < algorithm.ridge(budget, problem) < math.inf
+                assert 0 < sent(algorithm, budget, problem).scale < math.inf
+    assert sent(GaussianOutput(LOGISTIC, lam=1e-9), BUDGET, Problem(1, 10, 2)).scale > 0

@@ -91,8 +91,24 @@ def test_squared_loss_on_an_interval_inside_and_at_its_ends(radius: float) -> No
     assert max(ends) - min(ends) <= eps
 
 
+def test_calibration_spends_all_of_eps_and_tight_loses_less() -> None:
+    """What is lost at most: extra/2 ||w*||^2 and the noise through the convexity, at a norm of 10 (logistic) or 1."""
+    for loss, norm in ((LOGISTIC, 10.0), (SQUARED, 1.0)):
+        for eps, lam in ((0.1, 0.0), (0.1, 1e-2), (5.0, 1e-2), (1.0, 1e-4)):
+            problem, budget = Problem(5, 500, 10), Budget(eps)
+            tight = ObjectivePerturbation(loss, calibration="tight", lam=lam)
+            assert 0.999 * eps <= tight.guarantees(budget, problem)[0].eps <= eps * (1 + 1e-12)
+            published = ObjectivePerturbation(loss, lam=lam)
+            assert published.guarantees(budget, problem)[1].eps < eps
+
+            def lost(scale: float, extra: float, lam: float = lam, norm: float = norm) -> float:
+                return extra / 2 * norm**2 + 110 * scale**2 / (2 * 500**2 * (lam + extra))
+
+            assert lost(*tight.calibrate(budget, problem)) <= lost(*published.calibrate(budget, problem)) * 1.001
+
+
 @pytest.mark.parametrize(("loss", "norm", "d"), [(LOGISTIC, 10.0, 2), (LOGISTIC, 10.0, 10), (SQUARED, 1.0, 10)])
-@pytest.mark.parametrize("eps", [0.05, 8.0])
+@pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
 def test_tight_pure_noise_has_the_ridge_that_loses_least(loss: Loss, norm: float, d: int, eps: float) -> None:
     """No other R does better with the noise that it needs: R norm^2 + E ||b||^2 / R, d(d + 1) scale^2 for E ||b||^2."""
     algorithm = ObjectivePerturbation(loss, calibration="tight")
@@ -178,11 +194,40 @@ def test_the_authors_objective_perturbation_ignores_the_number_of_rows() -> None
         assert proven.eps == pytest.approx(0.5 * np.sqrt(6))
 
 
-@pytest.mark.parametrize(("d", "eps", "delta"), [(1, 0.05, 0.05), (10, 1.0, 1e-3), (30, 4.0, 1e-6)])
+def test_objective_perturbation_minimises_what_it_says() -> None:
+    parties, budgets = recipe_parties("logistic", rows=300), [Budget(0.5), Budget(4.0)]
+    algorithm = ObjectivePerturbation(LOGISTIC, lam=0.01)
+    release = algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(1), 3)
+    X, y = parties.X, parties.y
+    for i, budget in enumerate(budgets):
+        _, extra = algorithm.calibrate(budget, parties.problem)
+        for w in release.weights[i]:
+            gradient = LOGISTIC.slope((X @ w)[:, None], y)[:, 0] @ X / len(y) + (0.01 + extra) * w
+            b = -gradient * len(y)  # the noise that makes w stationary: common directions, lengths as calibrated
+            assert np.linalg.norm(b) > 0
+    first, second = (
+        -(LOGISTIC.slope(X @ release.weights[i].T, y).T @ X / len(y) + (0.01 + e) * release.weights[i])
+        for i, e in enumerate(algorithm.calibrate(budget, parties.problem)[1] for budget in budgets)
+    )
+    ratio = algorithm.calibrate(budgets[0], parties.problem)[0] / algorithm.calibrate(budgets[1], parties.problem)[0]
+    assert np.allclose(first, ratio * second, atol=1e-8)
+
+
+@pytest.mark.parametrize("d", [1, 2, 10, 30])
+@pytest.mark.parametrize(("eps", "delta"), [(0.05, 0.05), (1.0, 1e-3), (4.0, 1e-6)])
 def test_sigma_star_solves_its_equation(d: int, eps: float, delta: float) -> None:
     sigma = sigma_star(d, eps, delta)
     assert sigma**2 * eps > 2
     assert stats.chi2(d).sf(((sigma**2 * eps - 2) / (2 * sigma)) ** 2) == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize("eps", [0.05, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize("lam", [1e-5, 1e-3, 1e-2, 1.0])
+def test_the_slack_pays_for_the_squared_jacobian(eps: float, lam: float) -> None:
+    extra, left = compute_slack(eps, lam, N=1000)
+    assert extra >= 0
+    assert 0 < left <= eps
+    assert 2 * math.log1p(0.25 / (1000 * (lam + extra))) <= (eps - left) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -219,6 +264,22 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
     for extra in {0.0, *np.minimum(made.extra * np.array([0.3, 0.8, 1.25, 4.0]), max(0.0, free - lam))}:
         assert least <= lost(objective.sigma_of(eps, 1000 * (lam + extra), delta), extra) * 1.001
     assert made.extra <= max(0.0, free - lam) * (1 + 1e-9)  # never more ridge than lessens the noise
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_gaussian_noise_at_every_size(calibration: str) -> None:
+    rng = np.random.default_rng(2)
+    for eps in (1e-30, 1e-3, 0.3, 20.0, 3000.0, 1e30, math.inf):
+        for _ in range(2):
+            delta, lam = 10 ** rng.uniform(-12, -0.31), 10 ** rng.uniform(-9, 2)
+            problem = Problem(1, int(10 ** rng.uniform(0, 9)), int(10 ** rng.uniform(0, 4)))
+            algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
+            made = sent(algorithm, Budget(eps, delta), problem)
+            assert made.extra >= 0
+            assert made.scale < math.inf
+            assert proven(algorithm, Budget(eps, delta), problem)["release"] <= eps * (1 + 1e-6) + 1e-9
+    # what used to be an OverflowError
+    assert proven(GaussianObjectivePerturbation(LOGISTIC, lam=1e-6), Budget(20, 1e-3), Problem(1, 455, 30))
 
 
 @pytest.mark.parametrize(("eps", "lam"), [(1e-30, 1e-9), (1e-12, 1.0), (0.1, 1e-9), (20.0, 1e-9), (30.0, 1e-12)])

@@ -15,18 +15,18 @@ from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.local_models import vote_shares
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.data import Dataset
-from dpml.data.partition import Fractions, partition
+from dpml.data.partition import Fractions, Simplex, partition
 from dpml.optim.logistic import fit, hard_targets, longest_minimiser
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, noise
 
 LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
-LAMS = (1e-4, 0.1, 10.0)
+LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)
 BUDGET = Budget(0.5, 1e-2)
 
 
 @pytest.mark.parametrize("lam", LAMS)
-@pytest.mark.parametrize("K", [1, 2, 6])
+@pytest.mark.parametrize("K", [1, 2, 3, 6])
 def test_no_minimiser_is_longer_than_longest(K, lam) -> None:
     rng = np.random.default_rng(K)
     bound = longest_minimiser(loss_of(K), lam, K)
@@ -46,7 +46,7 @@ def test_no_minimiser_is_longer_than_longest(K, lam) -> None:
 
 
 @pytest.mark.parametrize("lam", LAMS)
-@pytest.mark.parametrize("K", [1, 4])
+@pytest.mark.parametrize("K", [1, 2, 4])
 def test_one_partys_rows_move_the_average_no_further_than_proven(K, lam) -> None:
     rng = np.random.default_rng(6)
     algorithm = Average(loss_of(K), lam=lam)
@@ -178,6 +178,21 @@ def test_readings_of_two_things_have_the_guarantees_of_both() -> None:
     assert Soft(SOFTMAX, variant="sum_radial").guarantees(Budget(1.0), problem)[1].eps == math.inf
 
 
+@pytest.mark.parametrize("K", [1, 3])
+def test_individual_classifiers_are_scored_once_for_all_noise(K, monkeypatch) -> None:
+    parties, scored = labelled_parties(K, 5), []
+    score = Individual.accuracy
+    monkeypatch.setattr(Individual, "accuracy", lambda *args: scored.append(args[0].variant) or score(*args))
+    variants = ("paper", "radial", "sum", "binary", "sum_per_coordinate", "per_coordinate", "sum_radial")
+    found = [
+        Individual(loss_of(K), variant=v, lam=0.05).prepare(parties, np.random.default_rng(0)).metrics["accuracy"]
+        for v in variants
+    ]
+    assert scored == ["paper", "sum"]
+    for variant, accuracy in zip(variants, found, strict=True):
+        assert accuracy == found[2 if variant.startswith("sum") else 0]
+
+
 def test_binary_sensitivities_for_many_classes() -> None:
     problem = Problem(1000, 6000, 50, auxiliary=1352, classes=6)
     for kind, published in ((Vote, 2e4), (Soft, 20.0), (Average, 20.0)):
@@ -211,6 +226,18 @@ def test_sums_of_losses(K) -> None:
     shares = vote_shares(parties, parties.X_auxiliary, lam, None, start, sums=True)
     soft = Soft(loss_of(K), variant="sum", lam=lam).prepare(parties, start).weights
     assert np.allclose(soft, fit(parties.X_auxiliary[None], shares[None], lam / n)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("K", [1, 3])
+def test_the_average_is_the_mean_of_the_local_models(K) -> None:
+    parties = labelled_parties(K, 7, rule=Simplex(auxiliary=0.1, floor=2))
+    classes = parties.problem.classes
+    local = [
+        fit(parties.X[None, parties.of(k)], hard_targets(parties.y[None, parties.of(k)], classes), 1e-3)[0]
+        for k in range(7)
+    ]
+    found = Average(loss_of(K), lam=1e-3).prepare(parties, np.random.default_rng(0)).weights
+    assert np.allclose(found, np.mean(local, axis=0), atol=1e-5)
 
 
 @pytest.mark.parametrize("lam", [1e-3, 0.1, 2.0])

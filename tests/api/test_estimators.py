@@ -29,7 +29,7 @@ REPEATED = pytest.mark.filterwarnings("ignore:these rows, or some of them, were 
 
 @parametrize_with_checks(
     [
-        dpml.PrivateClassifier(eps=10.0, bounds=(-10, 10), parties=2, algo_options={"rounds": 3}),
+        dpml.PrivateClassifier(eps=10.0, bounds=(-10, 10), parties=2),
         dpml.PrivateRegressor("ssp", fit_intercept=False),
     ]
 )
@@ -160,15 +160,15 @@ def test_guarantees_are_those_of_the_accountant(algo, parties, colluders):
 
 @SEEDED
 def test_the_noise_of_a_model_is_that_which_is_counted():
-    """Variance over 40 fits of 13 coordinates: 520 squares, within chi-squared's quantiles at 1e-6 on either side."""
+    """Variance over 100 fits of 13 coordinates: 1300 squares, within chi-squared's quantiles at 1e-6 on either side."""
     X, t = made_up(n=100, d=12)
     draws = []
-    for seed in range(40):
+    for seed in range(100):
         model = dpml.PrivateClassifier("outpert", 1.0, bounds=UNIT, random_state=seed).fit(X, t > 0)
         draws.append([*model.coef_[0], *model.intercept_])
     (noisy,) = GaussianOutput(LOSSES["logistic"]).messages(Budget(1.0, 1e-5), Problem(1, 100, 13))
     squares = ((np.array(draws) - np.mean(draws, axis=0)) ** 2).sum() / noisy.scale**2
-    low, high = chi2.ppf([1e-6, 1 - 1e-6], 39 * 13)
+    low, high = chi2.ppf([1e-6, 1 - 1e-6], 99 * 13)
     assert low < squares < high
 
 

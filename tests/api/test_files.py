@@ -84,11 +84,12 @@ def test_floating_point_noise_is_saved_only_where_that_is_said(tmp_path) -> None
 
 @pytest.mark.parametrize(
     ("algo", "loss"),
-    [(algo, "logistic") for algo in ("dpgd", "dpfm", "amp", "la")] + [(algo, "squared") for algo in ("ssp", "outpert")],
+    [(algo, "logistic") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert", "amp", "la", "avg")]
+    + [(algo, "squared") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert")],
 )
 def test_an_estimator_has_exact_noise_where_it_can(tmp_path, algo, loss) -> None:
     X = rows(200)
-    lam = {"algo_options": {"lam": 0.1}} if algo == "la" else {}
+    lam = {"algo_options": {"lam": 0.1}} if algo in ("la", "avg") else {}
     if loss == "logistic":
         model = dpml.PrivateClassifier(algo, bounds=(-1, 3), **lam).fit(X, X["length"] > 1)
     else:

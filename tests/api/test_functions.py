@@ -151,8 +151,8 @@ def test_a_program_that_uses_hydra_itself_finds_it_as_it_was(folder):
 @pytest.mark.parametrize(
     "value",
     [
-        None, True, -3, 1e-05, math.inf, "a b", "x,y", "[a]", "null", "1", "", "ü/ä.csv", "it\\'s", "C:\\data\\", "a=b",
-        "$x",
+        None, True, False, 0, -3, 0.1, 1e-05, 1e30, math.inf, "capefm", "a b", "it's", "x,y", "[a]", "null", "1",
+        "True", "", "ü/ä.csv", "it\\'s", "back\\slash", "C:\\data\\", "a=b", "$x",
     ],
 )  # fmt: skip
 def test_values_are_kept_as_they_were_given(value):

@@ -90,6 +90,16 @@ def test_weights_of_classes_are_those_of_their_rows():
     assert same(both, make().fit(X, y, sample_weight=np.where(y == "up", 0.5, 0.1)))
 
 
+def test_a_heavier_class_is_predicted_more_often():
+    X, t = made_up(4_000)
+    y = t > 0.9  # a fifth of the rows
+    shares = [
+        dpml.PrivateClassifier(eps=10.0, bounds=UNIT, random_state=0, class_weight=weight).fit(X, y).predict(X).mean()
+        for weight in (None, {True: 5})
+    ]
+    assert shares[0] + 0.05 < shares[1]
+
+
 def test_a_grid_search_hands_weights_to_its_fits():
     X, t = made_up()
     search = GridSearchCV(dpml.PrivateClassifier(bounds=UNIT, random_state=0), {"class_weight": [None, {True: 2.0}]})
@@ -137,6 +147,15 @@ def test_a_coin_is_drawn_for_every_row_whatever_its_weight():
         other[place] = 0.0
         kept = [thinned(X, [each], np.random.default_rng(7)) for each in (some, other)]
         assert set(np.flatnonzero((kept[0] != kept[1]).any(axis=1))) <= {place}
+
+
+def test_guarantees_are_the_same():
+    X, t = made_up()
+    plain, weighted = (
+        dpml.PrivateClassifier(bounds=UNIT, class_weight=weight).fit(X, t > 0) for weight in (None, {True: 3})
+    )
+    assert plain.guarantees_ == weighted.guarantees_
+    assert [g.basis for g in weighted.guarantees_] == ["proven"]
 
 
 # ---- mistakes

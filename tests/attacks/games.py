@@ -62,8 +62,6 @@ def write_files(folder: Path) -> None:
 def requested(algo: str, name: str, *words: str, eps: float = EPS, delta: float = DELTA, **chosen: Any) -> Request:
     """The release of a file; a UserError where its words already say that there is none."""
     columns = "AB" if name in "AB" else "RS"
-    if algo in ("dpgd", "wdgd", "ssp_descent"):  # of rounds, an attacker looks at the first ones
-        words = ("algo.rounds=3", *words)
     base = (
         "dataset=csv", f"dataset.path={name}.csv", "dataset.label=y", f"dataset.bounds={columns}.yaml", "M=1",
         "dataset.steps=[symmetric,sample_norm]", f"eps={eps}", f"delta={delta}", f"algo={algo}",

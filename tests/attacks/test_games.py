@@ -1,9 +1,9 @@
 """What an attacker who has a published model and two neighbouring files learns of which was released: nothing.
 
-Every algorithm that `dpml release` publishes is played, with a budget of eps = 0.01 and delta = 1e-5, with which nobody
-guesses right more often than e^.01/(1 + e^.01) + 1e-5 = .5026 of the time. An attack that is right `MANY` of `TIMES`
-times has won: by chance that happens with 3.4e-8 in a game, and with less than 1e-6 in all 30. Random numbers are
-seeded, so that it never happens in between.
+Every algorithm that `dpml release` publishes is played, with every task that it takes, and nothing else said but a
+budget of eps = 0.01 and delta = 1e-5, with which nobody guesses right more often than e^.01/(1 + e^.01) + 1e-5 = .5026
+of the time. An attack that is right `MANY` of `TIMES` times has won: by chance that happens with 3.4e-8 in a game, and
+with less than 1e-6 in all 30. Random numbers are seeded, so that it never happens in between.
 
 No attack is one that cannot win: every game is played again with a bug that somebody could write, and is won then.
 """
@@ -61,7 +61,8 @@ def test_a_stated_chance_of_a_false_alarm() -> None:
     assert stats.binom.sf(MANY - 1, TIMES, ALLOWED) * len(ATTACKS) * 15 < 1e-6
 
 
-@pytest.mark.parametrize(("algo", "names"), [*((algo, "AB") for algo in ALGORITHMS), ("fm", "RS"), ("outpert", "RS")])
+@pytest.mark.parametrize("names", ["AB", "RS"])
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     game = published(monkeypatch, algo, names)
     if game is None:

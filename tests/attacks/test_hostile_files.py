@@ -281,7 +281,7 @@ def corpus() -> Iterator[tuple[str, str, bytes]]:
         yield "certificate", what, sealed({**MODEL, "certificate": content}).encode()
     for what, content in variants(BOUNDS, everything):
         yield "bounds", what, json.dumps(content).encode()
-    for what, content in [*variants(RECIPE, everything), *variants(FLOWER, some)]:
+    for what, content in [*variants(RECIPE, everything), *variants(FLOWER, everything)]:
         yield "recipe", what, json.dumps(content).encode()
     for what, content in variants(MANIFEST, few):
         if " is called " not in what:

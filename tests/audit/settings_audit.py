@@ -24,7 +24,7 @@ EPOCHS = ROUNDS["epochs"]
 CAPE, CONV, LOCAL = (
     FunctionalMechanism(SQUARED, calibration="tight", sites=sites) for sites in ("cape", "independent", "last")
 )
-CAPE_PUBLISHED = FunctionalMechanism(LOGISTIC, sites="cape")
+CAPE_PUBLISHED, CONV_PUBLISHED = (FunctionalMechanism(LOGISTIC, sites=sites) for sites in ("cape", "independent"))
 CAPE_REAL = replace(CAPE, protocol="secagg")
 SSP = SufficientStatistics(SQUARED)
 SSP_PARTY = SufficientStatistics(LOGISTIC, unit="party")
@@ -38,6 +38,7 @@ DPGD = ClippedDescent(LOGISTIC, rounds=10)
 DPGD_PARTY = ClippedDescent(LOGISTIC, unit="party", rounds=10)
 STAGES = PreconditionedDescent(LOGISTIC, rounds=5)
 WDGD = WhitenedDescent(LOGISTIC, rounds=5, budget_share=0.1)
+WDGD_REAL = replace(WDGD, protocol="secagg")
 WDGD_CLASSES = replace(WDGD, loss=LOSSES["softmax"])
 FEW_ROWS, MANY = Problem(5, 100, 2), Problem(40, 80, 2)
 BIG = Problem(5, 5000, 2)  # statistics of few rows have so much noise that slopes are not clipped

@@ -6,8 +6,22 @@ from typing import Any
 import numpy as np
 import pytest
 import rounding_bugs as bugs
-import settings_audit as at
 from planted import BUDGET, PROBLEM, patched
+from settings_audit import (
+    DPGD,
+    DPGD_GRID,
+    FM_GRID,
+    JAYARAMAN,
+    OUTPUTS,
+    SECURE,
+    SQUARED,
+    SSP,
+    SSP_PARTY,
+    STAGES,
+    WDGD,
+    WDGD_CLASSES,
+    WDGD_GRID,
+)
 
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.audit import audit
@@ -28,13 +42,13 @@ def pairs(algorithm: Any, problem: Problem, tries: int = 2) -> list:
 
 
 def test_the_pairs_are_neighbours_of_rows_in_the_unit_ball() -> None:
-    for algorithm, units in ((at.DPGD, 1), (at.SSP_PARTY, 2000)):
+    for algorithm, units in ((DPGD, 1), (SSP_PARTY, 2000)):
         for first, second in pairs(algorithm, PROBLEM)[1:]:
             differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
             assert differ.sum() == units
             assert len(set(np.repeat(range(5), first.sizes)[differ])) == 1
             assert np.linalg.norm(np.concatenate([first.X, second.X]), axis=1).max() <= 1
-    first, second = pairs(at.DPGD, PROBLEM)[3]
+    first, second = pairs(DPGD, PROBLEM)[3]
     assert len(distinct(first.X, first.y)[0]) == 9_500 == len(distinct(second.X, second.y)[0]) - 1
 
 
@@ -61,9 +75,7 @@ class Messages:
         self.off.append(float(np.max(np.linalg.norm(message - own, axis=-1) / np.linalg.norm(own, axis=-1))))
 
 
-@pytest.mark.parametrize(
-    "algorithm", [at.DPGD, at.STAGES, at.WDGD, at.JAYARAMAN, at.SECURE, at.SSP], ids=lambda a: a.name
-)
+@pytest.mark.parametrize("algorithm", [DPGD, STAGES, WDGD, JAYARAMAN, SECURE, SSP], ids=lambda a: a.name)
 def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
     """All messages of a release without noise, to the last bits: also of rounds that run in `optim.descent`."""
     first, _ = pairs(algorithm, Problem(3, 3_000, 2))[1]
@@ -77,12 +89,12 @@ def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
 @pytest.mark.parametrize(
     "algorithm",
     [
-        *(at.DPGD, replace(at.DPGD, clip=1e-3), at.DPGD_GRID, at.STAGES, at.SSP, at.FM_GRID, at.JAYARAMAN, *at.OUTPUTS),
-        *(at.WDGD, at.WDGD_GRID, at.WDGD_CLASSES, replace(at.WDGD, loss=at.SQUARED, clip=0.2)),
+        *(DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS),
+        *(WDGD, WDGD_GRID, WDGD_CLASSES, replace(WDGD, loss=SQUARED, clip=0.2)),
     ],
     ids=lambda a: f"{a.name}-{getattr(a, 'clip', None)}-{getattr(a, 'noise', None)}",
 )  # fmt: skip
-@pytest.mark.parametrize("problem", [Problem(1, 1, 1), Problem(3, 3_000, 3)])
+@pytest.mark.parametrize("problem", [Problem(1, 1, 1), Problem(1, 30_000, 3), Problem(3, 90, 5)])
 def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(algorithm, problem) -> None:
     found = moved(algorithm, BUDGET, pairs(algorithm, problem))
     assert 0.75 < found <= 1
@@ -102,11 +114,14 @@ def folded(patch: pytest.MonkeyPatch, algorithm: Any) -> Any:
 
 
 CASES = [
-    pytest.param(CANCELLING, replace(at.DPGD, clip=1e-4), id="cancellation, dpgd"),
-    pytest.param(CANCELLING, replace(at.JAYARAMAN, clip=1e-4), id="cancellation, jayaraman"),
-    pytest.param(TOO_LOW, replace(at.DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd"),
-    pytest.param(folded, at.DPGD, id="equal rows as one, dpgd"),
-    pytest.param(OWN_GRID, at.SSP, id="a grid made of the rows, ssp"),
+    pytest.param(CANCELLING, replace(DPGD, clip=1e-4), id="cancellation, dpgd"),
+    pytest.param(CANCELLING, replace(JAYARAMAN, clip=1e-4), id="cancellation, jayaraman"),
+    pytest.param(CANCELLING, replace(STAGES, clip=1e-4), id="cancellation, ssp_descent"),
+    pytest.param(TOO_LOW, replace(DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd"),
+    pytest.param(TOO_LOW, replace(SECURE, clip=1e-6), id="a clip that is rounded outwards, wddp"),
+    pytest.param(folded, DPGD, id="equal rows as one, dpgd"),
+    pytest.param(folded, JAYARAMAN, id="equal rows as one, jayaraman"),
+    pytest.param(OWN_GRID, SSP, id="a grid made of the rows, ssp"),
 ]
 
 
@@ -122,10 +137,10 @@ def test_planted_rounding_is_seen(monkeypatch, bug, algorithm) -> None:
 def test_the_audit_calls_it_a_bug(monkeypatch) -> None:
     """By sums of so many rows as a release has, though no attack on so few draws shows anything."""
     monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
-    algorithm = replace(at.DPGD, clip=1e-3, rounds=2)
+    algorithm = replace(DPGD, clip=1e-3, rounds=2)
     for bug, seen in ((None, False), (CANCELLING, True)):
         if bug is not None:
             bug(monkeypatch, algorithm)
-        for finding in audit(algorithm, BUDGET, Problem(1, 30_000, 1), 200):
+        for finding in audit(algorithm, BUDGET, MANY, 200):
             assert (finding.verdict == "BUG") == seen
             assert (finding.moved > 1) == seen

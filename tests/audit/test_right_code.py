@@ -4,9 +4,53 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import settings_audit as at
 from planted import ALL, BUDGET, PROBLEM, attacked, bugs, verdicts
 from scipy import stats
+from settings_audit import (
+    ADASSP,
+    ADASSP_PUBLISHED,
+    BIG,
+    CAPE,
+    CAPE_GRID,
+    CAPE_PUBLISHED,
+    CAPE_REAL,
+    CONV,
+    DPGD,
+    DPGD_GRID,
+    DPGD_GRID_PARTY,
+    DPGD_PARTY,
+    FEW_ROWS,
+    FM_GRID,
+    FOUR,
+    FOUR_BIG,
+    JAYARAMAN,
+    LOCAL,
+    LOGISTIC,
+    MANY,
+    NEWTON,
+    NN_CAPE,
+    NN_CONV,
+    ONCE,
+    OUTPUTS,
+    PSGD,
+    PSGD_PUBLISHED,
+    SECURE,
+    SQUARED,
+    SSP,
+    SSP_CLASSES,
+    SSP_GRID,
+    SSP_GRID_REAL,
+    SSP_PARTY,
+    SSP_REAL,
+    STAGES,
+    STAGES_GRID,
+    SYNCHRONOUS,
+    WANG,
+    WDDP,
+    WDGD,
+    WDGD_CLASSES,
+    WDGD_GRID,
+)  # fmt: skip
 
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
@@ -16,29 +60,32 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.search import moved
 from dpml.audit.transcript import Transcript
 from dpml.audit.views import exposures
-from dpml.privacy import Problem, noise
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Problem, gdp, noise
 
 slow = pytest.mark.slow  # the same in code that is mostly the same
-FM = FunctionalMechanism(at.SQUARED)
+FM = FunctionalMechanism(SQUARED)
 COEFFICIENTS = [
-    FM, at.LOCAL, at.CONV, at.CAPE, at.CAPE_PUBLISHED, LaplaceFunctionalMechanism(at.SQUARED),
-    LaplaceFunctionalMechanism(at.LOGISTIC, variant="authors"),
+    FM, LOCAL, CONV, CAPE, CAPE_PUBLISHED, LaplaceFunctionalMechanism(SQUARED),
+    LaplaceFunctionalMechanism(LOGISTIC, variant="authors"),
 ]  # fmt: skip
-STATISTICS = [at.SSP, at.SSP_PARTY, at.SSP_REAL, at.SSP_CLASSES, at.ADASSP_PUBLISHED, at.ADASSP]
+STATISTICS = [SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES, ADASSP_PUBLISHED, ADASSP]
+DESCENTS = [WANG, SECURE, WDDP, *(pytest.param(a, marks=slow) for a in (JAYARAMAN, SYNCHRONOUS, ONCE))]
 ROUNDS = [
-    (at.DPGD, at.FEW_ROWS, 3_000),
-    (replace(at.DPGD, loss=at.SQUARED), at.FEW_ROWS, 3_000),
-    (at.DPGD_PARTY, at.MANY, 1_500),
-    (at.STAGES, at.BIG, 3_000),
-    *((replace(at.WDGD, loss=loss), at.FEW_ROWS, 3_000) for loss in (at.LOGISTIC, at.SQUARED)),
-    (replace(at.WDGD, unit="party"), Problem(5, 40, 2), 1_000),
+    (DPGD, FEW_ROWS, 3_000),
+    (replace(DPGD, loss=SQUARED), FEW_ROWS, 3_000),
+    (DPGD_PARTY, MANY, 1_500),
+    (STAGES, BIG, 3_000),
+    *((replace(WDGD, loss=loss), FEW_ROWS, 3_000) for loss in (LOGISTIC, SQUARED)),
+    pytest.param(WDGD_CLASSES, FEW_ROWS, 3_000, marks=slow),
+    (replace(WDGD, unit="party"), Problem(5, 40, 2), 1_000),
     pytest.param(
-        PreconditionedDescent(at.LOGISTIC, unit="party", rounds=5), Problem(600, 600, 2, colluders=2), 3_000, marks=slow
+        PreconditionedDescent(LOGISTIC, unit="party", rounds=5), Problem(600, 600, 2, colluders=2), 3_000, marks=slow
     ),
 ]
 GRID = [
-    (at.SSP_GRID_REAL, at.FOUR, 1_000), (at.DPGD_GRID, at.FOUR, 1_000), (at.DPGD_GRID_PARTY, at.FOUR, 1_000),
-    (at.STAGES_GRID, at.FOUR_BIG, 1_000), (at.WDGD_GRID, at.FEW_ROWS, 1_000),
+    (SSP_GRID, FOUR, 1_000), (SSP_GRID_REAL, FOUR, 1_000), (DPGD_GRID, FOUR, 1_000), (DPGD_GRID_PARTY, FOUR, 1_000),
+    (STAGES_GRID, FOUR_BIG, 1_000), (WDGD_GRID, FEW_ROWS, 1_000),
 ]  # fmt: skip
 
 
@@ -53,7 +100,7 @@ def test_coefficients_are_no_bug(algorithm) -> None:
 
 @pytest.mark.parametrize("algorithm", STATISTICS, ids=name)
 def test_pairs_of_statistics_show_all_that_is_proven(algorithm) -> None:
-    found = attacked(algorithm, 2_000 if algorithm is at.SSP_REAL else 8_000, self_test=True)
+    found = attacked(algorithm, 2_000 if algorithm is SSP_REAL else 8_000, self_test=True)
     assert {finding.verdict for finding in found.values()} == {"consistent"}
 
 
@@ -69,12 +116,12 @@ def test_rounds_are_no_bug_and_their_pairs_are_nearly_the_worst(algorithm, probl
 @pytest.mark.parametrize(
     ("algorithm", "problem"),
     [
-        (at.SSP_GRID, at.FOUR),
-        (at.FM_GRID, at.FOUR),
-        (at.CAPE_GRID, at.FOUR),
-        (at.DPGD_GRID, at.FOUR),
-        pytest.param(at.DPGD_GRID_PARTY, at.FOUR, marks=slow),
-        pytest.param(at.STAGES_GRID, at.FOUR_BIG, marks=slow),
+        (SSP_GRID, FOUR),
+        (FM_GRID, FOUR),
+        (CAPE_GRID, FOUR),
+        (DPGD_GRID, FOUR),
+        pytest.param(DPGD_GRID_PARTY, FOUR, marks=slow),
+        pytest.param(STAGES_GRID, FOUR_BIG, marks=slow),
     ],
     ids=name,
 )
@@ -84,25 +131,44 @@ def test_with_enough_draws_what_is_proven_on_a_grid_is_called_consistent(algorit
     assert {finding.verdict for finding in found.values()} == {"consistent"}
 
 
-@pytest.mark.parametrize("algorithm", [at.WANG, pytest.param(at.JAYARAMAN, marks=slow), at.SECURE], ids=name)
+@pytest.mark.parametrize("algorithm", DESCENTS, ids=name)
+def test_descents_are_no_bug(algorithm) -> None:
+    assert bugs(algorithm, 5_000, ALL) == set()
+
+
+@pytest.mark.parametrize("algorithm", [WANG, pytest.param(JAYARAMAN, marks=slow), SECURE], ids=name)
 def test_how_much_of_what_is_proven_descents_show(algorithm) -> None:
     """Not all: twenty rounds drive no model so far that both slopes are 1."""
-    assert attacked(algorithm, 2_000, {"aggregate"}, Problem(5, 5_000, 2))["aggregate"].power >= 0.8
+    assert attacked(algorithm, 2_000, {"aggregate"}, PROBLEM)["aggregate"].power >= 0.8
+
+
+@slow
+@pytest.mark.parametrize("algorithm", [JAYARAMAN, SECURE], ids=name)
+def test_the_sigmoid_loss_shows_all_that_is_proven(algorithm) -> None:
+    """It is steepest at 0: of a row across the path of the model, and of its mirror image, always."""
+    found = attacked(
+        replace(algorithm, loss=LOSSES["sigmoid"], clip=None), 4_000, {"aggregate", "colluders"}, PROBLEM, True
+    )
+    assert len(found) == 2
+    for finding in found.values():
+        assert 0.97 < finding.power <= 1.1  # a bound from draws may be too large
+        assert 0.99 < gdp.mu_of(finding.exact, 1e-5) / finding.mu <= 1
+        assert finding.verdict == "consistent"
 
 
 def test_a_private_choice_and_clipped_squared_slopes_are_no_bug() -> None:
-    for algorithm in (replace(at.JAYARAMAN, step_selection="private"), replace(at.JAYARAMAN, loss=at.SQUARED)):
+    for algorithm in (replace(JAYARAMAN, step_selection="private"), replace(JAYARAMAN, loss=SQUARED)):
         assert bugs(algorithm, 1_000, ALL) == set()
 
 
 @pytest.mark.parametrize("curvature", ["bound", "hessian"])
 def test_newton_steps_are_no_bug(curvature) -> None:
-    found = attacked(replace(at.NEWTON, curvature=curvature), 4_000)
+    found = attacked(replace(NEWTON, curvature=curvature), 4_000)
     assert "BUG" not in {view.verdict for view in found.values()}
     assert 0.6 <= found["aggregate"].power <= 1
 
 
-@pytest.mark.parametrize("algorithm", at.OUTPUTS, ids=["logistic", "squared"])
+@pytest.mark.parametrize("algorithm", OUTPUTS, ids=["logistic", "squared"])
 def test_how_much_of_what_is_proven_minimisers_show(algorithm) -> None:
     found = attacked(algorithm, 20_000, self_test=True)["release"]
     assert found.power >= 0.99
@@ -110,7 +176,7 @@ def test_how_much_of_what_is_proven_minimisers_show(algorithm) -> None:
 
 
 @pytest.mark.parametrize("calibration", [pytest.param("published", marks=slow), "tight"])
-@pytest.mark.parametrize("algorithm", [at.NN_CAPE, pytest.param(at.NN_CONV, marks=slow), at.PSGD], ids=lambda a: a.name)
+@pytest.mark.parametrize("algorithm", [NN_CAPE, pytest.param(NN_CONV, marks=slow), PSGD], ids=lambda a: a.name)
 def test_networks_and_gradient_sums_are_no_bug(algorithm, calibration) -> None:
     """The published noise of a network is that of one round, by the same code."""
     found = attacked(replace(algorithm, calibration=calibration), 3_000 if algorithm.name == "psgd" else 1_000)
@@ -118,13 +184,13 @@ def test_networks_and_gradient_sums_are_no_bug(algorithm, calibration) -> None:
         assert finding.verdict != "BUG"
         if algorithm.name != "psgd" and finding.view != "release":
             assert finding.exact == pytest.approx(finding.proven, rel=1e-6)  # as bad as can be
-        if algorithm is at.PSGD and calibration == "tight" and finding.view != "release":
+        if algorithm is PSGD and calibration == "tight" and finding.view != "release":
             assert finding.power >= 0.6
 
 
 def test_neighbours_of_psgd_in_a_crowd() -> None:
     """In mu; a turned label shows .054 at N = 25, an orthogonal row .103."""
-    for algorithm in (at.PSGD_PUBLISHED, at.PSGD):
+    for algorithm in (PSGD_PUBLISHED, PSGD):
         found = {e.view: e.distance() for e in exposures(algorithm, worst_case(algorithm, BUDGET, PROBLEM), BUDGET)}
         assert found["aggregate"] > 0.14
 
@@ -133,19 +199,7 @@ def test_neighbours_of_psgd_in_a_crowd() -> None:
 @pytest.mark.parametrize("seed", [2, 3])
 @pytest.mark.parametrize(
     "algorithm",
-    [
-        *COEFFICIENTS,
-        at.CAPE_REAL,
-        *STATISTICS,
-        at.WANG,
-        at.JAYARAMAN,
-        at.SYNCHRONOUS,
-        at.ONCE,
-        at.SECURE,
-        at.WDDP,
-        at.NEWTON,
-        *at.OUTPUTS,
-    ],
+    [*COEFFICIENTS, CAPE_REAL, *STATISTICS, WANG, JAYARAMAN, SYNCHRONOUS, ONCE, SECURE, WDDP, NEWTON, *OUTPUTS],
     ids=name,
 )
 def test_what_is_right_is_no_bug_in_a_whole_audit(algorithm, seed: int) -> None:
@@ -168,10 +222,10 @@ class Counting:
 
 
 OBSERVED = [
-    (at.CAPE, 1), (at.CAPE_REAL, 1), (at.CONV, 1), (at.SSP_REAL, 1), (at.ADASSP, 1), (at.LOCAL, 1),
-    (COEFFICIENTS[-1], 1), (at.NN_CAPE, 10), (at.NN_CONV, 10), (at.NEWTON, 10), (at.WANG, 20), (at.SECURE, 20),
-    (replace(at.NN_CAPE, calibration="published", batch=100), 1000), (replace(at.PSGD, protocol="secagg"), 20),
-    (replace(at.PSGD_PUBLISHED, protocol="secagg"), 20), (replace(at.JAYARAMAN, step_selection="private"), 105),
+    (CAPE, 1), (CAPE_REAL, 1), (CONV, 1), (SSP_REAL, 1), (ADASSP, 1), (LOCAL, 1), (COEFFICIENTS[-1], 1),
+    (NN_CAPE, 10), (NN_CONV, 10), (NEWTON, 10), (WANG, 20), (SECURE, 20),
+    (replace(NN_CAPE, calibration="published", batch=100), 1000), (replace(PSGD, protocol="secagg"), 20),
+    (replace(PSGD_PUBLISHED, protocol="secagg"), 20), (replace(JAYARAMAN, step_selection="private"), 105),
 ]  # fmt: skip
 
 
@@ -187,7 +241,7 @@ def test_who_observes_changes_no_bit(algorithm, messages) -> None:
     assert all(np.array_equal(values, observed.metrics[key]) for key, values in alone.metrics.items())
 
 
-@pytest.mark.parametrize("algorithm", [at.SSP, at.PSGD_PUBLISHED], ids=name)
+@pytest.mark.parametrize("algorithm", [SSP, PSGD_PUBLISHED], ids=name)
 def test_noise_that_is_observed_party_by_party_has_the_law_of_the_noise_of_the_sum(algorithm) -> None:
     """A simulated secure sum draws it at once where nobody observes; false alarm 1e-6."""
     sharing = algorithm.sharing(PROBLEM)
@@ -198,7 +252,7 @@ def test_noise_that_is_observed_party_by_party_has_the_law_of_the_noise_of_the_s
     assert stats.ks_2samp(alone[:, 0], total[:, 0]).pvalue > 1e-6
 
 
-@pytest.mark.parametrize("algorithm", [*COEFFICIENTS, at.CAPE_REAL], ids=name)
+@pytest.mark.parametrize("algorithm", [*COEFFICIENTS, CAPE_REAL], ids=name)
 def test_a_pairs_distance_is_that_of_what_is_recorded(algorithm) -> None:
     """In closed form, as the search for worse pairs has it, and as the messages show it; for pairs of any kind."""
     pair, rng = worst_case(algorithm, BUDGET, PROBLEM), np.random.default_rng(5)
@@ -213,7 +267,7 @@ def test_a_pairs_distance_is_that_of_what_is_recorded(algorithm) -> None:
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_real_protocol_shows_what_the_simulated_one_shows(calibration: str) -> None:
     """With one seed, in every view, up to the codec's grid: and so with one guarantee."""
-    simulated, real = (replace(algorithm, calibration=calibration) for algorithm in (at.CAPE, at.CAPE_REAL))
+    simulated, real = (replace(algorithm, calibration=calibration) for algorithm in (CAPE, CAPE_REAL))
     pair = worst_case(simulated, BUDGET, PROBLEM)
     for one, other in zip(*(exposures(algorithm, pair, BUDGET) for algorithm in (simulated, real)), strict=True):
         assert one.view == other.view
@@ -223,11 +277,11 @@ def test_the_real_protocol_shows_what_the_simulated_one_shows(calibration: str) 
 
 
 @pytest.mark.parametrize(
-    "algorithm", [at.SSP_GRID, at.SSP_GRID_REAL, at.DPGD_GRID, at.DPGD_GRID_PARTY, at.DPGD, at.STAGES_GRID], ids=name
+    "algorithm", [SSP_GRID, SSP_GRID_REAL, DPGD_GRID, DPGD_GRID_PARTY, DPGD, STAGES_GRID], ids=name
 )
 def test_blocks_of_draws_have_noise_of_their_own(algorithm) -> None:
     """The same number of draws twice of one generator, as an audit of many draws asks for them."""
-    for exposure in exposures(algorithm, worst_case(algorithm, BUDGET, at.FOUR), BUDGET):
+    for exposure in exposures(algorithm, worst_case(algorithm, BUDGET, FOUR), BUDGET):
         rng = np.random.default_rng(0)
         first, second = (exposure.sample(0, rng, 10) for _ in range(2))
         assert not np.isclose(first[:, 0], second[:, 0]).any()
@@ -246,12 +300,12 @@ def test_noise_that_does_not_sum_to_zero_costs_accuracy_and_no_privacy(monkeypat
         return shared * ehat + own * g, ehat
 
     monkeypatch.setattr(noise, "cape_messages", messages)
-    found = {view: finding.verdict for view, finding in attacked(at.CAPE, 8_000, self_test=True).items()}
+    found = {view: finding.verdict for view, finding in attacked(CAPE, 8_000, self_test=True).items()}
     assert "BUG" not in found.values()
     assert found["aggregate"] == "no violation seen"  # not "consistent": half of this noise is no bug either
 
 
-@pytest.mark.parametrize("algorithm", [at.CAPE, pytest.param(at.CAPE_REAL, marks=slow)], ids=name)
+@pytest.mark.parametrize("algorithm", [CAPE, pytest.param(CAPE_REAL, marks=slow)], ids=name)
 @pytest.mark.parametrize(("block", "planted"), [(1 << 26, True), (1 << 12, True), (1 << 12, False)])
 def test_the_same_numbers_for_both_kinds_of_noise(monkeypatch, algorithm, block, planted) -> None:
     """The sum looks as it should: only who sees messages and the sum of the ehat finds out. Also drawn in blocks."""

@@ -213,6 +213,10 @@ def test_names_of_parties_that_are_numbers_are_texts(write):
     assert named == ["01", "1", "10", "2", "9"]
 
 
+def test_no_column_no_parties(write):
+    assert load(CSV(path=write(PARTIES), label="label")).party is None
+
+
 # ---- test rows
 
 
@@ -334,7 +338,7 @@ def is_number(text):
     return True
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(WORDS, min_size=2, max_size=12), st.integers(1, 4))
 def test_types_and_values_come_back(tmp_path, cells, block):
     """Written with quotes by Pandas, read again: numbers as the same bits, texts as the same texts."""

@@ -82,6 +82,17 @@ def test_nothing_of_a_row_moves_another(files):
     assert private_note(fitted.provenance["preprocessing"]).startswith("types,one_hot,symmetric fitted on")
 
 
+def test_values_outside_are_clipped(files):
+    outside, ends = (
+        load(CSV(**files(rows=rows), label="income", steps=("one_hot", "symmetric"), test_fraction=0)).X
+        for rows in (
+            ROWS.replace("52,999,", "300,123456,").replace("29,0,", "-5,-7,"),
+            ROWS.replace("52,999,", "100,999,").replace("29,0,", "0,0,"),
+        )
+    )
+    np.testing.assert_array_equal(outside, ends)
+
+
 def test_numbers_may_be_stated_as_categories_and_words_as_the_last_class(files):
     stated = "columns: {zone: [1, 2, 30], x: {low: 0, high: 1}}\nclasses: ['yes', 'no']\n"
     source = CSV(
@@ -92,6 +103,24 @@ def test_numbers_may_be_stated_as_categories_and_words_as_the_last_class(files):
     rows = {tuple(row) for row in data.X}
     assert rows == {(0, 1, 0, 0), (1, 0, 0, 1), (1, 0, 0, 0)}  # x, then 1, 2, 30 in the order of texts
     assert sorted(zip(data.X[:, 0], data.y, strict=True)) == [(0, -1), (1, 1), (1, 1)]
+
+
+def test_a_target_is_clipped_to_its_range(files):
+    stated = "columns: {x: {low: 0, high: 1}}\ntarget: {low: -10, high: 20}\n"
+    source = CSV(**files(stated, "x,y\n0,5\n1,90\n0.5,-30\n"), label="y", test_fraction=0)
+    assert source.info.task == "regression"
+    np.testing.assert_array_equal(np.sort(load(source).y), [-0.5, 0.25, 1])
+    assert private_note(load(source).provenance["preprocessing"]) == ""
+
+
+def test_missing_values_get_the_middle(files):
+    rows = ROWS.replace("31,", "?,").replace("judge", "NA")
+    steps = ("impute", "one_hot", "symmetric")
+    data = load(CSV(**files(rows=rows), label="income", steps=steps, missing="keep", test_fraction=0))
+    row = data.X[np.isclose(data.X[:, 0], 0)]
+    np.testing.assert_allclose(row, [[0, -1, 1, 0, 0, 1]], atol=1e-15)
+    assert (data.X[:, 3:].sum(axis=1) == 0).sum() == 2  # clerk, which is unknown, and the gap
+    assert private_note(data.provenance["preprocessing"]) == ""
 
 
 AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"

@@ -24,7 +24,7 @@ from dpml.data.preprocess import (
 )
 from dpml.data.sets.adult import Adult
 from dpml.data.sets.bank import Bank
-from dpml.data.sets.kddcup99 import KDDCup9970k
+from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
 from dpml.data.steps import EACH_ROW, STATED, hats, indicators
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
@@ -155,6 +155,16 @@ def test_max_norm_divides_by_the_largest_norm_that_the_ranges_allow(steps, norm)
     assert 1 - 1e-9 <= after <= 1
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_largest_norm_of_random_ranges(seed):
+    rng = np.random.default_rng(seed)
+    columns = {f"n{i}": Range(*np.sort(rng.normal(size=2) * 9)) for i in range(rng.integers(1, 4))}
+    columns |= {f"s{i}": values("a b c d"[: 2 * rng.integers(1, 5) - 1]) for i in range(rng.integers(0, 3))}
+    for steps in (["one_hot"], ["one_hot", "centre"], ["one_hot", "max_abs", "centre", "max_abs"]):
+        X, _, _ = stated_apply([*steps, "max_norm"], extremes(columns), extremes(columns)[:1], columns)
+        assert 1 - 1e-9 <= norms(X).max() <= 1
+
+
 def test_a_target_is_clipped_and_scaled_by_its_range():
     y, y_test, record = scale_target(np.array([0.0, 3.0, -9.0]), np.array([99.0]), Range(-2, 4))
     np.testing.assert_allclose(y, [0, 0.75, -0.5])
@@ -239,6 +249,11 @@ def test_bounds_change_the_columns_and_the_scales_but_not_the_rows(kind, shop):
     raw = np.round(public.y * 10)  # the target is 2 i, of at most 20
     x = np.column_stack([raw / 10, raw % 2 == 0, raw % 2 == 1, np.zeros(6)])
     np.testing.assert_allclose(public.X, x / np.linalg.norm(x, axis=1, keepdims=True))
+
+
+def test_fewer_rows_are_among_more(shop):
+    whole, few = (Shop(bounds="public").load(shop, N, np.random.default_rng(1)) for N in (None, 4))
+    np.testing.assert_array_equal(whole.X[:4], few.X)  # scales that are stated do not change with N
 
 
 def test_values_that_no_list_has_are_unknown():
@@ -333,6 +348,30 @@ def test_adult_on_generated_files(tmp_path):
     np.testing.assert_array_equal(data.X[:, 6:].sum(axis=1), [8, 8])
     np.testing.assert_array_equal(data.X_test[:, 6:].sum(axis=1), [7])  # nobody lists Atlantis
     assert private_note(data.provenance["preprocessing"]) == ""
+
+
+def test_kdd_on_generated_files(tmp_path):
+    def line(service: str, su: int, label: str) -> str:
+        numbers = ["0"] * 41
+        numbers[1:6] = "tcp", service, "SF", str(2**32), "0"
+        numbers[14], numbers[22], numbers[31] = str(su), "511", "51"
+        return ",".join([*numbers, label]) + "\n"
+
+    (tmp_path / "train").write_text(line("aol", 2, "normal.") + line("http", 1, "smurf."))
+    (tmp_path / "test").write_text(line("icmp", 0, "nmap."))
+    files = tuple(
+        replace(raw, name=name, sha256=()) for raw, name in zip(KDDCup99.info.files, ("train", "test"), strict=True)
+    )
+    Small = with_info(KDDCup99, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
+    source = Small(bounds="public", steps=("one_hot", "min_max"))
+    data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
+    assert data.X.shape == source.size(None) == (2, 122)
+    np.testing.assert_array_equal(data.X[:, 38:].sum(axis=1), [3, 3])
+    np.testing.assert_array_equal(data.X_test[:, 38:].sum(axis=1), [2])  # no list has the service icmp
+    numeric = [name for name, column in Small.info.columns.items() if isinstance(column, Range)]
+    first = dict(zip(numeric, data.X[0], strict=False))
+    seen = [first[name] for name in ("src_bytes", "su_attempted", "count", "dst_host_count")]
+    np.testing.assert_allclose(seen, [1, 1, 1, 0.2])
 
 
 @pytest.mark.parametrize(

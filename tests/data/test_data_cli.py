@@ -15,6 +15,8 @@ from dpml.config import catalogue
 from dpml.data import Files
 from dpml.data.sets.packaged import PACKED
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 @pytest.fixture
 def dpml(monkeypatch, capsys):
@@ -99,17 +101,16 @@ def test_states_follow_the_files(dpml, raw, tmp_path):
 
 
 def test_get_all_says_what_could_not_be_had(dpml, raw, server):
-    for name in ("adult", "breast_cancer_wisconsin", "crime"):  # the others would be slow
+    for name in ("adult", "bank", "breast_cancer_wisconsin", "crime", "imtiaz_authors"):  # the others would be slow
         (server.folder / name).symlink_to(raw / name)
     for part in ("train/y_train.txt", "test/y_test.txt", "train/subject_train.txt"):
         (server.folder / "har" / part).parent.mkdir(parents=True, exist_ok=True)
         (server.folder / "har" / part).symlink_to(raw / "har" / part)
     code, out, err = dpml("data", "get", "all", "--mirror", server.url)
     assert code == 2
-    for name in ("adult", "breast_cancer", "crime"):
+    for name in ("adult", "bank", "breast_cancer", "crime", "twitter_authors"):
         assert f"{name}: ready" in out
-    absent = "bank creditcard creditcard_subset har har_73of561 kddcup99 kddcup99_70k twitter_buzz url"
-    absent += " crime_authors synthetic_authors twitter_authors"
+    absent = "creditcard creditcard_subset har har_73of561 kddcup99 kddcup99_70k twitter_buzz url"
     failed = ", ".join(sorted([*PACKED, *absent.split()]))
     assert err.splitlines()[-1] == f"dpml: error: not all data sets could be had: {failed} (see above)."
     assert "cannot fetch train/X_train.txt, test/X_test.txt of dataset=har" in err
@@ -134,6 +135,19 @@ def test_check_finds_a_changed_file(dpml, server):
     assert code == 2
     assert out.startswith("crime: communities.data: WRONG, its sha256 is ")
     assert "1 of the files are not what they should be: move them away" in err
+
+
+def test_check_remembers_a_checksum_that_nobody_published(dpml):
+    folder = Files().root / "url"
+    folder.mkdir(parents=True)
+    day = folder / "Day1.svm"
+    day.write_text("+1 1:1\n" * 20_000)
+    _, out, _ = dpml("data", "check", "url")
+    assert "url: Day1.svm: ok (no published sha256" in out
+    day.write_text("-1 1:1\n" * 20_000)
+    code, out, _ = dpml("data", "check", "url")
+    assert code == 2
+    assert "url: Day1.svm: WRONG, it has changed since its sha256" in out
 
 
 def test_path(dpml):

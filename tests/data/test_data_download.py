@@ -290,6 +290,15 @@ def test_an_archive_without_the_file(server):
         Files().find(mini(f"{server.url}/a.zip!squares.csv"), "squares.csv")
 
 
+def test_a_cache_that_cannot_be_written(server, tmp_path, monkeypatch):
+    # a file where a folder should be: no user, not even root, can write below it
+    (tmp_path / "file").write_text("")
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    monkeypatch.setenv("DPML_DATA", str(tmp_path / "file" / "cache"))
+    with pytest.raises(UserError, match=r"cannot write the files of dataset=mini .*: .*set DPML_DATA or data_dir=DIR"):
+        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+
+
 def test_a_full_disk(server, tmp_path, monkeypatch):
     (server.folder / "squares.csv").write_bytes(CONTENT)
 

@@ -135,6 +135,38 @@ def test_the_same_rng_gives_the_same_rows_and_fewer_are_among_them(name, files):
     assert not np.array_equal(few.X, other.X)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("crime_authors", {"rows": 1600}),
+        ("twitter_authors", {"rows": 1000}),
+        ("synthetic_authors", {"rows": 1000}),
+    ],
+)
+def test_the_authors_samples(name, options, files):
+    source = replace(catalogue.source(name), **options)
+    data = source.load(files, None, rng())
+    assert data.X.shape == source.size(None)
+    assert len(data.y) == options["rows"]
+    assert data.provenance["preprocessing"][0]["fitted_on"].startswith("training rows")
+    if name == "synthetic_authors":
+        np.testing.assert_allclose(data.X @ data.truth, data.y, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["adult", "crime", "har_73of561", "wdbc"])
+def test_steps_are_fitted_to_the_rows_in_use(name, files):
+    source = catalogue.source(name)
+    few, whole = source.load(files, 100, rng()), source.load(files, None, rng())
+    assert norms(few.X).max() == pytest.approx(1, abs=1e-9)
+    assert norms(whole.X[:100]).max() < 1 - 1e-6  # the longest row is another one
+
+
+@pytest.mark.parametrize("name", ["adult", "crime"])
+def test_too_many_rows_is_told(name, files):
+    with pytest.raises(UserError, match=f"N=9999999 training rows were asked for, but dataset={name} has"):
+        catalogue.source(name).load(files, 9_999_999, rng())
+
+
 def test_a_second_load_reads_no_raw_file(files, monkeypatch):
     source = catalogue.source("adult")
     first = source.load(files, None, rng())
@@ -165,6 +197,21 @@ def test_nothing_is_written_into_data_dir(files, raw):
     before = sorted(raw.rglob("*"))
     catalogue.source("crime").load(files, None, rng())
     assert sorted(raw.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("crime", "crime"), pytest.param("har_73of561", "har", marks=pytest.mark.slow)],
+)
+def test_real_files_over_loopback(name, folder, raw, server, tmp_path):
+    server.folder.rmdir()
+    server.folder.symlink_to(raw)
+    files = Files(str(tmp_path / "mine"), mirror=server.url)
+    source = catalogue.source(name)
+    data = source.load(files, None, rng())
+    assert data.X.shape[0] == CANONICAL[name][0]
+    assert all(files.local(source.info, entry.name) for entry in source.info.files)
+    assert server.hits
 
 
 @pytest.mark.slow

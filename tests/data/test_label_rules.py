@@ -45,7 +45,7 @@ RULES = st.one_of(
 
 
 @given(RULES, st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(1, 30), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_row_goes_to_one_party_or_aside(rule, counts, M, seed) -> None:
     data = classed(*counts, 4 * M)  # enough for three rows each, also without the auxiliary ones
     parties = dealt(data, rule, M, seed)
@@ -59,7 +59,7 @@ def test_every_row_goes_to_one_party_or_aside(rule, counts, M, seed) -> None:
 
 
 @given(st.integers(2, 6), st.integers(1, 6), st.integers(1, 20), st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_classes_are_shared_equally_by_those_that_have_them(K, k, M, seed) -> None:
     k = min(k, K)
     counts = M + np.arange(K) * 7
@@ -99,6 +99,14 @@ def test_shards_are_intervals_of_the_sorted_rows() -> None:
     assert sorted(np.concatenate([which for which, _ in shards])) == list(range(60))
     # dealt at random: neighbouring shards lie with one party about as rarely as chance has it (1 of 20 pairs of 59)
     assert sum(np.sum(np.diff(which) == 1) for which, _ in shards) < 20
+
+
+def test_shards_of_two_classes() -> None:
+    """As in McMahan et al. 2017: 200 shards of 300 rows of 10 equal classes, two for each of 100 parties."""
+    held = table(dealt(classed(*[6000] * 10), Shards(), 100))
+    assert np.all(held.sum(axis=1) == 600)
+    assert np.count_nonzero(held, axis=1).max() == 2
+    assert set(held[held > 0]) == {300, 600}
 
 
 # ---- the law of Dirichlet shares
@@ -161,6 +169,11 @@ def test_filling_up_moves_only_what_is_missing_and_every_spare_row_alike() -> No
     assert np.all(np.abs(moved / 3000 - expected) <= width)  # false alarms 10 * 2e-5
 
 
+def test_nothing_moves_where_nothing_is_missing() -> None:
+    owners = np.random.default_rng(5).permutation(np.repeat(np.arange(4), 5))
+    assert np.array_equal(filled_up(owners, 4, 5, np.random.default_rng(6)), owners)
+
+
 def test_rows_of_one_party_are_in_random_order() -> None:
     """What holds the last rows of a party out of training must not get one class. False-alarm rate 1e-4, seeded."""
     for rule in (Dirichlet(alpha=5.0), Shards(per_party=9), Classes(k=2)):
@@ -172,6 +185,27 @@ def test_rows_of_one_party_are_in_random_order() -> None:
 
 
 # ---- extremes
+
+
+@pytest.mark.parametrize("alpha", [1e-3, 0.5, 1e6])
+def test_as_many_parties_as_rows(alpha) -> None:
+    parties = dealt(classed(30, 70), Dirichlet(alpha=alpha), 100)
+    assert set(parties.sizes) == {1}
+    assert set(dealt(classed(30, 70), Shards(per_party=1), 100).sizes) == {1}
+    assert set(dealt(classed(30, 70), PowerLaw(a=2.0), 100).sizes) == {1}
+
+
+def test_a_small_alpha_leaves_each_class_to_one_party_and_a_large_one_deals_alike() -> None:
+    held = table(dealt(classed(4000, 6000), Dirichlet(alpha=1e-6), 10, 7))
+    assert sorted(held.sum(axis=1))[:8] == [1] * 8  # filled up
+    even = table(dealt(classed(4000, 6000), Dirichlet(alpha=1e6), 10, 7))
+    assert np.abs(even - [400, 600]).max() <= 5
+
+
+def test_one_class_and_one_party() -> None:
+    for rule in (Dirichlet(), Classes(), Shards(), PowerLaw()):
+        assert dealt(classed(50), rule, 7).sizes.sum() == 50
+        assert list(dealt(classed(20, 30), rule, 1).sizes) == [20 if isinstance(rule, Classes) else 50]
 
 
 def test_very_many_parties() -> None:
@@ -202,7 +236,7 @@ def test_a_power_law_has_its_exponent() -> None:
 
 
 @given(st.integers(1, 200), st.integers(0, 5000), st.integers(1, 5), st.floats(0, 50))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_power_law_with_a_smallest_size(M, more, smallest, a) -> None:
     """Those above `smallest` are in proportion to rank^-a to one row; nobody at `smallest` would have had more."""
     N = smallest * M + more

@@ -35,7 +35,7 @@ def toy(rows: int) -> Dataset:
 
 
 @given(st.integers(1, 60), st.integers(0, 400), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.1, 0.5]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_every_row_goes_to_one_party_or_aside(M: int, more: int, seed: int, auxiliary: float) -> None:
     data = toy(4 * M + more)
     for rule in (Equal(auxiliary), Simplex(auxiliary, floor=2), TwoGroup(auxiliary, u=1.5), PerParty(auxiliary, n=2)):
@@ -115,7 +115,7 @@ def owned(party: np.ndarray) -> Dataset:
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=300), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_natural_parties_have_their_own_rows(owners: list[int], seed: int, auxiliary: float) -> None:
     data = owned(np.array(owners))
     aside = partition(data, PerParty(auxiliary, n=1), 1, np.random.default_rng(seed)).X_auxiliary[:, 0]  # the same

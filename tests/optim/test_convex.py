@@ -78,6 +78,16 @@ def test_separable_data_reach_the_infimum() -> None:
     assert mean_loss(LOGISTIC, X, y, w[None])[0] < 1e-8
 
 
+def test_softmax_matches_scikit_learn() -> None:
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((300, 4))
+    y = np.argmax(X @ rng.standard_normal((4, 3)) + rng.gumbel(size=(300, 3)), axis=1).astype(float)
+    lam = 1e-2
+    ours = convex.optimum(LOSSES["softmax"], X, y, lam).reshape(3, 4)
+    theirs = LogisticRegression(C=1 / (lam * 300), fit_intercept=False, tol=1e-10, max_iter=10_000).fit(X, y)
+    assert np.allclose(ours, theirs.coef_, atol=1e-4)
+
+
 def labelled(loss: Loss, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(9)
     X = rng.standard_normal((n, d)) / np.sqrt(d)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpml.optim import descent
+from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import LOSSES, mean_loss
 
@@ -112,3 +113,12 @@ def test_single_precision_does_not_touch_the_accuracy(loss):
     assert np.all(moved[1] < 1e-3 * by_noise)
     losses = [mean_loss(loss, X, y, w.astype(float).reshape(-1, d)) for w in (single, double)]
     assert np.abs(losses[0] - losses[1]).max() < 2e-6
+
+
+def test_without_noise_it_comes_to_the_optimum():
+    X, y = rows_and_labels(500, 4)
+    lam = 0.05
+    groups = [Rows.of(LOGISTIC, X, y, np.full(500, 1 / 500), np.float64)]
+    draw = lambda: np.zeros((1, 1, 4))  # noqa: E731
+    w = descend(groups, np.ones(4), np.array([1 / (0.25 + lam)]), np.zeros((1, 1)), draw, 300, lam)
+    np.testing.assert_allclose(w.ravel(), optimum(LOGISTIC, X, y, lam), atol=1e-9)

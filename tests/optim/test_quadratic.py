@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.linalg import eigh
+from scipy.optimize import minimize
 
 from dpml.optim import quadratic
 
@@ -37,6 +38,26 @@ def test_singular_quadratics_get_the_shortest_minimiser() -> None:
     w, trimmed = quadratic.minimise_quadratic(X.T @ X / 4, -2 * X.T @ y / 4)
     assert trimmed
     assert np.allclose(w, np.linalg.pinv(X) @ y)
+
+
+def test_ball_matches_scipy() -> None:
+    rng = np.random.default_rng(5)
+    root = rng.standard_normal((3, 5))
+    A, b = root.T @ root / 3, rng.standard_normal((12, 5)) * np.geomspace(0.01, 30, 12)[:, None]
+    b[0] = A @ rng.standard_normal(5) * 0.01  # a singular A whose minimiser lies inside
+    shift = np.where(np.arange(12) % 2, 0.3, 0.0)
+    w = quadratic.minimise_quadratic_in_ball(A, b, 1.5, shift)
+    assert np.linalg.norm(w, axis=1).max() <= 1.5 * (1 + 1e-9)
+    for i in range(12):
+        reference = minimize(
+            lambda v, i=i: v @ (A + shift[i] * np.eye(5)) @ v + b[i] @ v,
+            np.zeros(5),
+            constraints={"type": "ineq", "fun": lambda v: 1.5**2 - v @ v},
+            method="SLSQP",
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        ours = w[i] @ (A + shift[i] * np.eye(5)) @ w[i] + b[i] @ w[i]
+        assert ours <= reference.fun + 1e-7
 
 
 @pytest.mark.parametrize("radius", [1e-3, 0.2, 0.5, 1.0, 7.0, 100.0])
@@ -132,3 +153,22 @@ def test_large_matrices_are_decomposed_above_the_floor_only(monkeypatch: pytest.
     A, b = stack(np.random.default_rng(7), 1, 300, shift=0)
     quadratic.minimise_floored(A, b, 0.34 * np.array([np.sqrt(2 * 300)]))
     assert shapes[0][1].shape[1] < 0.35 * 300
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_floor_of_zero_trims() -> None:
+    A, b = stack(np.random.default_rng(4), 40, 5, shift=1)
+    for found, expected in zip(
+        quadratic.minimise_floored(A, b, np.zeros(40)), quadratic.minimise_quadratic(A, b), strict=True
+    ):
+        assert np.allclose(found, expected, atol=1e-10)
+
+
+@pytest.mark.usefixtures("either_way")
+def test_a_floor_serves_stacks_of_stacks() -> None:
+    """(budgets, draws, d, d), and a floor (budgets, 1)."""
+    A, b = stack(np.random.default_rng(5), 12, 4, shift=0)
+    w, trimmed = quadratic.minimise_floored(A.reshape(3, 4, 4, 4), b.reshape(3, 4, 4), np.array([[0.1], [1.0], [5.0]]))
+    one_by_one, _ = quadratic.minimise_floored(A, b, np.repeat([0.1, 1.0, 5.0], 4))
+    assert trimmed.shape == (3, 4)
+    assert np.allclose(w.reshape(12, 4), one_by_one)

@@ -45,7 +45,7 @@ def test_curve_is_the_hockey_stick_divergence_by_integration() -> None:
 
 
 @given(st.floats(-4, 2), st.floats(-12, -0.4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_eps_and_mu_invert_each_other_on_the_safe_side(log_eps: float, log_delta: float) -> None:
     eps, delta = 10**log_eps, 10**log_delta
     mu = gdp.mu_of(eps, delta)
@@ -129,3 +129,18 @@ def test_correlated_view_through_the_noise_that_makes_it(unit: float, k: int) ->
             outside = np.linalg.svd(B)[0][:, -1]
             assert gdp.correlated(unit**2 * B @ B.T, unit * (B @ u + 1e-3 * outside)) == math.inf
     assert gdp.correlated(unit**2 * np.eye(k), np.zeros(k)) == 0
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.5])
+def test_extremes_are_monotone_and_no_error(delta: float) -> None:
+    """mu and eps from 1e-30 to 1e30, warnings being errors: eps grows with mu, mu with eps, and both are finite."""
+    grid = [float(x) for x in np.geomspace(1e-30, 1e30, 241)]
+    eps = [gdp.eps_of(mu, delta) for mu in grid]
+    mus = [gdp.mu_of(e, delta) for e in (0.0, *grid)]
+    assert np.all(np.diff(eps) >= 0)
+    assert np.all(np.diff(mus) >= -1e-12 * np.array(mus[1:]))
+    assert np.all(np.isfinite(eps) & np.isfinite(mus[1:]))
+    assert eps[-1] == pytest.approx(grid[-1] ** 2 / 2, rel=1e-6)
+    assert mus[-1] == pytest.approx(math.sqrt(2 * grid[-1]), rel=1e-6)
+    # without any eps, delta = 2 Phi(mu/2) - 1
+    assert mus[0] == pytest.approx(2 * stats.norm.ppf((1 + delta) / 2), rel=1e-3 if delta < 1e-9 else 1e-9)

@@ -41,7 +41,7 @@ def least_by_minimisation(c, m, s) -> float:
     return math.sqrt(found.fun)
 
 
-@settings(max_examples=100, derandomize=True, deadline=None)
+@settings(max_examples=300, derandomize=True, deadline=None)
 @given(ROUNDS)
 def test_no_affine_chain_says_more_and_no_bound_is_above_composition(rounds):
     mu = last_iterate_mu(*rounds)
@@ -65,6 +65,17 @@ def test_the_optimum_is_that_of_a_general_minimiser():
         T = rng.integers(2, 7)
         rounds = rng.uniform(0.3, 1.6, T), rng.uniform(0.2, 2, T), rng.uniform(0.3, 2, T)
         assert last_iterate_mu(*rounds) == pytest.approx(least_by_minimisation(*rounds), rel=1e-6)
+
+
+def test_small_cases_by_hand():
+    assert last_iterate_mu([], [], []) == 0
+    assert last_iterate_mu([0.3], [2.0], [4.0]) == pytest.approx(0.5)
+    assert last_iterate_mu([9.0, 0.5], [1.0, 1.0], [1.0, 1.0]) == pytest.approx(1.5 / math.sqrt(1.25))
+    # nothing can be put off: all that is to be hidden has met its noise before the second move comes
+    assert last_iterate_mu([1.0, 1.0], [1.0, 3.0], [1.0, 1.0]) == pytest.approx(math.sqrt(10))
+    # 1 moves in the first round, the second does nothing but forget half of it
+    assert last_iterate_mu([1.0, 0.5], [1.0, 0.0], [1.0, 0.0]) == pytest.approx(1.0)
+    assert last_iterate_mu([1.0, 0.5], [1.0, 0.0], [1.0, 1.0]) == pytest.approx(math.sqrt(0.2))
 
 
 def test_rounds_without_noise_or_memory():

@@ -236,6 +236,26 @@ def test_eps_is_proven_at_delta_and_never_above_the_price_of_the_whole_jacobian(
     assert objective.eps_of(sigma, 0.0, delta) == math.inf
 
 
+def test_every_size_has_an_eps_which_falls_with_noise_ridge_and_delta() -> None:
+    """sigma, ridge and delta as small and as large as any command line makes them; no overflow, no nan."""
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        sigma, ridge, delta = 10 ** rng.uniform(-4, 5), 10 ** rng.uniform(-9, 9), 10 ** rng.uniform(-12, -0.31)
+        eps = objective.eps_of(sigma, ridge, delta)
+        assert 0 <= eps < math.inf
+        for less in ((2 * sigma, ridge, delta), (sigma, 2 * ridge, delta), (sigma, ridge, min(2 * delta, 0.9))):
+            assert objective.eps_of(*less) <= eps * (1 + 1e-3) + 1e-12
+
+
+@pytest.mark.parametrize("eps", [1e-30, pytest.param(1e-6, marks=pytest.mark.slow), 1.0, 1e6, 1e30])
+def test_every_eps_has_a_sigma(eps: float) -> None:
+    for ridge in (1e-9, 1.0, 1e40):
+        for delta in (1e-12, 0.5):
+            sigma = objective.sigma_of(eps, ridge, delta)
+            found = objective.eps_of(sigma, ridge, delta)
+            assert found <= eps * (1 + 1e-6) + 1e-9
+
+
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
 def test_noise_and_jacobian_apart_never_prove_more(delta: float) -> None:
     """Redberg, Koskela & Wang 2023 for a row that is replaced: the noise's loss is convex in ``s u - s'u'``, and so it

@@ -270,7 +270,7 @@ RUNS = [(name, kind) for name in (*PROGRAMS, *OUTPUTS, *DESCENTS) for kind in CA
 def test_what_an_algorithm_reports(name: str, calibration: str) -> None:
     rng = np.random.default_rng([len(name), len(calibration), ord(name[0])])
     slow = name in ("gop", "amp", "psgd") and calibration == "published"
-    for budget, problem in settings(rng, 3 if slow else 8):
+    for budget, problem in settings(rng, 3 if slow else 15):
         made = algorithm(name, calibration)
         try:
             reported = [g for g in made.guarantees(budget, problem) if g.basis == "proven"]

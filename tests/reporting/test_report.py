@@ -191,6 +191,17 @@ def test_the_start_page_counts_verdicts_by_paper(tmp_path):
     ]
 
 
+def test_a_folder_that_is_called_as_a_page_of_all_papers_takes_the_place_of_none(tmp_path):
+    for pack in ("claims", "index", "kang2019"):
+        manifest(tmp_path, f"{pack}/fig1", claims=[claim(f"{pack}.1", "reproduced")])
+    start = write_report(tmp_path)
+    ledger = start.with_name("claims.html").read_text("utf-8")
+    assert all(f">{pack}.1<" in ledger for pack in ("claims", "index", "kang2019"))
+    assert "Verdicts by paper" in start.read_text("utf-8")
+    for pack in ("claims", "index"):
+        assert f"{pack}.1" in start.with_name(f"paper-{pack}.html").read_text("utf-8")
+
+
 def test_every_verdict_has_a_colour_of_its_own_order():
     assert sorted(DECISIONS) == sorted(get_args(Decision))
 

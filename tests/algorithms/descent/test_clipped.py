@@ -9,6 +9,7 @@ from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEv
 from dp_accounting.pld import PLDAccountant
 from examples import ball, binary_parties
 from scipy import stats
+from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.defaults import CLIP_QUANTILE, DESCENT_RULES
@@ -16,9 +17,12 @@ from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, PerParty, partition
 from dpml.errors import UserError
+from dpml.optim.convex import optimum
+from dpml.optim.descent import Rows
 from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
 from dpml.privacy import Adversary, Budget, Problem, gdp
+from dpml.sums import imprecision
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET = Budget(1.0, 1e-5)
@@ -40,6 +44,30 @@ def slope_of(loss, t, y, clip):
 
 
 # ---- the engine
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.3, 2.0])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_clipped_sums_are_sums_of_clipped_gradients(loss, clip) -> None:
+    parties = some_parties(loss)
+    w = 3 * np.random.default_rng(2).standard_normal((5, 4))
+    found = np.empty_like(w)
+    Rows.of(loss, parties.X, parties.y, dtype=np.float64, clip=clip).gradient(w, found)
+    for model, sums in zip(w, found, strict=True):
+        rows = zip(parties.X, parties.y, strict=True)
+        np.testing.assert_allclose(sums, sum(slope_of(loss, x @ model, y, clip) * x for x, y in rows), atol=1e-12)
+
+
+def test_the_clipped_logistic_loss_is_convex() -> None:
+    """Its gradient is monotone along every line."""
+    parties = some_parties()
+    rng = np.random.default_rng(0)
+    rows = Rows.of(LOGISTIC, parties.X, parties.y, dtype=np.float64, clip=0.1)
+    start, way = 5 * rng.standard_normal((50, 4)), rng.standard_normal((50, 4))
+    before, after = np.empty_like(start), np.empty_like(start)
+    rows.gradient(start, before)
+    rows.gradient(start + way, after)
+    assert np.all(np.einsum("bj,bj->b", after - before, way) >= -1e-12)
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
@@ -80,11 +108,55 @@ def test_many_parties_of_many_sizes() -> None:
 # ---- what is proven
 
 
+def farthest(moved, shape) -> float:
+    """The largest value of ``moved(numbers)`` by random starts and Nelder-Mead."""
+    rng = np.random.default_rng(0)
+    starts = [rng.standard_normal(shape) * 3 for _ in range(6)]
+    return max(-minimize(lambda v: -moved(v), v, method="Nelder-Mead", options={"maxiter": 4000}).fun for v in starts)
+
+
+def in_ball(x):
+    return x / max(1.0, np.linalg.norm(x))
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_a_row_moves_a_sum_by_twice_the_clip_and_no_more(loss) -> None:
+    clip = 0.3
+
+    def moved(v):
+        w, x, other = v[:2], in_ball(v[2:4]), in_ball(v[4:6])
+        y, z = (np.sign(v[6]), np.sign(v[7])) if loss is LOGISTIC else np.tanh(v[6:8])
+        return np.linalg.norm(slope_of(loss, x @ w, y, clip) * x - slope_of(loss, other @ w, z, clip) * other)
+
+    assert 0.99 * 2 * clip <= farthest(moved, 8) <= 2 * clip * (1 + 1e-12)
+
+
+def test_rows_of_a_party_move_its_part_by_twice_the_clip_and_its_count_by_one() -> None:
+    clip = 0.2
+
+    def part(v, w):
+        X = np.array([in_ball(x) for x in v[:6].reshape(3, 2)])
+        y = np.where(v[6:9] >= 0, 1.0, -1.0)
+        each, within = PartyGradients.of(LOGISTIC, X, y, np.array([0, 3]), np.float64).clipped(w, np.array([clip]))
+        return each[0, 0], within[0, 0]
+
+    rng = np.random.default_rng(1)
+    most = bits = 0.0
+    for _ in range(3000):
+        w = rng.standard_normal((1, 2))
+        (g, bit), (other, other_bit) = part(3 * rng.standard_normal(9), w), part(3 * rng.standard_normal(9), w)
+        most, bits = max(most, float(np.linalg.norm(g - other))), max(bits, abs(bit - other_bit))
+    assert 0.95 * 2 <= most <= 2 * (1 + imprecision(1, 2))
+    assert bits == 1
+
+
 @pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize(("M", "colluders", "eps"), [(1, 0, 1e-3), (5, 1, 1.0), (9, 8, 50.0)])
-def test_the_worst_view_has_exactly_the_budget(unit, M, colluders, eps) -> None:
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(("M", "colluders"), [(1, 0), (5, 1), (9, 0), (9, 8)])
+@pytest.mark.parametrize("eps", [1e-3, 1.0, 50.0])
+def test_the_worst_view_has_exactly_the_budget(loss, unit, M, colluders, eps) -> None:
     problem = Problem(M, 900, 3, colluders=colluders)
-    guarantees = ClippedDescent(LOGISTIC, unit=unit).guarantees(Budget(eps, 1e-5), problem)
+    guarantees = ClippedDescent(loss, unit=unit).guarantees(Budget(eps, 1e-5), problem)
     views = {g.view: g.eps for g in guarantees}
     assert {g.unit for g in guarantees} == {unit}
     assert {g.basis for g in guarantees} == {"proven"}
@@ -140,6 +212,42 @@ def test_a_release_is_the_plain_loop(loss, lam) -> None:
             np.testing.assert_allclose(release.weights[b, draw], alone, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("unit", ["sample", "party"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_budgets_share_noise_and_do_not_depend_on_each_other(loss, unit) -> None:
+    prepared = ClippedDescent(loss, unit=unit, rounds=6).prepare(some_parties(loss), np.random.default_rng(0))
+    budgets = [Budget(eps, 1e-5) for eps in (0.1, 1.0, 4.0)]
+    together = prepared.release(budgets, np.random.default_rng(5), 3).weights
+    for b, budget in enumerate(budgets):
+        alone = prepared.release([budget], np.random.default_rng(5), 3).weights
+        np.testing.assert_allclose(together[b], alone[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_without_noise_the_real_protocol_gives_the_same_model(loss, unit) -> None:
+    free = Budget(math.inf, 1e-5)
+    models = [
+        ClippedDescent(loss, unit=unit, rounds=12, protocol=protocol)
+        .prepare(some_parties(loss), np.random.default_rng(0))
+        .release([free], np.random.default_rng(0), 1)
+        .weights
+        for protocol in ("simulate", "secagg")
+    ]
+    np.testing.assert_allclose(*models, rtol=1e-3, atol=1e-4)
+
+
+def test_without_noise_and_clip_it_approaches_the_minimiser() -> None:
+    parties = some_parties(LOGISTIC, N=400, M=1)
+    algorithm = ClippedDescent(LOGISTIC, lam=0.05, clip=1.0, rounds=400)
+    weights = algorithm.prepare(parties, np.random.default_rng(0)).release(
+        [Budget(math.inf, 1e-5)], np.random.default_rng(0), 1
+    )
+    best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
+    best = best if isinstance(best, np.ndarray) else best.weights
+    np.testing.assert_allclose(weights.weights[0, 0], np.ravel(best), atol=0.02)
+
+
 # 2 x 3 tests at 1e-4 each
 @pytest.mark.parametrize("protocol", ["simulate", "secagg"])
 @pytest.mark.parametrize("unit", ["sample", "party"])
@@ -177,6 +285,17 @@ def test_more_budget_means_longer_steps_up_to_a_limit() -> None:
     assert steps[0] < steps[1] < steps[2] == steps[3] == DESCENT_RULES["logistic", "sample"].largest
     slow = replace(algorithm, lam=0.1).schedule(Budget(math.inf, 1e-5), problem)
     assert slow.step * 0.1 / slow.clip == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("eps", [1e-30, 1e-6, 1e3, 1e30])
+@pytest.mark.parametrize("unit", ["sample", "party"])
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_every_budget_has_finite_models(loss, unit, eps) -> None:
+    algorithm = ClippedDescent(loss, unit=unit, rounds=3)
+    release = algorithm.prepare(some_parties(loss), np.random.default_rng(0)).release(
+        [Budget(eps, 1e-5)], np.random.default_rng(0), 2
+    )
+    assert np.isfinite(release.weights).all()
 
 
 @pytest.mark.parametrize(

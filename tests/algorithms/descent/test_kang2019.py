@@ -7,12 +7,15 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
 from examples import jayaraman, wang, wddp
+from scipy.optimize import minimize
 
 from dpml.data import Dataset
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES
+from dpml.optim.losses import LOSSES, mean_gradient, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -141,6 +144,59 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
                 assert mu == pytest.approx(expected, rel=1e-9)
 
 
+def test_views_of_local_rounds_are_ordered():
+    """The server gets last models only: their average says less than the smallest client's own."""
+    mus = wddp(LOGISTIC).mus(BUDGET, problem_of())
+    assert mus["release"] == mus["aggregate"] < mus["colluders"] == mus["client"]
+
+
+@pytest.mark.parametrize("algorithm", [wang(LOGISTIC, rounds=50), jayaraman(SIGMOID, rounds=7)])
+def test_composition_against_dp_accounting(algorithm):
+    """privacy-loss distributions of T Gaussian rounds, at several budgets, from a code that is not ours."""
+    for eps, delta in ((0.25, 1e-3), (2.0, 1e-5)):
+        budget, problem = Budget(eps, delta), problem_of()
+        n = problem.N if algorithm.name == "wang" else problem.M * problem.smallest
+        event = GaussianDpEvent(noise_of_rounds(algorithm, budget) * n / (2 * algorithm.lipschitz))
+        theirs = PLDAccountant().compose(SelfComposedDpEvent(event, algorithm.rounds)).get_epsilon(delta)
+        for ours in proven(algorithm, budget).values():
+            assert ours == pytest.approx(theirs, rel=2e-3, abs=2e-4)
+
+
+@pytest.mark.parametrize(("loss", "reach"), [(LOGISTIC, 0.98), (SIGMOID, 0.999)], ids=["logistic", "sigmoid"])
+def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
+    """Maximised over rows, labels and models: never above 2G/n, and as good as reached."""
+    n, largest = 4, 0.0
+    rng = np.random.default_rng(0)
+    for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
+        for _ in range(2):
+
+            def moved(v, labels=labels):
+                rows = v[:4].reshape(2, 2)
+                rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1)[:, None]
+                w = 30 * v[4:][None]
+                first, second = (mean_gradient(loss, rows[i : i + 1], np.array(labels[i : i + 1]), w) for i in (0, 1))
+                return -float(np.linalg.norm(first - second)) / n
+
+            found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 2000})
+            largest = max(largest, -found.fun)
+    limit = 2 * loss.lipschitz / n
+    assert reach * limit <= largest <= limit * (1 + 1e-12)
+
+
+def test_a_row_of_a_client_moves_what_the_weights_say():
+    """Weighted average: 2G/N for a row of any client. Plain mean: 2G/(M n_min) for one of the smallest."""
+    parties = dealt()
+    offsets = parties.offsets[:-1]
+    plain, weighted = (
+        jayaraman(LOGISTIC).layout.row_weights(parties),
+        parties.sizes / parties.sizes.sum() / parties.sizes,
+    )
+    assert plain.max() == pytest.approx(1 / (len(SIZES) * SIZES.min()))
+    assert np.allclose(plain[offsets], 1 / (len(SIZES) * SIZES))
+    assert np.allclose(weighted, 1 / SIZES.sum())
+    assert plain.sum() == pytest.approx(1)
+
+
 def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
     parties = dealt()
@@ -193,14 +249,20 @@ def test_published_noise_is_the_formula():
     assert noise_of_rounds(wang(SIGMOID, noise_constant=4.0)) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
 
 
-def test_the_claim_of_wang_holds():
-    """mu = eps / (2 sqrt(ln(1/delta))) for all N and T; for wddp see `test_last_models.test_known_values`."""
+def test_the_claim_of_wang_holds_and_that_of_wddp_does_not():
+    """mu = eps / (2 sqrt(ln(1/delta))) for all N and T; a client of wddp has N/N_k times that (M = 32, Adult)."""
     adult = 30_162
     for T in (1, 1000):
         mu = wang(LOGISTIC, rounds=T).mus(BUDGET, Problem(1, adult, 105))["release"]
         rounding = single_imprecision(adult, 105)
         assert mu == pytest.approx((1 + rounding) * 0.25 / (2 * math.sqrt(math.log(1e3))))
         assert gdp.eps_of(mu, 1e-3) < 0.25
+    worst = {
+        u: max(proven(wddp(LOGISTIC), problem=problem_of(TwoGroup(u=u).sizes(adult, 32, None))).values())
+        for u in (1, 9)
+    }
+    assert worst[1] == pytest.approx(5.32, abs=0.01)
+    assert worst[9] > 50
 
 
 @pytest.mark.parametrize("eps", [0.01, 0.25, 3.0])
@@ -218,6 +280,16 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
                 assert max(proven(algorithm, budget).values()) == pytest.approx(eps, rel=1e-9)
 
 
+def test_tight_is_wang_without_a_trusted_place():
+    """The sum of all shares is exactly the central noise, whatever the sizes; colluders cost sqrt(M/H)."""
+    parties, problem = dealt(), problem_of()
+    central = noise_of_rounds(wang(LOGISTIC, calibration="tight", calibrate_for="aggregate"))
+    for view, more in (("aggregate", 1.0), ("colluders", math.sqrt(problem.M / problem.honest))):
+        shared = wddp(LOGISTIC, calibration="tight", calibrate_for=view)
+        summed = shared.layout.group_stds(parties) * shared.per_rows(BUDGET, problem)
+        assert summed == pytest.approx([central * more])
+
+
 def test_one_client_is_the_centre():
     """With M = 1 all three are one algorithm, number for number."""
     parties = dealt([100])
@@ -227,6 +299,19 @@ def test_one_client_is_the_centre():
     ]
     for other in released[1:]:
         np.testing.assert_array_equal(other, released[0])
+
+
+def test_equal_sizes_make_jayaraman_wang():
+    parties = dealt([20] * 5)
+    first, second = (
+        kind(LOGISTIC, rounds=30).prepare(parties, np.random.default_rng(0)).release(
+            [BUDGET, Budget(1.0, 1e-3)], np.random.default_rng(1), 3
+        ).weights
+        for kind in (wang, jayaraman)
+    )  # fmt: skip
+    np.testing.assert_allclose(first, second, rtol=1e-5)
+    first, second = (proven(kind(LOGISTIC), problem=parties.problem)["release"] for kind in (jayaraman, wang))
+    assert first == second
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
@@ -273,6 +358,42 @@ def test_without_noise_every_one_of_them_learns():
     assert math.isinf(proven(wang(LOGISTIC), budget)["release"])
 
 
+def test_unequal_sizes_weigh_in_the_objective_that_jayaraman_comes_to():
+    """Without noise: the mean over parties of their mean losses, minimised by a general code."""
+    parties = dealt([200, 30])
+    release = jayaraman(LOGISTIC, lam=0.05, rounds=400).prepare(parties, np.random.default_rng(0))
+    found = release.release([Budget(math.inf, 1e-3)], np.random.default_rng(1), 1).weights[0, 0]
+
+    def cost(w):
+        losses = np.log1p(np.exp(-parties.y * (parties.X @ w)))
+        return (losses[:200].mean() + losses[200:].mean()) / 2 + 0.025 * w @ w
+
+    np.testing.assert_allclose(found, minimize(cost, np.zeros(5), tol=1e-10).x, atol=2e-4)
+
+
+def test_a_loss_that_is_not_convex():
+    parties = dealt([300, 500])
+    algorithm = wddp(SIGMOID, rounds=300, calibration="tight", step_selection="fixed")
+    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+    weights = mechanism.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 5).weights[0]
+    before, after = (mean_loss(SIGMOID, parties.X, parties.y, w) for w in (mechanism.start[None], weights))
+    assert np.all(after < before - 0.02)
+    assert algorithm.tried(BUDGET, parties.problem) == pytest.approx(6 * math.sqrt(3))
+
+
+def test_sizes_in_a_problem():
+    problem = problem_of()
+    assert (problem.N, problem.smallest) == (SIZES.sum(), 10)
+    assert problem.squares == pytest.approx(np.sum((SIZES / SIZES.sum()) ** 2))
+    kept = np.sort(SIZES)[: problem.honest]
+    assert problem.honest == len(SIZES) - 2
+    assert problem.honest_squares == pytest.approx(np.sum((kept / SIZES.sum()) ** 2))
+    equal, given = Problem(5, 100, 2), Problem(5, 100, 2).of_sizes(np.full(5, 20))
+    assert (given.smallest, given.squares, given.honest_squares) == pytest.approx(
+        (equal.smallest, equal.squares, equal.honest_squares)
+    )
+
+
 def test_the_command_knows_the_sizes_of_a_run(run_command):
     """`dpml guarantee` and the rows of a run agree to the last digit, also where sizes are random."""
     words = ["algo=wddp", "partition=simplex", "partition.floor=9", "M=6", "eps=0.25", "algo.rounds=2", "seed=3"]
@@ -295,8 +416,9 @@ def test_party_sizes_are_those_of_the_partition():
 
 def test_the_command_takes_any_number_of_rows(run_command):
     """Only the parties' sizes are made, not their rows."""
-    outcome = run_command("dpml", "guarantee", "algo=wddp", "partition=two_group", "N=1000000000", "M=100", "--json")
-    assert outcome.code == 0, outcome.err
+    for rule in ("equal", "two_group"):
+        outcome = run_command("dpml", "guarantee", "algo=wddp", f"partition={rule}", "N=1000000000", "M=100", "--json")
+        assert outcome.code == 0, outcome.err
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from examples import Observed, jayaraman, wang, wddp
 from scipy.optimize import minimize
-from test_kang2019 import SIZES, problem_of
+from test_kang2019 import SIZES, problem_of, proven
+from test_kang2019 import dealt as published_parties
 
 from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.audit import audit
@@ -72,6 +73,21 @@ def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, 
     n = 5 if kind == "wang" else 4
     assert algorithm.lipschitz == clip
     assert 0.98 * 2 * clip / n <= most <= 2 * clip / n * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
+def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
+    """The view that it is for is exact whatever the clip; unclipped logistic noise is 1/clip times as wide."""
+    make, options = KINDS[kind]
+    algorithm, wide = (make(loss, clip=c, rounds=50, step=0.1, **options, **TIGHT) for c in (clip, 10 * clip))
+    problem = problem_of()
+    assert proven(algorithm)[algorithm.target] == pytest.approx(BUDGET.eps, rel=1e-9)
+    noises = [float(each.per_rows(BUDGET, problem)[0]) for each in (algorithm, wide)]
+    assert noises[1] / noises[0] == pytest.approx(min(10.0, wide.lipschitz / clip))
+    if kind in ("jayaraman", "sums", "once"):
+        moved = 2 * clip * (1 + single_imprecision(problem.N, problem.d))
+        assert noises[0] == pytest.approx(moved * math.sqrt(50) / gdp.mu_of(BUDGET.eps, BUDGET.delta))
 
 
 @pytest.mark.parametrize(
@@ -172,6 +188,37 @@ def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
     assert noises[0] == pytest.approx(noises[1])
 
 
+# ---- what is published stays as it was
+
+
+PUBLISHED = {
+    "wang": (wang, [1.0618629, 0.9003313, 5.5071287, 2.6971550, 3.6535416]),
+    "jayaraman": (jayaraman, [1.7712674, 0.9719962, 5.7672310, 2.2120521, 2.7789598]),
+    "wddp": (wddp, [-3.8929629, -3.1412576, 1.4659855, 2.4367853, 0.7397214]),
+}
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_published_releases_are_those_of_before_there_was_a_clip(kind):
+    """Numbers of a release of a version that knew no clip."""
+    make, weights = PUBLISHED[kind]
+    mechanism = make(LOGISTIC, rounds=30).prepare(published_parties(), np.random.default_rng(0))
+    found = mechanism.release([BUDGET, Budget(2.0, 1e-3)], np.random.default_rng(1), 3).weights[0, 0]
+    np.testing.assert_allclose(found, weights, rtol=1e-4)
+
+
+def test_a_clip_above_all_slopes_is_none():
+    parties = dealt(LOGISTIC)
+    ends = [
+        wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT)
+        .prepare(parties, np.random.default_rng(0))
+        .release([BUDGET], np.random.default_rng(1), 2)
+        .weights
+        for clip in (1.0, 7.0)
+    ]
+    np.testing.assert_array_equal(*ends)
+
+
 # ---- what a rule sets
 
 
@@ -211,10 +258,18 @@ def test_mistakes_are_one_sentence(options, says):
 # ---- under attack
 
 
-def test_the_worst_neighbours_show_all_that_is_proven(monkeypatch):
-    monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
-    algorithm = wddp(SQUARED, rounds=10, calibrate_for="colluders", **TIGHT)
-    found = {f.view: f for f in audit(algorithm, Budget(1.0, 1e-5), Problem(5, 2_500, 3), 2000)}
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        wang(LOGISTIC, rounds=10, calibrate_for="aggregate", **TIGHT),
+        wang(SQUARED, rounds=10, calibrate_for="aggregate", **TIGHT),
+        wddp(SQUARED, rounds=10, calibrate_for="colluders", **TIGHT),
+    ],
+    ids=lambda a: f"{a.name}-{a.loss.name}",
+)
+@pytest.mark.parametrize("d", [pytest.param(2, marks=pytest.mark.slow), 3])
+def test_the_worst_neighbours_show_all_that_is_proven(algorithm, d):
+    found = {f.view: f for f in audit(algorithm, Budget(1.0, 1e-5), Problem(5, 10_000, d), 2000)}
     assert all(finding.verdict != "BUG" for finding in found.values())
     for view in found.keys() - {"release"}:
         assert found[view].power > 0.95

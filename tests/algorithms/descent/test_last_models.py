@@ -176,7 +176,13 @@ def test_where_rounds_may_expand_it_is_composition_and_the_source_says_why():
 
 
 @pytest.mark.parametrize(
-    ("calibration", "step_selection"), [("published", "fixed"), ("tight", "private"), ("tight", "oracle")]
+    ("calibration", "step_selection"),
+    [
+        ("published", "rule"),
+        ("published", "fixed"),
+        pytest.param("published", "oracle", marks=pytest.mark.slow),  # as with fixed steps, once for each
+        *(("tight", step_selection) for step_selection in ("rule", "private", "oracle", "fixed")),
+    ],
 )
 def test_guarantees_over_the_whole_range(calibration, step_selection):
     """No exception, no nan; and a larger budget never gives a smaller eps."""

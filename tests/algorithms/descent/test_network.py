@@ -8,8 +8,9 @@ import pytest
 from examples import nn_cape, nn_conv, nn_nonpriv
 from scipy import stats
 
-from dpml.data import Dataset
+from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_spread
@@ -67,6 +68,21 @@ def test_initial_weights_are_he_et_als() -> None:
     assert not start.outer[-1].any()
 
 
+def test_parameter_vectors_go_to_and_fro() -> None:
+    flat = np.random.default_rng(0).standard_normal((5, SIZE))
+    np.testing.assert_array_equal(Models.of(flat, H).flat(), flat)
+
+
+def test_gradient_against_finite_differences() -> None:
+    X, y = rows()
+    given = models()
+    found = clipped_sum(given, X, y, LOSS, math.inf).flat()
+    step = 1e-6
+    for flat, gradient in zip(given.flat(), found, strict=True):
+        numeric = [(value(flat + step * e, X, y) - value(flat - step * e, X, y)) / (2 * step) for e in np.eye(SIZE)]
+        np.testing.assert_allclose(gradient, numeric, atol=1e-7)
+
+
 def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
     """Clipped sums in blocks of 64 rows, scores in blocks of one; losses and labels from the definition."""
     monkeypatch.setattr("dpml.optim.network._CACHE", 1)
@@ -109,6 +125,26 @@ def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so()
         furthest = max(furthest, moves.max())
     assert furthest <= algorithm.sensitivity() * (1 + 1e-12)
     assert furthest == pytest.approx(2 * clip, rel=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0])  # with huge weights clipping at 1 does bite
+def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks(scale: float) -> None:
+    X, y = rows()
+    given = models(scale=scale)
+    found = sum_of_clipped_terms(given, X, y, LOSS).flat()
+    wanted = np.zeros_like(found)
+    biases = np.arange(H) * (D + 1) + D
+    inner, last = np.arange(H * (D + 1)), SIZE - 1
+    blocks = [np.setdiff1d(inner, biases), biases, np.arange(H * (D + 1), last), np.array([last])]
+    clipped = 0
+    for i in range(len(y)):
+        term = clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() / len(y) ** 2
+        for block in blocks:
+            norm = np.linalg.norm(term[:, block], axis=1, keepdims=True)
+            clipped += int((norm > 1).sum())
+            wanted[:, block] += term[:, block] / np.maximum(1, norm)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
+    assert (clipped > 0) == (scale > 1)
 
 
 @pytest.mark.parametrize("where", ["inner", "inner bias", "outer", "outer bias"])
@@ -363,6 +399,17 @@ def test_copies_that_are_counted_are_as_good_as_copies(monkeypatch, variant, bat
         np.testing.assert_allclose(folded, plain, rtol=1e-9)
 
 
+def test_it_learns_two_gaussians() -> None:
+    data = Synthetic(recipe="two_gaussians", d=50, scale=2.0, rows=700, test_rows=2000)
+    given = partition(data.load(Files(), None, np.random.default_rng(0)), Equal(), 4, np.random.default_rng(0))
+    for algorithm, least in ((nn_nonpriv(LOSS, epochs=100), 0.98), (nn_cape(LOSS, epochs=100), 0.95)):
+        prepared = algorithm.prepare(given, np.random.default_rng(0))
+        metrics = prepared.release([Budget(5.0, 0.01)], np.random.default_rng(1), 2).metrics
+        assert metrics["accuracy"].min() > least
+        assert metrics["loss"].max() < 0.5
+        assert (metrics["path_loss"] > metrics["loss"]).all()
+
+
 @pytest.mark.parametrize(("variant", "batch", "rounds"), [("paper", None, 3), ("paper", 25, 9), ("authors", 4, 45)])
 def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rounds) -> None:
     """Round by round from the definition, and the path's loss at ten moments from the first round to the last.
@@ -387,6 +434,21 @@ def test_training_without_noise_is_adam_on_numeric_gradients(variant, batch, rou
     np.testing.assert_allclose(trained.flat()[0], w, rtol=1e-4, atol=1e-5)
     moments = {3: [0, 1, 2], 9: range(9), 45: [0, 5, 10, 15, 20, 24, 29, 34, 39, 44]}[rounds]
     assert path[0] == pytest.approx(np.mean([losses[i] for i in moments]), rel=1e-5)
+
+
+@pytest.mark.parametrize("corrected", [True, False])
+def test_adam_against_its_formula(corrected: bool) -> None:
+    rng = np.random.default_rng(0)
+    given = models()
+    adam = Adam(given, 0.01, corrected)
+    w, m, v = given.flat(), 0.0, 0.0
+    for t in range(1, 6):
+        g = rng.standard_normal(w.shape)
+        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+        second = v / (1 - 0.999**t) if corrected else v
+        w = w - 0.01 * m / (1 - 0.9**t) / np.sqrt(second + 1e-8)
+        adam.step(Models.of(2 * g, H), 2.0)
+        np.testing.assert_allclose(given.flat(), w, rtol=1e-10)
 
 
 @pytest.mark.parametrize(

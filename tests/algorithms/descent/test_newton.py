@@ -28,8 +28,8 @@ def largest_move(k: float, R: float) -> float:
     return k / (R * (R + k))
 
 
-@pytest.mark.parametrize("R", [0.01, 3.0, 100.0])
-@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("R", [0.01, 0.3, 3.0, 100.0])
+@pytest.mark.parametrize("d", [1, 2, 4])
 def test_no_replaced_row_moves_a_direction_farther(d, R) -> None:
     """||(K + k uu' + R)^-1 G - (K + k' vv' + R)^-1 G|| over ||G||: random and optimised K, u, v, k, k', G."""
     rng = np.random.default_rng(d)
@@ -196,12 +196,22 @@ def test_the_rounds_are_the_papers() -> None:
 
 
 @pytest.mark.parametrize("curvature", list(CURVATURES))
-def test_without_noise_it_finds_the_minimiser(curvature) -> None:
-    parties, budget, lam = binary_parties(), Budget(math.inf, 1e-5), 0.05
-    algorithm = NoisyNewton(LOGISTIC, rounds=300 if curvature == "bound" else 60, curvature=curvature, lam=lam)
+@pytest.mark.parametrize("lam", [0.0, 0.05])
+def test_without_noise_it_finds_the_minimiser(curvature, lam) -> None:
+    parties, budget = binary_parties(), Budget(math.inf, 1e-5)
+    algorithm = NoisyNewton(LOGISTIC, rounds=1000 if curvature == "bound" else 60, curvature=curvature, lam=lam)
     released = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(0), 2)
     assert np.allclose(released.weights, optimum(LOGISTIC, parties.X, parties.y, lam), atol=2e-3)
     assert all(math.isinf(g.eps) for g in algorithm.guarantees(budget, parties.problem))
+
+
+def test_budgets_share_directions_and_do_not_meet() -> None:
+    parties, budgets = binary_parties(), [Budget(0.3, 1e-5), Budget(3.0, 1e-5)]
+    prepared = NoisyNewton(LOGISTIC).prepare(parties, np.random.default_rng(0))
+    both = prepared.release(budgets, np.random.default_rng(1), 6).weights
+    for budget, found in zip(budgets, both, strict=True):
+        alone = prepared.release([budget], np.random.default_rng(1), 6).weights[0]
+        assert np.allclose(alone, found, rtol=1e-9)
 
 
 def test_blocks_of_models_change_nothing(monkeypatch) -> None:
@@ -210,6 +220,12 @@ def test_blocks_of_models_change_nothing(monkeypatch) -> None:
     whole = prepared.release([BUDGET], np.random.default_rng(1), 7).weights
     monkeypatch.setattr("dpml.algorithms.descent.newton._BLOCK", 2 * 300)
     assert np.allclose(prepared.release([BUDGET], np.random.default_rng(1), 7).weights, whole, rtol=1e-10)
+
+
+def test_who_holds_the_rows_changes_nothing() -> None:
+    one, many = (NoisyNewton(LOGISTIC).prepare(binary_parties(M=M), np.random.default_rng(0)) for M in (1, 5))
+    found = [mechanism.release([BUDGET], np.random.default_rng(2), 5).weights for mechanism in (one, many)]
+    assert np.allclose(*found, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

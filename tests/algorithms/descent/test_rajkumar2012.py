@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from examples import Observed, binary_parties, eta_of, proven
+from scipy import stats
 
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
@@ -37,6 +38,16 @@ def test_psgd_sees_the_parties_through_their_number_only() -> None:
         .weights
     )
     assert not np.allclose(found[0], other)
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_budgets_share_directions_and_do_not_touch_each_other(calibration: str) -> None:
+    algorithm, parties = PrivateSGD(LOGISTIC, calibration=calibration, lam=0.1, rounds=30), binary_parties()
+    prepared = algorithm.prepare(parties, np.random.default_rng(0))
+    budgets = [Budget(0.5, 1e-2), Budget(3.0, 1e-2)]
+    together = prepared.release(budgets, np.random.default_rng(3), 4).weights
+    for i, budget in enumerate(budgets):
+        assert np.allclose(prepared.release([budget], np.random.default_rng(3), 4).weights[0], together[i], atol=1e-12)
 
 
 def gradients(parties: Parties) -> Terms:
@@ -151,6 +162,14 @@ def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
         assert eta.std() == pytest.approx(made.sigma, rel=0.4)  # it approaches its own eta, not w*
 
 
+def test_the_distance_falls_as_one_over_the_root_of_the_rounds() -> None:
+    parties, found = binary_parties(), []
+    for rounds in (250, 4000):
+        prepared = PrivateSGD(LOGISTIC, lam=0.3, rounds=rounds).prepare(parties, np.random.default_rng(0))
+        found.append(prepared.release([BUDGET], np.random.default_rng(6), 60).metrics["distance"].mean())
+    assert found[0] / found[1] == pytest.approx(4, rel=0.25)
+
+
 def test_tolerance_stops_a_run_before_its_rounds() -> None:
     parties = binary_parties()
     prepared = PrivateSGD(LOGISTIC, lam=0.3, rounds=2000, tolerance=1e-3).prepare(parties, np.random.default_rng(0))
@@ -187,6 +206,32 @@ def test_only_honest_parties_parts_of_eta_protect(view: str, honest: int) -> Non
     sigma = algorithm.perturbation(budget, problem).sigma
     eps, _ = noisy_sums.proven(200, 0.1, honest, 30, math.sqrt(sigma**2 * honest / 5), 0.05)
     assert proven(algorithm, budget, problem)[view] == pytest.approx(eps, rel=1e-6)  # rounding
+
+
+def test_without_noise_secure_sums_are_the_sums() -> None:
+    parties, free = binary_parties(Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), M=4), [Budget(math.inf, 1e-3)]
+    found = [
+        PrivateSGD(LOGISTIC, rounds=20, protocol=protocol).prepare(parties, np.random.default_rng(0))
+        .release(free, np.random.default_rng(1), 2).weights
+        for protocol in ("simulate", "secagg")
+    ]  # fmt: skip
+    assert np.allclose(*found, atol=1e-12)
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
+    """One round from 0: of known mean and variance. False alarms: 1e-6."""
+    parties = binary_parties(M=3)
+    algorithm = PrivateSGD(LOGISTIC, calibration=calibration, rounds=1, protocol="secagg")
+    noise = noise_of_one_round(algorithm, parties, 4_000)
+    ((variance,),) = covariance(algorithm, BUDGET, parties.problem)
+    assert stats.ttest_1samp(noise.ravel(), 0.0).pvalue > 1e-6
+    assert noise.var() == pytest.approx(variance, rel=5 * math.sqrt(4 / noise.size))
+
+
+def test_a_protocol_that_does_not_exist() -> None:
+    with pytest.raises(UserError, match="must be one of simulate, secagg"):
+        PrivateSGD(LOGISTIC, protocol="tls")
 
 
 def test_halving_budgets_add_up_to_less_than_eps() -> None:

@@ -15,7 +15,7 @@ from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC = LOSSES["logistic"]
+LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
 SMALL = Problem(5, 25, 2)
 
@@ -188,8 +188,11 @@ def test_an_attack_that_finds_the_oracle_finds_nothing_in_a_private_choice():
     assert found["private"] <= 1
 
 
-@pytest.mark.parametrize(("kind", "options"), [(jayaraman, {}), (wddp, {"calibrate_for": "client"})])
+@pytest.mark.parametrize("options", [{}, {"calibrate_for": "client"}], ids=["sums", "clients"])
+@pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 def test_audits_of_a_private_choice(kind, options):
+    if options and kind is not wddp:
+        options = {"calibrate_for": "aggregate"}
     steps = (0.1, 0.4, 1.0)
     algorithm = kind(LOGISTIC, calibration="tight", step_selection="private", rounds=2, steps=steps, lam=0.1, **options)
     found = audit(algorithm, BUDGET, SMALL, 2000)
@@ -200,7 +203,7 @@ def test_audits_of_a_private_choice(kind, options):
 # ---- by validation
 
 
-@pytest.mark.parametrize("kind", [jayaraman, wddp])
+@pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
     """Every step alone, on the first four fifths of every client; then all rows with the best, noise drawn on."""
     sizes, budgets = [400, 203], [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]

@@ -120,6 +120,11 @@ def test_tight_gives_exactly_what_is_asked(eps: float) -> None:
     assert proven(TIGHT, Budget(eps, 1e-5), problem) == {"release": pytest.approx(eps, rel=1e-9)}
 
 
+def test_no_noise_no_privacy() -> None:
+    (guarantee,) = TIGHT.guarantees(Budget(math.inf, 1e-5), Problem(1, 9, 4))
+    assert guarantee.eps == math.inf
+
+
 # ---- the noise and the model
 
 

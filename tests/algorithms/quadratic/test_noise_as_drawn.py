@@ -12,9 +12,10 @@ from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFuncti
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.mechanism.sharing import MASK
 from dpml.optim.losses import LOSSES
 from dpml.optim.quadratic import minimise_floored, minimise_quadratic
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget, Problem, gdp, noise
 
 SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 D, DRAWS = 3, 20_000
@@ -132,8 +133,9 @@ def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibra
     assert np.allclose(release.metrics["noisy_objective"], value, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("loss", "calibration"), [(SQUARED, "published"), (LOGISTIC, "tight")])
-@pytest.mark.parametrize("algorithm", [capefm, local, LaplaceFunctionalMechanism])
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism])
 def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(algorithm, calibration, loss):
     """Measured at d = 120, where it is about 5 % below the edge of the semicircle, and hardly varies.
 
@@ -208,3 +210,39 @@ def test_matrix_noise_is_symmetric_and_independent_across_entries() -> None:
         correlation = np.corrcoef(together.T) - np.eye(together.shape[1])
         assert np.abs(correlation).max() < 5 / np.sqrt(DRAWS)  # 45 pairs at five standard errors
         assert np.abs(together.mean(axis=0) / together.std(axis=0)).max() < 5 / np.sqrt(DRAWS)
+
+
+def test_zero_sum_noise_has_cape_covariance() -> None:
+    M, n = 5, 40_000
+    e = noise.cape_messages(np.random.default_rng(0), n, M, 1, shared=1.0, own=0.0)[0][:, :, 0]
+    assert np.abs(e.sum(axis=1)).max() < 1e-12
+    expected = np.eye(M) - 1 / M  # Lemma 1: variance 1 - 1/M each
+    assert np.abs(e.T @ e / n - expected).max() < 5 * np.sqrt(2 / n)
+
+
+@pytest.mark.parametrize("shared", [1.0, MASK])
+def test_cape_total_is_distributed_as_the_pooled_noise(shared: float) -> None:
+    M = 7
+    total = noise.cape_total(np.random.default_rng(1), 4000, M, 5, shared=shared, own=1 / np.sqrt(M))
+    assert total.shape == (4000, 5)
+    assert stats.kstest(total.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
+
+
+def test_summed_noise_in_blocks_is_still_the_sum(monkeypatch) -> None:
+    monkeypatch.setattr(noise, "_BLOCK", 64)
+    for total in (
+        noise.cape_total(np.random.default_rng(2), 2000, 6, 4, shared=1.0, own=1 / np.sqrt(6)),
+        noise.gaussian_total(np.random.default_rng(3), 2000, 6, 4) / np.sqrt(6),
+    ):
+        assert stats.kstest(total.ravel(), "norm").pvalue > 1e-4
+        assert np.abs(np.corrcoef(total.T) - np.eye(4)).max() < 5 / np.sqrt(2000)
+
+
+def test_l2_laplace_length_and_direction() -> None:
+    d, n = 6, 20_000
+    x = noise.l2_laplace(np.random.default_rng(4), n, d)
+    length = np.linalg.norm(x, axis=1)
+    assert stats.kstest(length, stats.gamma(d).cdf).pvalue > 1e-4
+    # the square of one coordinate of a uniform direction is Beta(1/2, (d-1)/2)
+    assert stats.kstest((x[:, 0] / length) ** 2, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > 1e-4
+    assert np.abs((x / length[:, None]).mean(axis=0)).max() < 5 / np.sqrt(n * d)

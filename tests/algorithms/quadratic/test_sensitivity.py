@@ -10,6 +10,7 @@ from examples import capefm, conv, fm, local, unit_noise
 from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import QUADRATIC_NORM
+from dpml.algorithms.quadratic.functional_mechanism import PUBLISHED_SENSITIVITY
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity, tight_scales
 from dpml.optim.losses import LOSSES, Loss
@@ -160,6 +161,17 @@ def test_tight_split_spends_exactly_mu_and_is_the_best_split(loss: Loss, radius:
         assert gradient_energy(other, d, radius) >= gradient_energy(scales, d, radius) * (1 - 1e-9)
 
 
+@pytest.mark.parametrize(("loss", "least"), [(SQUARED, 1.3), (LOGISTIC, 0.96)])
+@pytest.mark.parametrize("d", [20, 100])
+def test_the_usual_split_hardly_ever_disturbs_more_than_the_published_one(loss: Loss, least: float, d: int) -> None:
+    q = loss.quadratic
+    assert q is not None
+    published = Scales(*PUBLISHED_SENSITIVITY[loss.name])
+    tight = tight_scales(q, d, QUADRATIC_NORM[loss.name], joint_sensitivity(q, published, d))
+    for norm in np.linspace(0.0, 8.0, 33):
+        assert gradient_energy(published, d, norm) >= least * gradient_energy(tight, d, norm)
+
+
 def test_gradient_noise_energy() -> None:
     rng, d = np.random.default_rng(1), 6
     w = rng.standard_normal(d)
@@ -167,6 +179,27 @@ def test_gradient_noise_energy() -> None:
     energy = np.mean(np.sum((0.7 * z1 + 2 * 0.4 * z2 @ w) ** 2, axis=1))
     # 40,000 draws: a relative standard error of about 0.4 %
     assert energy == pytest.approx(gradient_energy(Scales(0, 0.7, 0.4), d, float(np.linalg.norm(w))), rel=0.02)
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: str) -> None:
+    mechanism = LaplaceFunctionalMechanism(loss, calibration=calibration)
+    for d, starts in ((1, 8), (2, 16), (4, 8)):
+        bounds = mechanism.l1_sensitivity(d)
+        for part, bound in enumerate(bounds):
+            if part == 0 and d > 1:  # the constant knows no row
+                continue
+
+            def distance(p: Point, q: Point, part: int = part) -> float:
+                move = np.subtract(coefficients(loss, *p)[part], coefficients(loss, *q)[part])
+                if part == 2 and calibration == "tight":
+                    move = np.triu(move)
+                return float(np.abs(move).sum())
+
+            found = search(distance, loss, d, starts)
+            assert found <= bound * (1 + 1e-6) + 1e-6
+            assert found >= 0.8 * bound - 1e-6  # the bounds are not far off
 
 
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
@@ -207,7 +240,7 @@ def whole_view(M: int, honest: int, spread: float, weights: np.ndarray) -> tuple
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("M", [1, 2, 4, 31])
+@pytest.mark.parametrize("M", [1, 2, 3, 4, 5, 10, 31])
 def test_capefm_views_against_the_covariance_of_everything_seen(M: int, calibration: str) -> None:
     problem = Problem(M=M, N=10 * M, d=3)
     sharing = capefm(SQUARED, calibration=calibration).sharing(problem)
@@ -264,6 +297,38 @@ def test_tight_gives_exactly_what_is_asked_in_the_worst_view(algorithm: type[fm]
     assert gradient_energy(tight.scales(budget, problem), 20, norm) < gradient_energy(theirs, 20, norm)
 
 
+def test_guarantees_do_not_depend_on_the_number_of_rows() -> None:
+    budget = Budget(0.3, 1e-4)
+    for algorithm in (fm, capefm, conv, local, LaplaceFunctionalMechanism):
+        few, many = (algorithm(SQUARED).guarantees(budget, Problem(5, N, 8)) for N in (5, 10**9))
+        for one, other in zip(few, many, strict=True):  # but for what rounding in a sum of so many numbers adds
+            assert one.eps == pytest.approx(other.eps, rel=1e-3 if other.basis == "proven" else 0)
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("d", [2, 3])
+def test_pure_proven_eps_covers_the_worst_neighbours_and_not_much_more(loss: Loss, calibration: str, d: int) -> None:
+    """The largest privacy loss of independent Laplace noise is the sum of all moves over their scales."""
+    mechanism, problem = LaplaceFunctionalMechanism(loss, calibration=calibration), Problem(2, 50, d)
+    scales = mechanism.scales(Budget(0.7), problem)
+    *_, guarantee = mechanism.guarantees(Budget(0.7), problem)
+    assert (guarantee.basis, guarantee.view, guarantee.unit, guarantee.delta) == ("proven", "release", "sample", 0)
+
+    def distance(p: Point, q: Point) -> float:
+        constant, linear, square = (
+            np.abs(np.subtract(a, b)) for a, b in zip(coefficients(loss, *p), coefficients(loss, *q), strict=True)
+        )
+        if calibration == "tight":  # the lower triangle repeats the upper one, and L0 is not released
+            constant, square = 0.0, np.triu(square)
+        first = constant / scales.constant if scales.constant else 0.0
+        return float(first + linear.sum() / scales.linear + square.sum() / scales.square)
+
+    found = search(distance, loss, d, 12)
+    assert found <= guarantee.eps * (1 + 1e-6)
+    assert found >= 0.6 * guarantee.eps
+
+
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("radius", [0.2, 1.0, 6.0])
 def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: Loss, radius: float) -> None:
@@ -288,3 +353,10 @@ def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: 
     assert least == pytest.approx(min(others), rel=1e-3)
     (proven,) = mechanism.guarantees(budget, problem)
     assert proven.eps == pytest.approx(budget.eps)
+
+
+def test_pure_tight_spends_exactly_eps() -> None:
+    for loss in (SQUARED, LOGISTIC):
+        (proven,) = LaplaceFunctionalMechanism(loss, calibration="tight").guarantees(Budget(0.7), Problem(2, 50, 9))
+        assert proven.eps == pytest.approx(0.7)
+        assert proven.delta == 0

@@ -248,6 +248,25 @@ def test_without_noise_it_is_least_squares(loss: Loss) -> None:
     assert np.allclose(by_party.release([NONE], np.random.default_rng(0), 1).weights, expected, atol=1e-10)
 
 
+def test_lam_is_part_of_the_objective() -> None:
+    given = parties(SQUARED)
+    w = SufficientStatistics(SQUARED, lam=0.7).prepare(given, np.random.default_rng(0)).release(
+        [NONE], np.random.default_rng(0), 1
+    ).weights[0, 0]  # fmt: skip
+    gradient = 2 * given.X.T @ (given.X @ w - given.y) / 200 + 0.7 * w
+    assert np.abs(gradient).max() < 1e-10
+
+
+def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
+    """`ssp` with M = 1 and `fm`, tight, are the same mechanism: from one stream, the same models."""
+    given, budgets = parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
+    releases = [
+        algorithm.prepare(given, np.random.default_rng(0)).release(budgets, np.random.default_rng(2), 50).weights
+        for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
+    ]
+    assert np.allclose(*releases, rtol=1e-9)
+
+
 def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
     """Of the same noise: a ridge that makes up for all of it shrinks the directions that stand out of it, too."""
     rng = np.random.default_rng(0)
