@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import inspect
 import json
 import re
 from dataclasses import fields
@@ -156,6 +157,21 @@ def test_every_test_of_claims_is_there_and_described():
     assert lines.pop("Test")
     assert lines.keys() == set(VOCABULARY)
     assert all(lines.values())
+    assert not any("Args:" in text for text in lines.values())
+
+
+def test_arguments_of_tests_of_claims_are_a_list():
+    described = {
+        name: re.findall(r"(?m)^    (\w[\w, ]*): ", inspect.cleandoc(made.__doc__).partition("\nArgs:\n")[2])
+        for name, made in VOCABULARY.items()
+    }
+    assert sum(map(bool, described.values())) > 1
+    page = tables.tests()
+    for name, arguments in described.items():
+        cell = page.partition(f"* - ``{name}: ")[2].partition("\n   * - ")[0]
+        for number, argument in enumerate(arguments):
+            before = "" if number else "\n"  # a list starts after an empty line
+            assert f"\n{before}       - ``{argument}``: " in cell, (name, argument)
 
 
 def test_every_command_and_option_is_there(run_command, monkeypatch):

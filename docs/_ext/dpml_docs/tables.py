@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dpml import packs
+from dpml.config import docstrings as config_docstrings
 from dpml.reporting.cards import VOCABULARY, card_of
 from dpml.running import metrics as metrics_module
 from dpml.running import rows as rows_module
@@ -47,12 +48,18 @@ def tests() -> str:
     rows = [
         [
             rst.literal(f"{name}: {{{', '.join(inspect.signature(made).parameters)}}}"),
-            docstrings.rst(inspect.getdoc(made)),
+            _with_arguments(config_docstrings.parse(inspect.getdoc(made))),
         ]
         for name, made in VOCABULARY.items()
     ]
     about = "What a card may name as the ``test`` of a claim: :doc:`/howto/add_a_paper`."
     return rst.page(rst.title("Tests of claims"), about, rst.table(["Test", "Holds if"], rows, (2, 5)))
+
+
+def _with_arguments(doc: config_docstrings.Docstring) -> str:
+    """What a docstring says, its arguments as a list."""
+    about = [f"- {rst.literal(name)}: {docstrings.inline(text)}" for name, text in doc.arguments.items()]
+    return rst.page(docstrings.rst(doc.text), "\n".join(about)).rstrip()
 
 
 def all_metrics() -> list[Item]:
