@@ -169,9 +169,9 @@ def test_arguments_of_tests_of_claims_are_a_list():
     page = tables.tests()
     for name, arguments in described.items():
         cell = page.partition(f"* - ``{name}: ")[2].partition("\n   * - ")[0]
-        for number, argument in enumerate(arguments):
+        for number, word in enumerate(arguments):
             before = "" if number else "\n"  # a list starts after an empty line
-            assert f"\n{before}       - ``{argument}``: " in cell, (name, argument)
+            assert f"\n{before}       - ``{word}``: " in cell, (name, word)
 
 
 def test_every_command_and_option_is_there(run_command, monkeypatch):
