@@ -1,4 +1,4 @@
-"""docs/release.md does what it says: its files, its commands, from three hospitals to a prediction."""
+"""docs/release.md does what it says, with the files of docs/own_data.md: from four clinics to a prediction."""
 
 import re
 import shlex
@@ -9,26 +9,28 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "release.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "release.md").read_text(encoding="utf-8")
+DATA = (DOCS / "own_data.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+def blocks(language: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
-def test_three_hospitals_from_file_to_prediction(run_command, tmp_path, monkeypatch) -> None:
+def test_four_clinics_from_file_to_prediction(run_command, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
-    subprocess.run([sys.executable, "-c", blocks("python")[0]], check=True)
-    (tmp_path / "hospitals.yaml").write_text(blocks("yaml")[0])
+    subprocess.run([sys.executable, "-c", blocks("python", DATA)[0]], check=True)
+    (tmp_path / "clinics.yaml").write_text(blocks("yaml", DATA)[0])
     release, predict, ledger = (shlex.split(block) for block in blocks("bash"))
     done = run_command(*release)
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
     assert "proven for whoever sees most: from what is seen" in said
-    assert "on behalf of 3 parties" in said
+    assert "on behalf of 4 parties" in said
     assert run_command(*predict, "-o", "p.csv").code == 0
-    right = pd.read_csv("p.csv")["prediction"] == pd.read_csv("ayr.csv")["health"]
+    right = pd.read_csv("p.csv")["prediction"] == pd.read_csv("clinics.csv")["health"]
     assert right.mean() > 0.7
     shown = run_command(*ledger)
     assert "All releases together" in shown.out

@@ -4,7 +4,7 @@
 in the gradient, so to a vector of length about ``step s sqrt(d T)``. For a convex loss and a step of at most 1/L the
 models are on average at most ``W^2/(2 step T) + step d s^2`` above the minimum, W the way to it. That is least at
 ``step = W / (s sqrt(2 d T))``, where noise and way are about as long. So the rule is ``step = D / (s sqrt(d T))``,
-and at most 1/L. D is 8 for all data (docs/privacy/kang2019.md compares).
+and at most 1/L. D is 8 for all data (chosen on Adult).
 
 *The rule with a clip.* Slopes that are cut to at most c < 1/2 pull on the model until the rows have scores of about
 ``b = log((1 - c)/c)``, and only from there on as they do without a clip from 0 on. So the way is longer, and D by as
