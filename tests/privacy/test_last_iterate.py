@@ -28,14 +28,14 @@ def least_by_minimisation(c, m, s) -> float:
     T = len(c)
     keep = np.array([[np.prod(c[t + 1 : k + 1]) if t <= k else 0.0 for t in range(T)] for k in range(T)])
     distance = keep @ m
-    found = minimize(
-        lambda a: np.sum((a / s) ** 2), m, jac=lambda a: 2 * a / s**2, method="SLSQP",
+    found = minimize(  # over a/s, in which the objective is round
+        lambda x: np.sum(x**2), m / s, jac=lambda x: 2 * x, method="SLSQP",
         bounds=[(0, None)] * T,
         constraints=[
-            LinearConstraint(keep[:-1], -np.inf, distance[:-1]),
-            LinearConstraint(keep[-1:], distance[-1], distance[-1]),
+            LinearConstraint(keep[:-1] * s, -np.inf, distance[:-1]),
+            LinearConstraint(keep[-1:] * s, distance[-1], distance[-1]),
         ],
-        options={"maxiter": 500, "ftol": 1e-14},
+        options={"maxiter": 500, "ftol": 1e-13},
     )  # fmt: skip
     assert found.success
     return math.sqrt(found.fun)
