@@ -18,8 +18,11 @@ CLAIMS = (
     "tenth of a size. *Similar*, *steady* and *reaches* mean within 0.05 of a share or a factor of two, on both "
     "sides, by two one-sided tests. A claim whose text can be read in several ways is judged by each: its verdict "
     "says so if they differ. One on data that stand for the paper's is a verdict on these. What the runs neither show "
-    "nor rule out is undecided, and the page of the paper says what would decide it. When each criterion was "
-    "chosen, and what was known then: experiments/CRITERIA.md."
+    "nor rule out is undecided, and the page of the paper says what would decide it. Where seeds vary neither the "
+    "training rows nor the test file, or not the file, intervals are about these: the page of the paper says so, and "
+    "whether an outcome changes if the sampling of test rows is counted too, by the largest variance that McNemar's "
+    "paired test can have at such accuracies. When each criterion was chosen, and what was known then: "
+    "experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
 
@@ -128,6 +131,7 @@ def _entry(verdict: Verdict) -> str:
     lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{_told(verdict)}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
     lines += [f"- What would decide: {verdict.open}"] if verdict.open else []
+    lines += [f"- Rows: {verdict.rows}"] if verdict.rows else []
     return "\n".join([*lines, *(f"- {part}" for part in by_reading(verdict.numbers))]) + "\n"
 
 
