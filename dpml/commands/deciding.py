@@ -102,7 +102,7 @@ def _matching(groups: Groups, cells: Iterable[Mapping[str, Any]]) -> dict[Cell, 
 
 def _is(block: str, cell: Cell, about: Mapping[str, Any]) -> bool:
     known: dict[str, Any] = {"block": block, "dataset": cell.dataset.info.name, "algo": cell.algorithm.name}
-    known |= {"M": cell.M, "N": cell.N}
+    known |= {"M": cell.M, "N": cell.N or cell.dataset.size(None)[0]}
     if cell.algorithm.calibration not in (None, "published"):
         return False
     return all(

@@ -96,3 +96,15 @@ def test_it_stops_at_the_limit(job, tmp_path, monkeypatch, most, seeds, looks):
     verdict = verdicts(grown, plan)["near"]
     assert verdict.seeds == seeds
     assert verdict.outcome.startswith("undecided with these seeds (")
+
+
+def test_cells_are_found_by_the_rows_that_their_data_set_has():
+    """Where N is not asked for, rows have the number that was loaded."""
+    block = {"algo": ["capefm", "conv"], "M": 3, "N": None, "dataset.rows": [3000, 6000]}
+    with initialise():
+        content = CONTENT | {"grid": {"near": block}}
+        points = Expansion.from_config(hydra.compose("config"), []).experiment(
+            Experiment.from_content("mine/two", content)
+        )
+    found = deciding._matching(deciding._groups(points), [{"block": "near", "algo": "conv", "N": 3000}])
+    assert [(cell.algorithm.name, cell.dataset.rows, len(own)) for cell, own in found.items()] == [("conv", 3000, 2)]
