@@ -8,6 +8,7 @@ what it changes is told.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -27,6 +28,11 @@ class OtherTestRows(Evidence):
     def of(cls, evidence: Evidence) -> "OtherTestRows":
         return cls(**{field.name: getattr(evidence, field.name) for field in fields(evidence) if field.init})
 
+    @cached_property
+    def has_files(self) -> bool:
+        """Whether some data set has an official test file."""
+        return any(official(str(name)) for names in self.datasets.values() for name in names)
+
     def _runs(self, block: str, algorithm: str, places: Any) -> pd.DataFrame:
         found = super()._runs(block, algorithm, places)
         rows = self.rows.iloc[places]
@@ -37,7 +43,7 @@ class OtherTestRows(Evidence):
 
 
 def with_rows(claim: Claim, verdict: Verdict, evidence: OtherTestRows) -> Verdict:
-    """A verdict with what its seeds do not vary, in words; one that lacks something says nothing of it."""
+    """A verdict with what its seeds do not vary, in words; none of a claim of which no reading could be tested."""
     checks = verdict.checks
     told = [*_same_rows(claim, evidence.rows), *_same_file(claim, checks, evidence)] if checks else []
     return replace(verdict, rows="; ".join(told))
@@ -55,6 +61,8 @@ def _same_rows(claim: Claim, rows: pd.DataFrame) -> list[str]:
 def _same_file(claim: Claim, checks: Mapping[str, Check], evidence: OtherTestRows) -> list[str]:
     # a reading may leave its metric to the test
     readings = [one for one in claim.readings if one.metric in (*_SHARES, "") and one.name in checks]
+    if not evidence.has_files or not readings:
+        return []
     again, _ = replace(claim, readings=readings).checked(evidence)
     compared = (one.effect for check in again.values() for one in check.shown.values() if one.effect)
     files = dict.fromkeys(effect.file for effect in compared if effect.file)
