@@ -22,7 +22,7 @@ from dpml.running.plan import Options, Plan, Task
 from dpml.running.rows import setting
 
 LOOKS = 3
-MOST = 20  # times the seeds, or the draws of each
+MOST = 20  # times the seeds, or the draws of each, of the first look
 
 Wanted = tuple[int, int]
 """How many seeds, and draws of each seed, there shall be."""
@@ -44,7 +44,10 @@ def compute_and_decide(  # many parameters: those of `compute_jobs`
     for _ in range(LOOKS - 1):
         if status or options.dry or not options.decide:
             break
-        grown = [replace(job, task=further(job, plan)) if isinstance(job, ExperimentJob) else job for job in now]
+        grown = [
+            replace(job, task=further(job, plan, first.task.points)) if isinstance(job, ExperimentJob) else job
+            for job, first in zip(now, jobs, strict=True)
+        ]
         if all(len(new.task.points) == len(old.task.points) for new, old in zip(grown, now, strict=True)):
             break
         now = grown
@@ -52,8 +55,8 @@ def compute_and_decide(  # many parameters: those of `compute_jobs`
     return plan, now, status
 
 
-def further(job: ExperimentJob, plan: Plan) -> Task:
-    """An experiment's task, with the further cells that its undecided claims need."""
+def further(job: ExperimentJob, plan: Plan, first: Iterable[Point]) -> Task:
+    """An experiment's task, with the further cells that its undecided claims need; `first` were those at the start."""
     from dpml.reporting.cards import claims_about
     from dpml.reporting.evidence import evidence_of
     from dpml.reporting.results import results_of
@@ -67,9 +70,10 @@ def further(job: ExperimentJob, plan: Plan) -> Task:
     evidence = replace(evidence_of(rows, panels, points, experiment.substitutes), traced=True)
     wanted: dict[Cell, Wanted] = defaultdict(lambda: (0, 0))
     groups = _groups(job.task.points)
+    at_first = {cell: _counts(points) for (_, cell), points in _groups(first).items()}
     for claim in claims.values():
         for comparisons in claim.open(evidence):
-            asked = [_asked(one.needs, _matching(groups, one.cells)) for one in comparisons]
+            asked = [_asked(one.needs, _matching(groups, one.cells), at_first) for one in comparisons]
             for one in asked if all(asked) else ():  # deciding a part of them decides nothing
                 for cell, (seeds, draws) in one.items():
                     wanted[cell] = max(seeds, wanted[cell][0]), max(draws, wanted[cell][1])
@@ -98,7 +102,7 @@ def _matching(groups: Groups, cells: Iterable[Mapping[str, Any]]) -> dict[Cell, 
 
 def _is(block: str, cell: Cell, about: Mapping[str, Any]) -> bool:
     known: dict[str, Any] = {"block": block, "dataset": cell.dataset.info.name, "algo": cell.algorithm.name}
-    known |= {"M": cell.M, "N": cell.N}
+    known |= {"M": cell.M, "N": cell.N or cell.dataset.size(None)[0]}
     if cell.algorithm.calibration not in (None, "published"):
         return False
     return all(
@@ -107,22 +111,19 @@ def _is(block: str, cell: Cell, about: Mapping[str, Any]) -> bool:
     )
 
 
-def _asked(needs: Any, groups: Mapping[Cell, Sequence[Point]]) -> dict[Cell, Wanted]:
-    """How many seeds or draws the cells of one comparison shall have; nothing if that is too many, or not known."""
-    if needs is None or not groups:
+def _asked(needs: Any, groups: Mapping[Cell, Sequence[Point]], first: Mapping[Cell, Wanted]) -> dict[Cell, Wanted]:
+    """How many seeds or draws the cells of one comparison shall have; nothing if no number of them would decide."""
+    if needs is None or not (needs.seeds or needs.draws):
         return {}
     found = {}
     for cell, points in groups.items():
         seeds, draws = _counts(points)
         more_seeds, more_draws = ((needs.seeds or 0) / seeds, (needs.draws or 0) / draws)
-        if 1 < more_draws <= MOST and (more_draws <= more_seeds or not 1 < more_seeds <= MOST):
-            found[cell] = (seeds, needs.draws)
-        elif 1 < more_seeds <= MOST:
-            found[cell] = (needs.seeds, draws)
-        elif needs.seeds and more_seeds <= 1:
-            found[cell] = (seeds, draws)  # of the two, the one that has enough
-        else:
-            return {}
+        most_seeds, most_draws = (MOST * number for number in first[cell])
+        if more_draws > 1 and (more_draws <= more_seeds or more_seeds <= 1):
+            found[cell] = (seeds, max(min(needs.draws, most_draws), draws))
+        else:  # of the two, the one that takes fewer releases, or has enough
+            found[cell] = (max(min(needs.seeds or 0, most_seeds), seeds), draws)
     return found
 
 

@@ -31,7 +31,6 @@ Decision = Literal[
 ]
 
 MOST = 0.9  # nine in ten published points
-
 ONE_SEED = "one seed: these rows and this partition only"
 
 
@@ -78,6 +77,7 @@ class Verdict:
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
         substitute: the data that stood for the paper's; the decision is then about these.
+        rows: what seeds do not vary of them, and what other test rows could change (`dpml.reporting.fixed_rows`).
         checks: the result of its test by reading, which manifests do not store.
     """
 
@@ -93,6 +93,7 @@ class Verdict:
     seeds: int | None = None
     on: str = ""
     substitute: str = ""
+    rows: str = ""
     checks: "Mapping[str, Check]" = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -343,7 +344,6 @@ def _and(words: Sequence[str]) -> str:
 Test = Callable[[Evidence, Reading], Check]
 """The test of a claim under one reading; it raises NotComputedError."""
 
-
 Missing = dict[str, dict[tuple[str, ...], list[str]]]
 """Readings without a test, by what they lack, and that by the words in front of it (`NotComputedError.words`)."""
 
@@ -391,12 +391,12 @@ class Claim:
                 words + "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in all_.items())
                 for words, all_ in missing.items()
             )
-            others = "".join(f"; [{name}] {_IN_WORDS[check.holds]}" for name, check in checks.items())
+            others = "".join(f"; [{name}] {IN_WORDS[check.holds]}" for name, check in checks.items())
             if not {True, False} <= found:
                 return replace(verdict, decision="cannot be tested here", numbers=f"{lists}{others}")
             numbers += f"; {lists}"
         seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
-        verdict = replace(verdict, effect=_effect(checks), seeds=seeds, **_about(checks, evidence))
+        verdict = replace(verdict, effect=effect_of(checks), seeds=seeds, **_about(checks, evidence))
         if {True, False} <= found:
             choices, open_ = (
                 ", ".join(f"[{name}]" for name, check in checks.items() if check.holds is kind) for kind in (True, None)
@@ -418,7 +418,7 @@ def _about(checks: Mapping[str, Check], evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _effect(checks: Mapping[str, Check]) -> str:
+def effect_of(checks: Mapping[str, Check]) -> str:
     """The effect that the decision hangs on: of readings that fail, otherwise of open ones, otherwise of all."""
     kinds = [check.holds for check in checks.values()]
     kind = next(kind for kind in (False, None, True) if kind in kinds)
@@ -447,4 +447,4 @@ def worded(key: Any) -> str:
     return " ".join(part if isinstance(part, str) else f"{part:g}" for part in parts)
 
 
-_IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
+IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}

@@ -22,6 +22,10 @@ the draw: the effect then holds for these rows and this partition only.
 - *As good as*, *roughly above* (`similar` with `better_too`): the same on one side.
 - *With probability at least p* (`covers`): the 95 % bound on the share of runs that keep it is at least p.
 
+Where every seed has the same test file, intervals of accuracies are about this file. What its rows add is known to be
+at most McNemar's variance of a paired difference (`replicates.error_of_difference`); every claim is judged a second
+time with it, which decides nothing and is told (`fixed_rows`).
+
 Anything else is open. These criteria apply to all papers. When each was chosen: experiments/CRITERIA.md.
 """
 
@@ -36,6 +40,7 @@ import pandas as pd
 from scipy.special import betaincinv, stdtr, stdtrit
 
 from dpml.arrays import Array, Index
+from dpml.reporting.replicates import error_of_difference
 from dpml.reporting.statistics import LEVEL, means_of_seeds
 
 K = TypeVar("K", bound=Hashable)
@@ -43,6 +48,8 @@ K = TypeVar("K", bound=Hashable)
 POWER = 0.8  # the probability from which a number of seeds or draws counts as enough
 MOST_SEEDS = 10_000  # no larger number is reported
 FLOOR = 2.0**-52
+TEST_FILE = "test_file"
+"""The attribute of runs that names their one test file and its number of rows (`dpml.reporting.fixed_rows`)."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +84,15 @@ def scale(metric: str) -> MetricScale:
 
 @dataclass(frozen=True)
 class Effect:
-    """An estimate, its standard error, and the degrees of freedom of its t-test; without any, it shows nothing."""
+    """An estimate, its standard error, and the degrees of freedom of its t-test; without any, it shows nothing.
+
+    `file` is the test file whose rows the error counts, by name and number of rows; None if it counts none.
+    """
 
     estimate: float
     error: float
     freedom: float
+    file: tuple[str, int] | None = None
 
     def interval(self, level: float) -> tuple[float, float]:
         """The two-sided interval at a level of confidence."""
@@ -258,14 +269,33 @@ class _Compared:
     same_noise: bool
 
     @cached_property
-    def gaps(self) -> Array:
-        """By how much a is better for every seed that both have."""
+    def means(self) -> tuple[Array, Array]:
+        """The values of both for every seed that both have."""
         (ours, first), (theirs, second) = means_of_seeds(self.a), means_of_seeds(self.b)
         _, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-        return self.scale.badness(second[j]) - self.scale.badness(first[i])
+        return first[i], second[j]
+
+    @cached_property
+    def gaps(self) -> Array:
+        """By how much a is better for every seed that both have."""
+        first, second = self.means
+        return self.scale.badness(second) - self.scale.badness(first)
 
     @cached_property
     def effect(self) -> Effect:
+        """Its error has a part for the rows of the test file, where both have the same one and runs are marked so.
+
+        The variance of that part is a known bound, so degrees of freedom are added as by Satterthwaite.
+        """
+        found, file = self._of_runs(), self.a.attrs.get(TEST_FILE)
+        if file is None or file != self.b.attrs.get(TEST_FILE) or found.freedom <= 0:
+            return found
+        a, b = (float(values.mean()) for values in self.means)
+        error = math.hypot(found.error, error_of_difference(a, b, file[1]))
+        share = (found.error / error) ** 4 if error else 1.0
+        return Effect(found.estimate, error, found.freedom / share if share else math.inf, file)
+
+    def _of_runs(self) -> Effect:
         gaps = self.gaps
         if len(gaps) == 1 and not self.same_noise:
             return self._welch()

@@ -21,6 +21,7 @@ from dpml.errors import UserError
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
+from dpml.reporting.fixed_rows import OtherTestRows, with_rows
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
@@ -153,7 +154,8 @@ def judge(
         substitutes: the data sets that stand for others, by the official name.
     """
     evidence = evidence_of(rows, panels, points, substitutes)
-    return [claim.judge(evidence) for claim in claims]
+    others = OtherTestRows.of(evidence)
+    return [with_rows(claim, claim.judge(evidence), others) for claim in claims]
 
 
 def evidence_of(

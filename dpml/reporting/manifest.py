@@ -62,7 +62,7 @@ class Manifest:
         return (
             known.get("stamp") == made_from
             and isinstance(files, dict)
-            and files == _checksums(self.path.parent / name for name in files)
+            and files == checksums(self.path.parent / name for name in files)
         )
 
     def write(
@@ -72,10 +72,10 @@ class Manifest:
 
         `versions` are those that the numbers were computed with.
         """
-        known, checksums = self.read(), _checksums(files)
-        if known.get("stamp") == made_from and known.get("files") == checksums and not _dirty(known):
+        known, sums = self.read(), checksums(files)
+        if known.get("stamp") == made_from and known.get("files") == sums and not _dirty(known):
             return
-        self.keep({"stamp": made_from, "files": checksums, **facts, "environment": provenance(versions)})
+        self.keep({"stamp": made_from, "files": sums, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any]) -> None:
         """Write plain values, and their checksum; a list of plain values, such as a table's row, is one line."""
@@ -85,7 +85,7 @@ class Manifest:
 
     def keep_with(self, content: Mapping[str, Any], files: Iterable[Path]) -> None:
         """Write plain values, the checksums of files beside it, and their checksum."""
-        self.keep({**content, "files": _checksums(files)})
+        self.keep({**content, "files": checksums(files)})
 
 
 def beside(folder: Path) -> Manifest:
@@ -96,7 +96,7 @@ def beside(folder: Path) -> Manifest:
 def changed(path: Path, files: Any) -> bool:
     """Whether a file was changed after it was written, by a manifest's checksums; False for files it does not name."""
     known = files.get(path.name) if isinstance(files, Mapping) else None
-    return known is not None and known != _checksums([path])[path.name]
+    return known is not None and known != checksums([path])[path.name]
 
 
 def check_table(path: Path) -> None:
@@ -122,7 +122,8 @@ def _dirty(content: Mapping[str, Any]) -> bool:
     return not isinstance(git, dict) or bool(git.get("dirty"))
 
 
-def _checksums(paths: Iterable[Path]) -> dict[str, str | None]:
+def checksums(paths: Iterable[Path]) -> dict[str, str | None]:
+    """The SHA-256 of files by name; None of a file that is not there."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None for path in paths}
 
 

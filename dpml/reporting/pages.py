@@ -13,13 +13,17 @@ from dpml.reporting.tables import markdown, texts
 CLAIMS = (
     "Every verdict is computed from the rows of the experiment that it names, by criteria that are the same for all "
     "papers. An effect is a difference of accuracies, errors or other shares, or the factor (x) between two losses, "
-    "gaps or distances, with its 95 % interval over seeds: of the comparison that the verdict hangs on. *Better* "
-    "and *worse* mean significantly (one-sided t-test at 5 %, Holm-corrected) and by at least 0.01 of a share or a "
-    "tenth of a size. *Similar*, *steady* and *reaches* mean within 0.05 of a share or a factor of two, on both "
-    "sides, by two one-sided tests. A claim whose text can be read in several ways is judged by each: its verdict "
-    "says so if they differ. One on data that stand for the paper's is a verdict on these. What the runs neither show "
-    "nor rule out is undecided, and the page of the paper says what would decide it. When each criterion was "
-    "chosen, and what was known then: experiments/CRITERIA.md."
+    "gaps or distances, with its 95 % interval over seeds (draws, where there is one seed): of the comparison that the "
+    "verdict hangs on. *Better* and *worse* mean significantly (one-sided t-test at 5 %, Holm-corrected) and by at "
+    "least 0.01 of a share or a tenth of a size. *Similar*, *steady* and *reaches* mean within 0.05 of a share or a "
+    "factor of two, on both sides, by two one-sided tests. A claim whose text can be read in several ways is judged by "
+    "each: its verdict says so if they differ. One on data that stand for the paper's is a verdict on these. What the "
+    "runs neither show nor rule out is undecided, and the page of the paper says what would decide it with a "
+    "probability of 0.8 if the effects are what they seem. Where seeds do not vary the training rows, or the test "
+    "file, intervals are about these: the page of the paper says so, and whether an outcome changes if the sampling of "
+    "test rows is counted too, by the largest variance that McNemar's paired test can have at such accuracies. When "
+    "each criterion was chosen, and what was known then: "
+    "experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
 
@@ -128,6 +132,7 @@ def _entry(verdict: Verdict) -> str:
     lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{_told(verdict)}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
     lines += [f"- What would decide: {verdict.open}"] if verdict.open else []
+    lines += [f"- Rows: {verdict.rows}"] if verdict.rows else []
     return "\n".join([*lines, *(f"- {part}" for part in by_reading(verdict.numbers))]) + "\n"
 
 

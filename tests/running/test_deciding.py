@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpml.commands import deciding
-from dpml.commands.jobs import ExperimentJob
+from dpml.commands.jobs import ExperimentJob, compute_jobs
 from dpml.config.compose import initialise
 from dpml.reporting.claim_tests import beats
 from dpml.reporting.claims import Claim, Reading
@@ -83,9 +83,28 @@ def test_what_is_open_is_decided_and_nothing_else_grows(job, tmp_path, seeds, dr
     assert len(set(noise)) == len(noise)  # no draw is there twice
 
 
-def test_it_stops_at_the_limit(job, tmp_path, monkeypatch):
-    monkeypatch.setattr(deciding, "MOST", 2)
-    plan, (same,), _ = deciding.compute_and_decide([job], Options(decide=True), tmp_path, "")
-    assert counts(same) == counts(job)
-    verdict = verdicts(same, plan)["near"]
-    assert verdict.outcome == "undecided with these seeds (15 seeds would decide)"
+@pytest.mark.parametrize(("most", "seeds", "looks"), [(2, 4, 2), (1, 2, 1)])
+def test_it_stops_at_the_limit(job, tmp_path, monkeypatch, most, seeds, looks):
+    """What needs more than the limit gets as much as that, of what there was at first, in all looks together."""
+    monkeypatch.setattr(deciding, "MOST", most)
+    computed = []
+    monkeypatch.setattr(deciding, "compute_jobs", lambda *given: computed.append(given) or compute_jobs(*given))
+    plan, (grown,), _ = deciding.compute_and_decide([job], Options(decide=True), tmp_path, "")
+    assert len(computed) == looks
+    own = {key: 4 * (seeds if key[0] == "near" else 2) for key in counts(job)}
+    assert counts(grown) == own
+    verdict = verdicts(grown, plan)["near"]
+    assert verdict.seeds == seeds
+    assert verdict.outcome.startswith("undecided with these seeds (")
+
+
+def test_cells_are_found_by_the_rows_that_their_data_set_has():
+    """Where N is not asked for, rows have the number that was loaded."""
+    block = {"algo": ["capefm", "conv"], "M": 3, "N": None, "dataset.rows": [3000, 6000]}
+    with initialise():
+        content = CONTENT | {"grid": {"near": block}}
+        points = Expansion.from_config(hydra.compose("config"), []).experiment(
+            Experiment.from_content("mine/two", content)
+        )
+    found = deciding._matching(deciding._groups(points), [{"block": "near", "algo": "conv", "N": 3000}])
+    assert [(cell.algorithm.name, cell.dataset.rows, len(own)) for cell, own in found.items()] == [("conv", 3000, 2)]

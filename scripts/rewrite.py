@@ -1,0 +1,91 @@
+"""What results/ says, made again from its rows, after a change of what judges, words or draws them; no data are needed.
+
+python scripts/rewrite.py                          # verdicts, and the pages that have them
+python scripts/rewrite.py kang2019/fig1 ...        # and the pictures of these
+
+Numbers, and the commit that they are of, stay as they are. `dpml verify results` must find nothing afterwards.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dpml import packs
+from dpml.atomic import write_atomically
+from dpml.plain import read_mapping
+from dpml.reporting import evidence, specification
+from dpml.reporting.artifacts import write_claims
+from dpml.reporting.cards import claims_about
+from dpml.reporting.charts import points_of, read_published, shown
+from dpml.reporting.claims import Verdict
+from dpml.reporting.figures import plot_experiment
+from dpml.reporting.manifest import Manifest, checksums, manifests
+from dpml.reporting.pages import figure_page
+from dpml.reporting.panels import Chart
+from dpml.reporting.results import rows_of
+from dpml.reporting.statistics import with_differences
+from dpml.running.spec import Experiment, Panel
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
+    """Write the verdicts of an experiment into its manifest and pages; with `pictures` its figures, too.
+
+    Args:
+        base: the figure's path, without a suffix.
+        about: the manifest's content.
+        pictures: whether to draw.
+    """
+    rows = evidence.read_rows(base, about["files"])
+    paper, _, figure = about["experiment"].partition("/")
+    points = read_published([packs.home(paper).parent], paper)
+    known = claims_about(about["experiment"])
+    claims = [known[claim["id"]] for claim in about["claims"]]
+    verdicts = evidence.judge(rows, claims, about["panels"], points, about.get("substitutes", {}))
+    if not pictures and verdicts == [Verdict.stored(claim) for claim in about["claims"]]:
+        return
+    about = about | {"claims": [verdict.record for verdict in verdicts]}
+    written = specification.draw(verdicts, evidence.readings_path(base)) if pictures else []
+    for one in about["figures"]:
+        target = base.with_name(one["name"])
+        if pictures and one["drawn"]:
+            columns = read_mapping(packs.home(paper) / f"{figure}.yaml", "an experiment", deepest=20)
+            charts = charts_of(about, one, rows, points)
+            written += plot_experiment(charts, about["title"], columns.get("columns", Experiment.columns), target)
+        page = target.with_name(f"{target.name}.md")
+        write_atomically(page, figure_page(about, one))
+        written.append(page)
+    # of files that are not published, such as plain rows, the checksums of what there was stay
+    sums = {name: found for name, found in checksums(written).items() if name in about["files"]}
+    Manifest(base.with_suffix(".json")).keep(about | {"files": about["files"] | sums})
+
+
+def charts_of(
+    about: Mapping[str, Any], figure: Mapping[str, Any], rows: pd.DataFrame, points: pd.DataFrame
+) -> list[Chart]:
+    """The panels of a figure, as a run draws them."""
+    twins = any(one["twin"] for one in about["figures"])
+    part = rows_of(rows, figure["twin"] or "published") if twins else rows
+    summary = with_differences(part, about["reference"], about["computed"])
+    return [
+        Chart(panel, table, None if figure["twin"] else points_of(points, panel))
+        for panel in (Panel(**content) for content in about["panels"])
+        if len(table := shown(summary, panel))
+    ]
+
+
+def main(names: list[str]) -> None:
+    """Make again what all experiments with claims say; draw those that are named."""
+    for about in manifests(RESULTS):
+        base = RESULTS / about["experiment"]
+        if about["claims"] or about["experiment"] in names:
+            rewrite(base, about, about["experiment"] in names)
+    write_claims(RESULTS)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
