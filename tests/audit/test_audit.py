@@ -98,7 +98,7 @@ BOTH = [
     )
     for algorithm in ROUNDS
     for calibration in ("published", "tight")
-]
+] + [pytest.param(GaussianObjectivePerturbation(SOFTMAX, calibration="tight"), id="gop-softmax")]
 
 
 @pytest.mark.parametrize("algorithm", BOTH)

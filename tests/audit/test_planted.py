@@ -36,7 +36,7 @@ from dpml.algorithms.descent import network, newton
 from dpml.algorithms.descent.clipped_terms import ClippedTerms
 from dpml.algorithms.descent.layouts import Clients
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.algorithms.perturbation import gaussian_output
+from dpml.algorithms.perturbation import gaussian_output, objective
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.algorithms.quadratic.sensitivity import Scales
@@ -72,6 +72,15 @@ def case(
     """A bug in an algorithm, the views that must call it a bug, and those that are attacked, too, and must not."""
     return bug, algorithm, draws, views, clear, problem
 
+
+def in_objective(factor: float) -> Bug:
+    """So much of the noise in a perturbed objective."""
+    return patched(objective, "drawn", lambda right: lambda *arguments: factor * right(*arguments))
+
+
+one_for_all_classes = patched(
+    objective, "drawn", lambda right: lambda sent, rng, draws, size: np.tile(right(sent, rng, draws, size // 3), 3)
+)
 
 HALF, NONE = drawn(half), drawn(none)
 TWO_SEEDS, ONE_SEED = drawn(shared_seed(-1, -2)), drawn(shared_seed(0, 1, 2, 3, 4))
@@ -111,6 +120,10 @@ TOO_LITTLE = {
         case(drawn(without(0)), at.ADASSP, 2_000, RELEASE),  # the eigenvalue
         case(drawn(without(4, 5)), at.CAPE, 2_000, THREE),  # beside the diagonal
         case(drawn(without(4, 5)), at.SSP, 2_000, SUMS),
+    ],
+    "a quarter of the noise in an objective": [case(in_objective(0.25), at.GOP_CLASSES, 5_000, RELEASE, at.ON_A_LINE)],
+    "one noise for all classes": [
+        case(one_for_all_classes, at.GOP_CLASSES, FEW, RELEASE, problem) for problem in (at.THREE_CLASSES, at.ON_A_LINE)
     ],
     "one noise for all numbers": [case(drawn(one_number), at.ADASSP, 2_000, RELEASE)],
     "two parties with one seed": [
