@@ -50,8 +50,8 @@ def softmax_score(pair: Sequence[Rows], K: int, ridge: float, sigma: float) -> C
     loss = LOSSES["softmax"]
 
     def log_density(rows: Rows, w: Array) -> Array:
-        X, y, counts = rows
-        d = X.shape[1]
+        X, y, known = rows
+        d, counts = X.shape[1], np.ones(len(X)) if known is None else known
         slopes = loss.slope(scores(X, w, K), y)  # p - e_y
         gradient = np.einsum("nbk,n,ni->bki", slopes, counts, X).reshape(len(w), -1) + ridge * w
         p = slopes + (y[:, None] == np.arange(K))[:, None]
