@@ -4,7 +4,6 @@ All are public, and none is read from the rows of a run. "Adult" is UCI Adult wi
 eps = .05 to 1 unless said otherwise; "Crime" is Communities and Crime.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -70,7 +69,7 @@ class WhitenedRule:
 
     The clip grows in proportion to n mu/d from `enough` on, up to `longest`; for a rare class to `rare` at most. A step
     is at most `largest`, or what the curvature allows if that is more; steps grow from 1 - `growth` of what they are on
-    average to 1 + `growth`. X'X gets `share` times the root of n mu/d of mu^2, between `LEAST_SHARE` and `MOST_SHARE`.
+    average to 1 + `growth`. X'X gets the part `share` of mu^2, or `unseen` where its noise hides it.
     """
 
     rounds: int
@@ -81,21 +80,22 @@ class WhitenedRule:
     rare: float = 0.5
     largest: float = 8.0
     growth: float = 0.0
-    share: float = math.inf
+    share: float = 0.2
+    unseen: float = 0.2
 
 
 WHITENED_RULES: dict[tuple[str, Unit], WhitenedRule] = {
     ("logistic", "sample"): WhitenedRule(150, 0.1, 1.0),
     ("logistic", "party"): WhitenedRule(400, 0.3, 1.0, noise_step=0.05, largest=60.0),
-    ("softmax", "sample"): WhitenedRule(150, 0.2, 1.41, noise_step=0.12, growth=0.5, share=0.03),
+    ("softmax", "sample"): WhitenedRule(150, 0.2, 1.41, noise_step=0.12, growth=0.5, share=0.1, unseen=0.02),
     ("softmax", "party"): WhitenedRule(400, 0.3, 1.41, noise_step=0.05, largest=60.0),
     ("squared", "sample"): WhitenedRule(200, 1e-3, 4.0),
     ("squared", "party"): WhitenedRule(200, 0.3, 4.0, noise_step=0.01, largest=0.3),
 }
 """Those for the logistic loss on Adult, Bank, 401(k), card fraud and Default; softmax as it, with twice the clip. What
 else softmax has on 1,500 rows of Adult and of Bank with another column as label, on wine, and on synthetic rows."""
-MOST_SHARE, LEAST_SHARE = 0.2, 0.02
-"""The most and the least part of mu^2 that X'X gets; the least matters to softmax alone. On the same."""
+HIDDEN = 0.5
+"""The edge of the noise's spectrum from which on it hides X'X/n, whose eigenvalues add up to 1 at most. On the same."""
 FLAT = 0.1
 """The least eigenvalue of noisy X'X/n that classifiers whiten with, in units of 1/d: the mean of unit rows'. On
 Adult."""

@@ -30,11 +30,10 @@ from dpml.algorithms.defaults import (
     COUNTING_SHARE,
     FIRST_CLIP,
     FLAT,
+    HIDDEN,
     LABEL_SHARE,
     LAST_CLIP,
     LEAST_REACH,
-    LEAST_SHARE,
-    MOST_SHARE,
     RARE,
     REACH,
     WHITENED_RULES,
@@ -123,12 +122,13 @@ class WhitenedDescent(Program):
         return math.sqrt(rounds) * self.round_mu(budget, problem, rounds, self._gradients(problem), share)
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """The part of mu^2 that X'X gets: by the rule little where n mu/d is small, as it is mostly noise there."""
+        """The part of mu^2 that X'X gets: by the rule little where it would be hidden all the same."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.N if self.unit == "sample" else problem.M
-        mu = self.target_mu(budget, problem, self._moments)
-        return min(max(self.rule.share * math.sqrt(n * mu / problem.d), LEAST_SHARE), MOST_SHARE)
+        mu, rule = self.target_mu(budget, problem, self._moments), self.rule
+        edge = spectral_edge(problem.d) * math.sqrt(2 / rule.share) / (n * mu)
+        return rule.unseen if edge > HIDDEN else rule.share
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
         """The noise in the rounds."""
