@@ -285,7 +285,7 @@ def test_numbers_may_be_of_numpy():
 def test_three_classes_are_learnt_and_have_probabilities():
     rng = np.random.default_rng(0)
     names = np.array(["low", "middle", "high"])
-    for algo in ("wdgd", "dpgd"):
+    for algo in ("wdgd", "dpgd", "gop"):
         t = rng.integers(3, size=3000)
         X = np.eye(3)[t] + 0.3 * rng.standard_normal((3000, 3))
         model = dpml.PrivateClassifier(algo, eps=8.0, delta=1e-5, bounds=(-1, 2)).fit(X, names[t])
@@ -296,8 +296,8 @@ def test_three_classes_are_learnt_and_have_probabilities():
 
 def test_targets_that_cannot_be_are_value_errors():
     X, t = made_up()
-    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=gop. .*multiclass"):
-        dpml.PrivateClassifier("gop", bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
+    with pytest.raises(ValueError, match=r"Only binary classification is supported by algo=objpert. .*multiclass"):
+        dpml.PrivateClassifier("objpert", bounds=UNIT).fit(X, np.digitize(t, [0, 1]))
     with pytest.raises(ValueError, match=r"needs labels of two classes, got one class: np.True_"):
         dpml.PrivateClassifier(bounds=UNIT).fit(X, t > -100)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -126,7 +126,7 @@ class ClippedDescent(Program):
         """One sum after the other, for steps (B, 1)."""
         n, lam = self.counted(carrier.problem), self.lam
 
-        def move(w: Single, gradients: Single, clip: Single) -> Single:
+        def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             towards = gradients / np.float32(n)
             if not lam:
                 return step * towards

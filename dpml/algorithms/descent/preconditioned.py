@@ -90,7 +90,7 @@ class PreconditionedDescent(Program):
         start = -(inverse @ b[..., None])[..., 0].reshape(-1, d)
         steps, lam = inverse.reshape(-1, d, d).astype(np.float32), self.lam
 
-        def move(w: Single, gradients: Single, clip: Single) -> Single:
+        def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             mean = clip[:, None] * gradients / np.float32(n)
             return (steps @ (mean + lam * w if lam else mean)[..., None])[..., 0]
 

@@ -53,9 +53,9 @@ class Schedule:
         return Sum(of, math.hypot(2.0, 1 / counted), self.noise, (1.0, counted), self.rounds, rate=self.rate)
 
 
-Move = Callable[[Single, Single, Single], Single]
-"""``move(w, g, c)``: how far models w (B, d) go by the noisy sums of gradients g (B, d) in units of the clips c
-(B,)."""
+Move = Callable[[int, Single, Single, Single], Single]
+"""``move(t, w, g, c)``: how far models w (B, d) go in round t = 0, 1, ... by the noisy sums of gradients g (B, d) in
+units of the clips c (B,)."""
 
 
 def check_clipped(program: Any, losses: tuple[str, ...]) -> None:
@@ -98,7 +98,7 @@ def take_rounds(  # many parameters: what is asked, and about what
         clip = clip if clips is None else clips[t]
         about = (w, clip, *more) if first.adaptive or clips is not None else (w, *more)
         noisy = carrier.ask(number, *about)
-        w -= move(w, noisy[:, :d].astype(np.float32), clip)
+        w -= move(t, w, noisy[:, :d].astype(np.float32), clip)
         if first.adaptive:
             share = noisy[:, d] / (first.rate * parties) + (0.0 if first.rate == 1 else 0.5)
             share = np.clip(share, 0, 1)  # noise may make a count negative, or larger than it can be

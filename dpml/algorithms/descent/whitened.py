@@ -30,6 +30,7 @@ from dpml.algorithms.defaults import (
     COUNTING_SHARE,
     FIRST_CLIP,
     FLAT,
+    HIDDEN,
     LABEL_SHARE,
     LAST_CLIP,
     LEAST_REACH,
@@ -68,7 +69,7 @@ class WhitenedDescent(Program):
         calibration: `tight`: there is no paper's noise.
         unit: what is protected: `sample`, one row; or `party`, all rows of a party.
         lam: coefficient of lam/2 ||w||^2 in the whitened space, where rows have length 1.
-        budget_share: the part of mu^2 that X'X gets.
+        budget_share: the part of mu^2 that X'X gets; None: by the rule.
         rounds: T; None: by the rule (`defaults.WHITENED_RULES`).
         clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule, at party level
             adaptive.
@@ -87,7 +88,7 @@ class WhitenedDescent(Program):
     calibration: Calibration = "tight"
     unit: Unit = "sample"
     lam: float = 0.0
-    budget_share: float = 0.2
+    budget_share: float | None = None
     rounds: int | None = None
     clip: float | None = None
     protocol: SumProtocol = "simulate"
@@ -96,7 +97,8 @@ class WhitenedDescent(Program):
 
     def __post_init__(self) -> None:
         check_clipped(self, ("logistic", "softmax", "squared"))
-        check_share(f"algo.budget_share of {self.name}", self.budget_share)
+        if self.budget_share is not None:
+            check_share(f"algo.budget_share of {self.name}", self.budget_share)
 
     @property
     def rule(self) -> WhitenedRule:
@@ -115,8 +117,18 @@ class WhitenedDescent(Program):
 
     def left(self, budget: Budget, problem: Problem) -> float:
         """The mu of all rounds, for a unit that takes part in all."""
-        share, rounds = 1 - self.budget_share - LABEL_SHARE * self.labels, self.rounds or self.rule.rounds
+        share = 1 - self.share(budget, problem) - LABEL_SHARE * self.labels
+        rounds = self.rounds or self.rule.rounds
         return math.sqrt(rounds) * self.round_mu(budget, problem, rounds, self._gradients(problem), share)
+
+    def share(self, budget: Budget, problem: Problem) -> float:
+        """The part of mu^2 that X'X gets: by the rule little where it would be hidden all the same."""
+        if self.budget_share is not None:
+            return self.budget_share
+        n = problem.N if self.unit == "sample" else problem.M
+        mu, rule = self.target_mu(budget, problem, self._moments), self.rule
+        edge = spectral_edge(problem.d) * math.sqrt(2 / rule.share) / (n * mu)
+        return rule.unseen if edge > HIDDEN else rule.share
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
         """The noise in the rounds."""
@@ -128,13 +140,16 @@ class WhitenedDescent(Program):
         return Schedule(rounds, clip, 0.0, width, counts, self.rate)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        moments = Coefficients(LOSSES["squared"], unit=self.unit, linear=False)
         moved = math.sqrt(2) if problem.d > 1 else 1.0  # xx' of unit rows at a right angle; on a line, 1 and 0
-        sent = [self._message(moments, moved, self.budget_share, budget, problem)]
+        sent = [self._message(self._moments, moved, self.share(budget, problem), budget, problem)]
         if self.labels:
             labels = LabelSums(self.loss.outputs(problem.classes))
             sent.append(self._message(labels, labels.sensitivity, LABEL_SHARE, budget, problem))
         return *sent, self.schedule(budget, problem).message(self._gradients(problem))
+
+    @property
+    def _moments(self) -> Coefficients:
+        return Coefficients(LOSSES["squared"], unit=self.unit, linear=False)
 
     def _gradients(self, problem: Problem) -> ClippedGradients:
         return ClippedGradients(self.loss, self.unit, self.clip, self.loss.outputs(problem.classes), mapped=True)
@@ -159,8 +174,8 @@ class WhitenedDescent(Program):
         far = self._far(reach, longest, first.rounds, d)
         lam = np.float32(self.lam)
 
-        def move(w: Single, gradients: Single, clip: Single) -> Single:
-            step = clip / (2 * steepest) if self.loss.name == "squared" and not self.adaptive else far
+        def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
+            step = clip / (2 * steepest) if self.loss.name == "squared" and not self.adaptive else far[t]
             towards = gradients / np.float32(expected)
             towards = towards + lam * w / clip[:, None] if lam else towards
             return step.astype(np.float32)[:, None] * towards
@@ -211,9 +226,11 @@ class WhitenedDescent(Program):
         return np.tile(np.clip(clip, rule.clip, rule.longest).astype(np.float32), (rounds, 1))
 
     def _far(self, reach: Array, clip: Array, rounds: int, d: int) -> Array:
-        """The step of every run, of the noisy mean of gradients in units of the clip, as far as noise lets it go."""
+        """The step of every round and run (T, B), of the noisy mean of gradients in units of the clip, as far as noise
+        lets it go."""
         rule = self.rule
-        far = rule.noise_step * np.sqrt(clip / rule.clip) * reach / math.sqrt(rounds)
+        pace = 1 + rule.growth * (2 * np.arange(rounds) / rounds - 1)
+        far = rule.noise_step * np.sqrt(clip / rule.clip) * reach / math.sqrt(rounds) * pace[:, None]
         return np.minimum(far, np.maximum(4 * clip * d, rule.largest))
 
 

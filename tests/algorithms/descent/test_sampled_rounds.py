@@ -209,7 +209,7 @@ def test_clips_follow_the_share_of_parties_whatever_the_rate() -> None:
         )
         first = algorithm.schedule(Budget(1e3, 1e-5), problem.problem)
         start = np.zeros((100, 3), np.float32)
-        carriers[sampling] = take_rounds(carrier, 0, first, start, lambda w, g, c: 0 * w)[1].mean()
+        carriers[sampling] = take_rounds(carrier, 0, first, start, lambda t, w, g, c: 0 * w)[1].mean()
     assert carriers[0.5] == pytest.approx(carriers[None], rel=0.01)
     assert abs(math.log(carriers[None] / 0.3)) > 0.05
 
