@@ -71,6 +71,8 @@ class PerturbedObjective:
     def proven(self, delta: float) -> Proof:
         """By `dpml.privacy.proofs.objective_perturbation`."""
         source = "dpml.privacy.proofs.objective_perturbation"
+        if self.classes == 0:
+            return Proof(math.inf, "the number of classes is not known")
         if self.classes is not None:
             eps = softmax_perturbation.eps_of(self.scale, self.ridge, self.classes, delta)
             return Proof(eps, "dpml.privacy.proofs.softmax_perturbation")

@@ -22,7 +22,7 @@ SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: GaussianObjectivePerturbation(LOSSES["squared"]), "algo=gop needs loss=logistic, not"),
+        (lambda: GaussianObjectivePerturbation(LOSSES["squared"]), "algo=gop needs loss=logistic or loss=softmax, not"),
         (lambda: PrivateSGD(LOGISTIC, lam=0.0), "algo.lam of psgd must be a positive number"),
         (lambda: PrivateSGD(LOGISTIC, rounds=0), "algo.rounds of psgd must be at least 1"),
         (lambda: PrivateSGD(LOGISTIC, tolerance=math.nan), "algo.tolerance of psgd must be"),

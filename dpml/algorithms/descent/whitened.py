@@ -17,6 +17,8 @@ targets' range, so that noise moves predictions by about `REACH` at most. As the
 made for, and noise moves predictions by less: c is then larger, so that it is `LEAST_REACH` at least. (Shrinking the
 model afterwards, by the noise that is known to be in it, was no better: where x is small it is too short already.)
 
+*Several classes*: X'X gets less of mu^2, next to nothing where its noise would hide it; and steps grow.
+
 *Party level*: the clip follows the parties' mean gradients, as in `dpgd`.
 """
 
