@@ -17,7 +17,6 @@ seed, the party is both sender and receiver.
     "commitment"  a party's seed                          mask          published directly
 """
 
-import hmac
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache, partial
@@ -29,6 +28,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.hmac import HMAC
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from dpml.arrays import blocks
 from dpml.protocols.codec import Ring
@@ -78,22 +78,22 @@ def commitment(seed: bytes, session: Session, own: End) -> bytes:
 
 
 def _extract(secret: bytes, session: Session) -> bytes:
-    """The first half of HKDF (RFC 5869): HMAC of the secret, with the context as its key."""
+    """The first half of HKDF: HMAC of the secret, with the context as its key."""
     extracting = _salted(session.context).copy()
     extracting.update(secret)
     return extracting.finalize()
 
 
-def _key(extracted: bytes, purpose: bytes, sender: End, receiver: End) -> bytes:
-    """The second half, of one block."""
-    info = PROTOCOL + b" " + purpose + b"\0" + _ENDS.pack(*sender, *receiver)
-    return hmac.digest(extracted, info + b"\1", "sha256")
-
-
 @lru_cache(maxsize=4)
 def _salted(context: bytes) -> HMAC:
-    """Cached, as a session has one for millions of keys."""
+    """Cached, as a session needs the same one for millions of keys."""
     return HMAC(context, SHA256())
+
+
+def _key(extracted: bytes, purpose: bytes, sender: End, receiver: End) -> bytes:
+    """The second half."""
+    info = PROTOCOL + b" " + purpose + b"\0" + _ENDS.pack(*sender, *receiver)
+    return HKDFExpand(SHA256(), KEY_BYTES, info).derive(extracted)
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
@@ -121,7 +121,7 @@ def require_canonical(other: End) -> None:
 
 
 class Pairs:
-    """The keys that a party shares with each of its neighbours: in a deployment each party computes its own."""
+    """The keys and masks that a party shares with its neighbours: in a deployment each party computes its own."""
 
     def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
         """The key that seals our message for the other party, and the key that opens its message for us.
@@ -202,6 +202,7 @@ def add_streams(total: Ring, keys: Iterable[tuple[bytes, bool]]) -> None:
 
 
 def _expand(length: int, streams: Iterable[Stream]) -> None:
+    """Add and subtract key streams of ChaCha20, in place."""
     buffer = bytearray(8 * min(_BLOCK, length))
     words = np.frombuffer(buffer, "<u8")
     parts = [(some, _ZEROS[: 8 * (some.stop - some.start)]) for some in blocks(length, most=_BLOCK)]

@@ -62,7 +62,7 @@ def in_process(
     """Run a session with all parties in this process. Every message is encoded to bytes and decoded.
 
     Results that are the same for several parties are computed once: whether a signature is valid
-    (`dpml.protocols.identities`), and the keys that two parties share (`dpml.protocols.masks.OncePerPair`).
+    (`dpml.protocols.identities`), and the keys and masks that two parties share (`dpml.protocols.masks.OncePerPair`).
 
     Raises:
         ProtocolError: too few parties are left.
