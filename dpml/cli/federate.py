@@ -37,10 +37,19 @@ from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
 _MOST_FOLDERS = 1000
+_LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
 def run(arguments: Namespace) -> None:
-    """Carry out the action."""
+    """Carry out the action.
+
+    Raises:
+        UserError: a time to wait is none.
+    """
+    for name in ("wait", "timeout"):
+        seconds = getattr(arguments, name, 1.0)
+        if not 0 < seconds <= _LONGEST:
+            raise UserError(f"--{name} must be above 0 and at most {_LONGEST:,} seconds, got {seconds:g}.")
     actions = {
         "card": _card,
         "plan": _plan,
