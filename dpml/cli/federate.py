@@ -4,7 +4,6 @@ import json
 import os
 import sys
 import tempfile
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -31,16 +30,26 @@ from dpml.federated.plan import (
     read_plan,
     task_of,
 )
+from dpml.federated.progress import Clock, answering
 from dpml.optim.losses import for_task
 from dpml.release.ledger import Cap
 from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
 _MOST_FOLDERS = 1000
+_LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
 def run(arguments: Namespace) -> None:
-    """Carry out the action."""
+    """Carry out the action.
+
+    Raises:
+        UserError: a time to wait is none.
+    """
+    for name in ("wait", "timeout"):
+        seconds = getattr(arguments, name, 1.0)
+        if not 0 < seconds <= _LONGEST:
+            raise UserError(f"--{name} must be above 0 and at most {_LONGEST:,} seconds, got {seconds:g}.")
     actions = {
         "card": _card,
         "plan": _plan,
@@ -96,7 +105,7 @@ def _party(arguments: Namespace) -> None:
     _say(plan)
     print(f"party {plan.seats[member.number].name} takes part; end it with Ctrl-C.", flush=True)
     with limit_blas():
-        model = take_part(signer, plan, member.answer, address, arguments.wait, context)
+        model = take_part(signer, plan, answering(member), address, arguments.wait, context)
     member.receive_model(model, arguments.output)
     print(arguments.output)
 
@@ -120,12 +129,11 @@ def _aggregator(arguments: Namespace) -> None:
 def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace, kept: Kept | None = None) -> None:
     """One release with the parties that call, whose model is written and handed to them."""
     called.await_all(arguments.wait)
-    start = time.monotonic()
+    clock = Clock(len(plan.sums.lengths), 0 if kept is None else kept.done)
 
     def progress(done: int, parties: int) -> None:
-        used, whole = time.monotonic() - start, len(plan.sums.lengths)
-        left = f", about {used / done * (whole - done):.0f} s left" if done < whole else ""
-        print(f"sum {done} of {whole}, of {parties} of {len(plan.seats)} parties: {used:.1f} s{left}", file=sys.stderr)
+        if done > clock.before:
+            print(clock.said("sum", done, f", of {parties} of {len(plan.seats)} parties"), file=sys.stderr)
 
     with limit_blas():
         made = aggregate(plan, range(len(plan.seats)), called.exchange, progress, kept)

@@ -1,6 +1,7 @@
 """An authority of the federation's own, and the aggregator's certificate by it: what TLS needs where there is none."""
 
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -12,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from dpml.errors import UserError
 
+_NAME = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
 _DAYS = 825  # the longest that browsers and operating systems accept
 
 
@@ -55,9 +57,12 @@ def _host(host: str) -> x509.GeneralName:
     except ValueError:
         pass
     try:
-        return x509.DNSName(host.encode("idna").decode("ascii"))
+        name = host.encode("idna").decode("ascii")
     except ValueError:
-        raise UserError(f"{host!r} is no name and no address of a machine.") from None
+        name = ""
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{host!r} is no name and no address of a machine.")
+    return x509.DNSName(name)
 
 
 def _signed(

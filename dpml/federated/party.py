@@ -60,6 +60,11 @@ class Member:
         self._answer: Answer | None = None
         self._entry: LedgerEntry | None = None
 
+    @property
+    def reached(self) -> int:
+        """How many sums of the release are over for it: it has sent its vector to the last of them."""
+        return self._next
+
     def answer(self, said: bytes) -> bytes:
         """The answer to a message of the aggregator; its first byte gives the kind of answer.
 

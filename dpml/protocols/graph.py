@@ -117,17 +117,23 @@ def choose(parties: int, colluders: int = 0) -> Topology:
     return complete(parties, least_quorum(parties, max(colluders, _colluders(parties))))
 
 
-@lru_cache(maxsize=4)
-def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
-    """The neighbours of every party, in ascending order: public, for the session of that name.
+def seated(parties: int, degree: int, name: bytes) -> list[int]:
+    """The parties as they sit on the ring: public, for the session of that name. If all are neighbours, by number.
 
-    On a ring the parties sit in the order of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
+    The order is that of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
     """
     if degree == parties - 1:
-        everybody = tuple(range(parties))
-        return tuple(everybody[:k] + everybody[k + 1 :] for k in range(parties))
+        return list(range(parties))
     text = b"dpml secagg seat" + name
-    ring = sorted(range(parties), key=lambda party: hashlib.sha256(text + party.to_bytes(4, "little")).digest())
+    return sorted(range(parties), key=lambda party: hashlib.sha256(text + party.to_bytes(4, "little")).digest())
+
+
+@lru_cache(maxsize=4)
+def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
+    """The neighbours of every party, in ascending order: the nearest on either side, as they are `seated`."""
+    ring = seated(parties, degree, name)
+    if degree == parties - 1:
+        return tuple((*ring[:k], *ring[k + 1 :]) for k in ring)
     neighbours: list[tuple[int, ...]] = [()] * parties
     for place, party in enumerate(ring):
         steps = (*range(-(degree // 2), 0), *range(1, degree // 2 + 1))

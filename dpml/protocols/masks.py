@@ -18,8 +18,8 @@ seed, the party is both sender and receiver.
 """
 
 import struct
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from cryptography.hazmat.primitives.hmac import HMAC
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from dpml.arrays import blocks
 from dpml.protocols.codec import Ring
@@ -42,6 +43,13 @@ _NONCE = bytes(16)  # and the counter
 _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
 
+Masks = Callable[[Ring], None]
+"""A function that adds masks to a vector, in place."""
+
+Stream = tuple[bytes, Ring | None, Ring | None]
+"""The key of a key stream, the vector to which it is added, and the one from which it is subtracted."""
+
+
 class End(NamedTuple):
     """A party and its public key, as one of the two ends that a key is bound to."""
 
@@ -51,27 +59,41 @@ class End(NamedTuple):
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
     """The key of the single message that the sender seals for the receiver."""
-    return _derive(secret, session, b"seal", sender, receiver)
+    return _key(_extract(secret, session), b"seal", sender, receiver)
 
 
 def pair_mask_key(secret: bytes, session: Session, one: End, other: End) -> bytes:
     """The key of the mask that the lower-numbered of two parties adds and the higher-numbered one subtracts."""
-    return _derive(secret, session, b"pair mask", *sorted((one, other)))
+    return _key(_extract(secret, session), b"pair mask", *sorted((one, other)))
 
 
 def self_mask_key(seed: bytes, session: Session, own: End) -> bytes:
     """The key of the mask derived from a party's own seed."""
-    return _derive(seed, session, b"self mask", own, own)
+    return _key(_extract(seed, session), b"self mask", own, own)
 
 
 def commitment(seed: bytes, session: Session, own: End) -> bytes:
     """A commitment of a party to its seed; inverting it is as hard as guessing the seed's 256 bits."""
-    return _derive(seed, session, b"commitment", own, own)
+    return _key(_extract(seed, session), b"commitment", own, own)
 
 
-def _derive(secret: bytes, session: Session, purpose: bytes, sender: End, receiver: End) -> bytes:
+def _extract(secret: bytes, session: Session) -> bytes:
+    """The first half of HKDF: HMAC of the secret, with the context as its key."""
+    extracting = _salted(session.context).copy()
+    extracting.update(secret)
+    return extracting.finalize()
+
+
+@lru_cache(maxsize=4)
+def _salted(context: bytes) -> HMAC:
+    """Cached, as a session needs the same one for millions of keys."""
+    return HMAC(context, SHA256())
+
+
+def _key(extracted: bytes, purpose: bytes, sender: End, receiver: End) -> bytes:
+    """The second half."""
     info = PROTOCOL + b" " + purpose + b"\0" + _ENDS.pack(*sender, *receiver)
-    return HKDF(SHA256(), KEY_BYTES, salt=session.context, info=info).derive(secret)
+    return HKDFExpand(SHA256(), KEY_BYTES, info).derive(extracted)
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
@@ -99,7 +121,7 @@ def require_canonical(other: End) -> None:
 
 
 class Pairs:
-    """The keys that a party shares with each of its neighbours: in a deployment each party computes its own."""
+    """The keys and masks that a party shares with its neighbours: in a deployment each party computes its own."""
 
     def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
         """The key that seals our message for the other party, and the key that opens its message for us.
@@ -107,30 +129,30 @@ class Pairs:
         Raises:
             RefusedError: as `agree`.
         """
-        secret = agree(private, other)
-        return seal_key(secret, session, own, other), seal_key(secret, session, other, own)
+        extracted = _extract(agree(private, other), session)
+        return _key(extracted, b"seal", own, other), _key(extracted, b"seal", other, own)
 
-    def mask_key(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> bytes:
-        """The key of the mask that two parties share.
+    def masks(self, private: X25519PrivateKey, session: Session, own: End, others: Collection[End]) -> Masks:
+        """A function that adds, in place, the masks that a party shares with others.
 
         Raises:
             RefusedError: as `agree`.
         """
-        return pair_mask_key(agree(private, other), session, own, other)
+        return partial(add_streams, keys=_pair_mask_keys(private, session, own, others))
 
 
 PAIRS = Pairs()
 
 
 class OncePerPair(Pairs):
-    """The same for parties of one process: the first of two computes their keys, and the second removes them.
+    """The same for parties of one process: the first of two computes what both need, and the second takes it away.
 
-    Keys are stored under both public keys, so two parties that disagree about these share nothing.
+    It is kept under both ends, so two parties that disagree about their keys share nothing.
     """
 
     def __init__(self) -> None:
         self._seal_keys: dict[bytes, bytes] = {}  # two, one after the other: one object for each of many pairs
-        self._mask_keys: dict[bytes, bytes] = {}
+        self._ahead: dict[End, tuple[Ring, list[End]]] = {}  # masks to be added, and those who have them in their own
 
     def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
         kept = self._seal_keys.pop(other.key + own.key, None)
@@ -140,11 +162,35 @@ class OncePerPair(Pairs):
         self._seal_keys[own.key + other.key] = to_seal + to_open
         return to_seal, to_open
 
-    def mask_key(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> bytes:
-        kept = self._mask_keys.pop(other.key + own.key, None)
-        if kept is None:
-            kept = self._mask_keys[own.key + other.key] = super().mask_key(private, session, own, other)
-        return kept
+    def masks(self, private: X25519PrivateKey, session: Session, own: End, others: Collection[End]) -> Masks:
+        ready, those = self._ahead.pop(own, (None, []))
+        before = set(those)
+        fresh = [other for other in others if other not in before]
+        keys = _pair_mask_keys(private, session, own, fresh)
+        surplus = _pair_mask_keys(private, session, own, before.difference(others))
+
+        def add(total: Ring) -> None:
+            def streams() -> Iterator[Stream]:
+                for other, (key, added) in zip(fresh, keys, strict=True):
+                    if other not in self._ahead:
+                        self._ahead[other] = np.zeros_like(total), []
+                    theirs, in_them = self._ahead[other]
+                    in_them.append(own)
+                    yield (key, total, theirs) if added else (key, theirs, total)
+
+            _expand(len(total), streams())
+            if ready is not None:
+                total += ready
+            add_streams(total, [(key, not added) for key, added in surplus])  # of who shares one, but we do not
+
+        return add
+
+
+def _pair_mask_keys(
+    private: X25519PrivateKey, session: Session, own: End, others: Iterable[End]
+) -> list[tuple[bytes, bool]]:
+    """The keys of the masks that a party shares with others, and whether it adds them or subtracts them."""
+    return [(pair_mask_key(agree(private, other), session, own, other), own < other) for other in others]
 
 
 def add_streams(total: Ring, keys: Iterable[tuple[bytes, bool]]) -> None:
@@ -152,15 +198,21 @@ def add_streams(total: Ring, keys: Iterable[tuple[bytes, bool]]) -> None:
 
     A key is used for this mask only.
     """
-    buffer = bytearray(8 * min(_BLOCK, len(total)))
-    parts = [(total[some], _ZEROS[: 8 * len(total[some])]) for some in blocks(len(total), most=_BLOCK)]
+    _expand(len(total), ((key, total, None) if added else (key, None, total) for key, added in keys))
+
+
+def _expand(length: int, streams: Iterable[Stream]) -> None:
+    """Add and subtract key streams of ChaCha20, in place."""
+    buffer = bytearray(8 * min(_BLOCK, length))
     words = np.frombuffer(buffer, "<u8")
-    for key, added in keys:
+    parts = [(some, _ZEROS[: 8 * (some.stop - some.start)]) for some in blocks(length, most=_BLOCK)]
+    for key, plus, minus in streams:
         stream = Cipher(ChaCha20(key, _NONCE), mode=None).encryptor()
-        combine = np.add if added else np.subtract
-        for part, zeros in parts:
+        for some, zeros in parts:
             stream.update_into(zeros, buffer)
-            combine(part, words[: len(part)], part)
+            for total, combine in ((plus, np.add), (minus, np.subtract)):
+                if total is not None:
+                    combine(total[some], words[: len(zeros) // 8], total[some])
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:

@@ -143,12 +143,11 @@ class Party:
                 left_out.append(who)
         self._check_count(len(held))
         neighbours = {who: key for who, key in self._neighbours.items() if who in held}
-        keys = [(masks.self_mask_key(self._seed, session, own), True)]
-        for end in map(End._make, neighbours.items()):
-            keys.append((self._pairs.mask_key(self._masking, session, own, end), own < end))
+        add_masks = self._pairs.masks(self._masking, session, own, [*map(End._make, neighbours.items())])
         vector, beside = self._checked(*self._contribution())
         total = vector.copy()
-        masks.add_streams(total, keys)
+        masks.add_self_mask(total, self._seed, session, own)
+        add_masks(total)
         self._held, self._seals, self._neighbours = Packed(held), Packed({}), Packed(neighbours)
         del self._seed
         self._due = Kind.SURVIVORS

@@ -222,7 +222,11 @@ class Server:
 
     def _leave_out(self) -> None:
         """Add the vectors up, without those of parties that share no masks: least in number, whoever of two lied."""
-        apart = {k: {j for j in self._beside if j in self._left_out[k] or k in self._left_out[j]} for k in self._beside}
+        apart: dict[int, set[int]] = {k: set() for k in self._beside}
+        for k in self._beside:
+            for j in self._left_out[k] & apart.keys():
+                apart[k].add(j)
+                apart[j].add(k)
         while any(apart.values()):
             worst = max(apart, key=lambda k: (len(apart[k]), len(self._left_out[k]), k))
             others = apart.pop(worst)
@@ -246,7 +250,8 @@ class Server:
         sender = content.party
         self_masks, mask_keys = messages.unpack_unmask(content.body)
         held = {sender, *(who for who in self._seats[sender] if who in self._commitments)} - self._left_out[sender]
-        for entries, wanted in ((self_masks, held & self._beside.keys()), (mask_keys, held - self._beside.keys())):
+        here = {who for who in held if who in self._beside}
+        for entries, wanted in ((self_masks, here), (mask_keys, held - here)):
             if len(entries) != len(wanted) or {who for who, _ in entries} != wanted:
                 raise RefusedError(
                     f"party {sender} must send a share of the seed of each survivor that it holds one of, "

@@ -80,10 +80,14 @@ def _uniform(shape: tuple[int, int], entropy: Entropy) -> Field:
 
 def _powers(x: Field, count: int) -> Field:
     """x^0 ... x^(count - 1), (n, count), by doubling."""
-    powers = np.ones((len(x), 1), dtype=np.uint64)
-    while powers.shape[1] < count:
-        step = powers[:, -1:] * x[:, None] % PRIME
-        powers = np.concatenate([powers, powers[:, : count - powers.shape[1]] * step % PRIME], axis=1)
+    powers = np.ones((len(x), count), dtype=np.uint64)
+    done = 1
+    while done < count:
+        step = powers[:, done - 1, None] * x[:, None] % PRIME
+        more = powers[:, done : 2 * done]
+        np.multiply(powers[:, : more.shape[1]], step, out=more)
+        more %= PRIME
+        done *= 2
     return powers
 
 
@@ -101,10 +105,8 @@ def _weights_at_zero(holders: bytes) -> Field:
     x = np.frombuffer(holders, dtype=np.uint64)
     check_holders(x)
     differences = (x[None, :] + PRIME - x[:, None]) % PRIME
-    np.fill_diagonal(differences, 1)
-    numerators = np.broadcast_to(x, differences.shape).copy()
-    np.fill_diagonal(numerators, 1)
-    return _product(numerators) * _inverse(_product(differences)) % PRIME
+    np.fill_diagonal(differences, x)  # for x_i, which is in the product of all x_j
+    return _product(x[None]) * _inverse(_product(differences)) % PRIME
 
 
 def _product(factors: Field) -> Field:

@@ -9,6 +9,7 @@ import numpy as np
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
+from dpml.protocols.graph import seated
 from dpml.protocols.identities import enrol
 from dpml.protocols.masks import OncePerPair
 from dpml.protocols.party import Party
@@ -61,7 +62,7 @@ def in_process(
     """Run a session with all parties in this process. Every message is encoded to bytes and decoded.
 
     Results that are the same for several parties are computed once: whether a signature is valid
-    (`dpml.protocols.identities`), and the keys that two parties share (`dpml.protocols.masks.OncePerPair`).
+    (`dpml.protocols.identities`), and the keys and masks that two parties share (`dpml.protocols.masks.OncePerPair`).
 
     Raises:
         ProtocolError: too few parties are left.
@@ -76,8 +77,10 @@ def in_process(
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: Mapping[int, bytes] = {}
+    order = seated(session.parties, session.topology.degree, session.name)  # so that little waits for a neighbour
     while server.stage is not Stage.DONE:
-        for k in sorted(server.waiting):
+        due = server.waiting
+        for k in (k for k in order if k in due):
             told = mail.get(k, b"")
             received[k] += len(told)
             if silent.get(k, Stage.DONE) <= server.stage:

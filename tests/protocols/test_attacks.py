@@ -146,9 +146,9 @@ def test_twins_of_mask_keys_do_not_cancel_a_victims_masks(parties: int, bound: b
     With keys that are derived from the secret alone the victim adds and subtracts the same masks.
     """
     if not bound:
-        derive = masks._derive
+        derive = masks._key
         nobody = End(0, bytes(32))
-        monkeypatch.setattr(masks, "_derive", lambda secret, s, purpose, *_: derive(secret, s, purpose, nobody, nobody))
+        monkeypatch.setattr(masks, "_key", lambda extracted, purpose, *_: derive(extracted, purpose, nobody, nobody))
     run, victim = with_twins(parties)
     run.go()
     assert not run.refused
