@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpml.reporting.claim_tests import fewest_seeds
 from dpml.reporting.claims import MOST, Check, Evidence, NotComputedError, Reading, Test, every
-from dpml.reporting.criteria import Comparison, MetricScale, Needs, Rule, scale
+from dpml.reporting.criteria import Comparison, MetricScale, Needs, Rule, cells_of, scale
 from dpml.reporting.statistics import per_seed
 
 ERRORS = 3.0
@@ -97,7 +97,8 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> Comparison:
         return Comparison(False)
     number = int(variance / (apart - error**2)) + 1
     several = ours.index.get_level_values("seed").nunique() > 1
-    return Comparison(None, slack=0.0, needs=Needs(number, None) if several else Needs(None, number))
+    needs = Needs(number, None) if several else Needs(None, number)
+    return Comparison(None, slack=0.0, needs=needs, cells=cells_of(ours))
 
 
 def nine_in_ten(points: Sequence[Comparison], others: Sequence[bool] = ()) -> bool | None:

@@ -9,6 +9,7 @@ import pytest
 from dpml.commands import deciding
 from dpml.commands.jobs import ExperimentJob, compute_jobs
 from dpml.config.compose import initialise
+from dpml.reporting.claim_points import agrees
 from dpml.reporting.claim_tests import beats
 from dpml.reporting.claims import Claim, Reading
 from dpml.reporting.results import Publication
@@ -96,6 +97,22 @@ def test_it_stops_at_the_limit(job, tmp_path, monkeypatch, most, seeds, looks):
     verdict = verdicts(grown, plan)["near"]
     assert verdict.seeds == seeds
     assert verdict.outcome.startswith("undecided with these seeds (")
+
+
+def test_published_points_that_are_open_get_seeds(job, tmp_path, monkeypatch):
+    monkeypatch.setattr(deciding, "MOST", 2)
+    monkeypatch.setattr("dpml.reporting.claim_points.ERRORS", 1e9)  # so that chance may explain any difference
+    readings = (Reading("one", "paper", "loss"),)
+    theirs = Claim("near", "mine/two", "", "", agrees({"near": "their_M"}, ["capefm"]), readings)
+    monkeypatch.setattr("dpml.reporting.cards.claims_about", lambda _: {"near": theirs})
+    points = pd.DataFrame([["their_M", M, "capefm", "loss", 10.0, 0.0, 2] for M in (3, 4)], columns=NO_POINTS.columns)
+    job = replace(job, publication=replace(job.publication, points=points))
+    _, (grown,), _ = deciding.compute_and_decide([job], Options(decide=True), tmp_path, "")
+    before = counts(job)
+    assert {key: count / before[key] for key, count in counts(grown).items() if count > before[key]} == {
+        ("near", "capefm", 3): 2.0,
+        ("near", "capefm", 4): 2.0,
+    }
 
 
 def test_cells_are_found_by_the_rows_that_their_data_set_has():
