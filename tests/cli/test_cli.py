@@ -2,14 +2,17 @@
 
 import json
 import math
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from harness import tables
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpml import paths
+from dpml.cli import secagg
 from dpml.running.rows import COLUMNS
 
 
@@ -151,6 +154,17 @@ def test_a_secure_sum(run_command, words, survivors) -> None:
     assert done.code == 0, done.err
     assert survivors in done.out
     assert "exact" in done.out
+
+
+def test_a_secure_sum_uses_one_thread(monkeypatch) -> None:
+    """Its products are small: a second thread added half as much CPU time and took nothing off the wall clock."""
+    seen = []
+    monkeypatch.setattr(
+        "dpml.cli.secagg.measure", lambda *_: seen.extend(one["num_threads"] for one in threadpool_info()) or {}
+    )
+    with threadpool_limits(2):
+        secagg.run(Namespace(M=2, d=2, drop=0.0))
+    assert set(seen) == {1}
 
 
 @pytest.mark.parametrize(
