@@ -10,7 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -61,14 +61,21 @@ class Card:
         citation: in BibTeX.
         metrics: what the metrics are that only this pack's experiments have, by name, with their units.
         claims: by id.
-        made_from: a checksum of the card and of the Python that its tests are in.
+        content: of the file.
+        modules: the Python that its tests are in.
     """
 
     title: str
     citation: str
     metrics: Mapping[str, str]
     claims: Mapping[str, Claim]
-    made_from: str
+    content: bytes
+    modules: tuple[str, ...]
+
+    @cached_property
+    def made_from(self) -> str:
+        """A checksum of the card and of the Python that its tests are in."""
+        return code.checksum(self.content + code.digest(__name__, *self.modules).encode())
 
 
 def card_of(pack: str) -> Card | None:
@@ -104,9 +111,9 @@ def _read(path: Path, _: int) -> Card:
         if claim.id in claims:
             raise UserError(f"{path}: two claims are called {claim.id}.")
         claims[claim.id] = claim
-    made_from = code.checksum(path.read_bytes() + code.digest(__name__, *sorted(reader.modules)).encode())
     title, citation = str(content.get("title", path.parent.name)), str(content.get("citation", ""))
-    return Card(title, citation, _metrics(content.get("metrics") or {}, path), claims, made_from)
+    metrics, modules = _metrics(content.get("metrics") or {}, path), tuple(sorted(reader.modules))
+    return Card(title, citation, metrics, claims, path.read_bytes(), modules)
 
 
 def _metrics(said: Any, path: Path) -> dict[str, str]:

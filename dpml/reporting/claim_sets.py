@@ -39,7 +39,7 @@ def on_sets(
     more = on_sets([f"{block}{extra}" for block in blocks], algorithms, judge) if extra else None
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        have, on = set(evidence.rows["block"]), scale(reading.metric)
+        have, on = set(evidence.rows["block"].unique()), scale(reading.metric)
         here = [block for block in blocks if block in have and not evidence.stand_ins([block])]
         if 2 * len(here) <= len(blocks):
             here = list(blocks)  # which says what is missing

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.criteria import Comparison, Needs, Rule, decisive, settling
-from dpml.reporting.statistics import settings
+from dpml.reporting.statistics import numbered_runs, settings
 from dpml.running.rows import own_columns
 
 Decision = Literal[
@@ -244,6 +244,7 @@ class Evidence:
     def _only_axis(self, block: str) -> str:
         rows = self.rows[self.rows["block"] == block]
         candidates = [key for key in ("eps", "delta", "M", "N", *own_columns(rows)) if key in rows]
+        rows = rows[["algo", "variant", *candidates]].drop_duplicates()
         varying = [key for key in candidates if (rows.groupby(["algo", "variant"])[key].nunique() > 1).any()]
         if len(varying) != 1:
             raise NotComputedError([f"{block} along one axis"])
@@ -275,10 +276,9 @@ class Evidence:
             raise NotComputedError([f"{algorithm} in {block}: {broken.sum()} of {len(broken)} values are NaN"])
         run = ["seed", "draw", x]
         seeds, draws, at, values = (self.rows[key].to_numpy()[places] for key in (*run, "value"))
-        lines, line = np.unique(np.column_stack((seeds, draws)), axis=0, return_inverse=True)
+        lines, line = numbered_runs(seeds, draws)
         column, columns = pd.factorize(at, sort=True, use_na_sentinel=False)
         table = np.full((len(lines), len(columns)), np.nan)
-        line = line.ravel()  # NumPy 2.0 has a column
         table[line, column] = values  # a duplicate run counts once
         if not np.array_equal(table[line, column], values, equal_nan=True):
             rows = self.rows.iloc[places].drop_duplicates([*run, "value"])
@@ -288,8 +288,7 @@ class Evidence:
                 [f"{algorithm} in {block} with one value of {', '.join(varying) or 'every setting'}"]
             )
         known = ~np.isnan(table).all(axis=0)
-        index = pd.MultiIndex.from_arrays(list(lines.T), names=run[:2])
-        found = pd.DataFrame(table[:, known], index, pd.Index(columns[known], name=x))
+        found = pd.DataFrame(table[:, known], lines.set_names(run[:2]), pd.Index(columns[known], name=x))
         if self.traced:
             found.attrs |= {"cells": self._cells(places), "x": x}
         return found

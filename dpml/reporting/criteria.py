@@ -41,7 +41,7 @@ from scipy.special import betaincinv, stdtr, stdtrit
 
 from dpml.arrays import Array, Index
 from dpml.reporting.replicates import error_of_difference
-from dpml.reporting.statistics import LEVEL, means_of_seeds
+from dpml.reporting.statistics import LEVEL, means_of_seeds, moments_of_seeds
 
 K = TypeVar("K", bound=Hashable)
 
@@ -352,11 +352,26 @@ class _Compared:
         """
         parts = [self.a, self.b]
         if self.scale.log:
-            parts = [runs / runs.groupby(level="seed").transform("mean").abs().clip(lower=FLOOR) for runs in parts]
+            parts = [_by_size(runs) for runs in parts]
         if self.same_noise:
             parts = [parts[0] - parts[1]]
-        by_seed = [runs.groupby(level="seed") for runs in parts]
-        return float(np.nansum([(seeds.var() / seeds.count()).mean() for seeds in by_seed]))
+        return float(np.nansum([_noise_of_means(runs) for runs in parts]))
+
+
+def _by_size(runs: pd.Series) -> pd.Series:
+    """Runs divided by the size of their seed's mean."""
+    seeds, means = means_of_seeds(runs)
+    if not len(seeds):
+        return runs
+    places = np.searchsorted(seeds, runs.index.get_level_values("seed"))
+    return runs / np.maximum(np.abs(means.take(places, mode="clip")), FLOOR)  # a seed without a mean has no values
+
+
+def _noise_of_means(runs: pd.Series) -> float:
+    """The variance that draws give a seed's mean: its average over seeds of several draws, NaN without any."""
+    _, counts, _, variances = moments_of_seeds(runs)
+    parts = (variances / counts)[counts > 1]
+    return float(parts.mean()) if len(parts) else math.nan
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:

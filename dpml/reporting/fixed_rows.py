@@ -33,6 +33,11 @@ class OtherTestRows(Evidence):
         """Whether some data set has an official test file."""
         return any(official(str(name)) for names in self.datasets.values() for name in names)
 
+    @cached_property
+    def same_rows(self) -> pd.DataFrame:
+        """The rows of data sets of which every seed has the same rows."""
+        return self.rows[same_rows(self.rows)]
+
     def _runs(self, block: str, algorithm: str, places: Any) -> pd.DataFrame:
         found = super()._runs(block, algorithm, places)
         rows = self.rows.iloc[places]
@@ -45,15 +50,16 @@ class OtherTestRows(Evidence):
 def with_rows(claim: Claim, verdict: Verdict, evidence: OtherTestRows) -> Verdict:
     """A verdict with what its seeds do not vary, in words; none of a claim of which no reading could be tested."""
     checks = verdict.checks
-    told = [*_same_rows(claim, evidence.rows), *_same_file(claim, checks, evidence)] if checks else []
+    told = [*_same_rows(claim, evidence), *_same_file(claim, checks, evidence)] if checks else []
     return replace(verdict, rows="; ".join(told))
 
 
-def _same_rows(claim: Claim, rows: pd.DataFrame) -> list[str]:
-    own = rows[rows["metric"].isin({reading.metric for reading in claim.readings}) & same_rows(rows)]
+def _same_rows(claim: Claim, evidence: OtherTestRows) -> list[str]:
+    same = evidence.same_rows
+    own = same[same["metric"].isin({reading.metric for reading in claim.readings})]
     if own.empty:
         return []
-    what = "the noise and who holds which row" if "parties" in set(varied(own)) else "the noise"
+    what = "the noise and who holds which row" if (varied(own) == "parties").any() else "the noise"
     names = ", ".join(own["dataset"].unique())
     return [f"every seed has the same rows of {names}, so that intervals there are over {what}"]
 

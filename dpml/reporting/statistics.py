@@ -138,7 +138,7 @@ def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]
     line = _lines(rows)
     summary = _summary(rows, line)
     rows = rows[~rows["block"].isin(computed)]
-    if reference in set(rows["algo"]):
+    if reference in set(rows["algo"].unique()):
         paired = _differences(rows, line[rows.index], reference).rename(columns={"interval": "difference_interval"})
         summary = summary.join(paired[["reference", "difference", "difference_interval", "paired"]])
     return summary.reset_index(drop=True)
@@ -229,6 +229,13 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
 _NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
 
 
+def numbered_runs(seeds: Index, draws: Index) -> tuple[pd.MultiIndex, Index]:
+    """The pairs of a seed and a draw, ascending, and the number of every run's pair among them."""
+    (seed, all_seeds), (draw, all_draws) = (pd.factorize(values, sort=True) for values in (seeds, draws))
+    pairs, number = np.unique(seed * len(all_draws) + draw, return_inverse=True)
+    return pd.MultiIndex.from_arrays([all_seeds[pairs // len(all_draws)], all_draws[pairs % len(all_draws)]]), number
+
+
 def per_seed(runs: pd.Series) -> pd.Series:
     """The mean over the draws of every seed that has a value."""
     seeds, means = means_of_seeds(runs)
@@ -237,9 +244,30 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
     """The seeds that have a run, ascending, and the mean over the draws of each; NaN is no run."""
-    seeds, places = np.unique(runs.index.get_level_values("seed"), return_inverse=True)
+    seeds, _, means, _ = moments_of_seeds(runs)
+    return seeds, means
+
+
+def moments_of_seeds(runs: pd.Series) -> tuple[Index, Index, Array, Array]:
+    """The seeds that have a run, ascending; for each how many draws, their mean and their variance (NaN for one)."""
+    seeds, places = _seeds(runs.index)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)
-    counts = np.bincount(places[known], minlength=len(seeds))
-    sums = np.bincount(places[known], values[known], len(seeds))
-    return seeds[counts > 0], sums[counts > 0] / counts[counts > 0]
+    places, values = places[known], values[known]
+    counts = np.bincount(places, minlength=len(seeds))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = np.bincount(places, values, len(seeds)) / counts
+        variances = np.bincount(places, (values - means[places]) ** 2, len(seeds)) / (counts - 1)
+    some = counts > 0
+    return seeds[some], counts[some], means[some], np.where(counts > 1, variances, np.nan)[some]
+
+
+def _seeds(index: pd.Index) -> tuple[Index, Index]:
+    """The seeds of an index, ascending, and the place of each run's among them; some may have none."""
+    if isinstance(index, pd.MultiIndex):
+        level = index.names.index("seed")
+        seeds = index.levels[level]
+        if seeds.is_monotonic_increasing:  # as of `Evidence.runs`: nothing is left to be sorted
+            return seeds.to_numpy(), np.asarray(index.codes[level], dtype=np.intp)
+    found: tuple[Index, Index] = np.unique(index.get_level_values("seed").to_numpy(), return_inverse=True)
+    return found
