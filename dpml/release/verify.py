@@ -105,9 +105,9 @@ def mills(z: Q) -> Pair:
         k += 1
         term = -(-term * p * p // (q * q * (2 * k + 1)))
         total += term
-    low, high = exp_minus(z * z / 2)
+    least, most = exp_minus(z * z / 2)
     error = Q(k + 8, 1 << BITS - 40)  # what is cut from z and from terms grows by less than e^(z^2/2) < 2^19
-    return ROOT_2PI[0] / 2 / high - Q(total, one) - error, ROOT_2PI[1] / 2 / low - Q(total, one) + error
+    return ROOT_2PI[0] / 2 / most - Q(total, one) - error, ROOT_2PI[1] / 2 / least - Q(total, one) + error
 
 
 def delta_of(mu: Q, eps: Q) -> Q:
