@@ -53,6 +53,8 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")
+    # Hydra would compose everything a first time, to see whether anything says hydra.mode, which nothing here does
+    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *arguments: None)
 
     def run(program: str, *words: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", [program, *words])
@@ -83,7 +85,7 @@ def uncomposed(monkeypatch: pytest.MonkeyPatch, default: DictConfig) -> None:
     """`dpml` changes that configuration itself: that Hydra composes one of the words takes longer than a release."""
     from harness import composed
 
-    monkeypatch.setattr("dpml.commands.settings.compose", lambda words, config_dir: composed(default, list(words)))
+    monkeypatch.setattr("dpml.commands.settings.of_dpml", lambda: lambda words: composed(default, words))
 
 
 @pytest.fixture
