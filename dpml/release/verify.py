@@ -95,15 +95,13 @@ def mills(z: Q) -> Pair:
     one, p, q = 1 << BITS, z.numerator, z.denominator
     if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest lies between z and z + n/z
         low, high = (p << BITS) // q, -(-((p * p + 200 * q * q) << BITS) // (p * q))
-        for n in range(199, 0, -1):
-            more = n * q << BITS
+        for more in range(199 * q << BITS, 0, -q << BITS):
             low, high = ((p * high + more) << BITS) // (q * high), -(-((p * low + more) << BITS) // (q * low))
         return Q(one * one // high, one), Q(-(-one * one // low), one)
     total = term = (p << BITS) // q
     k = 0
     while term > 1 or k < 40:  # then terms fall by more than half
-        k += 1
-        term = -(-term * p * p // (q * q * (2 * k + 1)))
+        k, term = k + 1, -(-term * p * p // (q * q * (2 * k + 3)))
         total += term
     least, most = exp_minus(z * z / 2)
     error = Q(k + 8, 1 << BITS - 40)  # what is cut from z and from terms grows by less than e^(z^2/2) < 2^19
