@@ -54,7 +54,7 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")
     # Hydra would compose everything a first time, to see whether anything says hydra.mode, which nothing here does
-    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *arguments: None)
+    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *words, **others: None)
 
     def run(program: str, *words: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", [program, *words])
