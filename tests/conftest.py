@@ -53,8 +53,12 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")
-    # Hydra would compose everything a first time, to see whether anything says hydra.mode, which nothing here does
-    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", lambda *words, **others: None)
+    from hydra._internal.hydra import Hydra
+
+    # Hydra composes everything a first time to see whether an option says hydra.mode, which none of dpml's own does
+    mode, own = Hydra.get_mode, "--config-dir"
+    patched = lambda *at, **of: mode(*at, **of) if own in " ".join(sys.argv) else None  # noqa: E731
+    monkeypatch.setattr(Hydra, "get_mode", patched)
 
     def run(program: str, *words: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", [program, *words])
