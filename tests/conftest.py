@@ -53,6 +53,12 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")
+    from hydra._internal.hydra import Hydra
+
+    # Hydra composes everything a first time to see whether an option says hydra.mode, which none of dpml's own does
+    mode, own = Hydra.get_mode, "--config-dir"
+    patched = lambda *at, **of: mode(*at, **of) if own in " ".join(sys.argv) else None  # noqa: E731
+    monkeypatch.setattr(Hydra, "get_mode", patched)
 
     def run(program: str, *words: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", [program, *words])
@@ -83,7 +89,7 @@ def uncomposed(monkeypatch: pytest.MonkeyPatch, default: DictConfig) -> None:
     """`dpml` changes that configuration itself: that Hydra composes one of the words takes longer than a release."""
     from harness import composed
 
-    monkeypatch.setattr("dpml.commands.settings.compose", lambda words, config_dir: composed(default, list(words)))
+    monkeypatch.setattr("dpml.commands.settings.of_dpml", lambda: lambda words: composed(default, words))
 
 
 @pytest.fixture

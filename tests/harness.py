@@ -14,8 +14,8 @@ from omegaconf import OmegaConf, open_dict
 from dpml import paths
 from dpml.commands.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
 from dpml.commands.settings import Settings, parsed
-from dpml.config.build import check_keys, completed
-from dpml.config.compose import compose, initialise
+from dpml.config.build import build_algorithm, check_keys, completed, instantiate
+from dpml.config.compose import compose, initialise, options
 from dpml.running import expansion
 from dpml.running.plan import Options, make_plan
 from dpml.running.store import Store
@@ -75,6 +75,16 @@ def with_options():
 @cache
 def _default():
     return compose([])
+
+
+@cache
+def algorithms():
+    """Every algorithm with its own defaults, by name: Hydra composes one as long as all of them."""
+    names = options("algo")
+    config = compose([f"+algo@all.{name}={name}" for name in names])
+    dataset = instantiate(config.dataset, "dataset")
+    nodes = {name: {"algo": config["all"][name], "loss": "squared" if name == "adassp" else None} for name in names}
+    return {name: build_algorithm(OmegaConf.create({**config, **node}), dataset) for name, node in nodes.items()}
 
 
 def jobs(results, content=TINY, words=(), name="mine/tiny"):

@@ -11,12 +11,10 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import get_args
 
-import hydra
 import pytest
 import yaml
+from harness import algorithms
 
-from dpml.config.build import build_algorithm, instantiate
-from dpml.config.compose import initialise
 from dpml.privacy import Budget, Problem, View
 
 ROOT = Path(__file__).parents[1]
@@ -292,9 +290,7 @@ def test_nothing_asks_which_algorithm_it_has() -> None:
 
 @pytest.mark.parametrize("algo", TARGETS)
 def test_views_have_the_names_that_all_algorithms_use(algo: str) -> None:
-    with initialise():
-        config = hydra.compose("config", [f"algo={algo}", *(["loss=squared"] if algo == "adassp" else [])])
-        algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
+    algorithm = algorithms()[algo]
     problem = Problem(M=5, N=500, d=3, auxiliary=50, classes=2, colluders=1, smallest=100)
     views = {guarantee.view for guarantee in algorithm.guarantees(Budget(1.0, 1e-5), problem)}
     assert views <= set(get_args(View))

@@ -1,8 +1,8 @@
 """The audit of networks and of noisy descents, whose rounds start at a public point."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.random import Generator
@@ -21,6 +21,7 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.observer import Channel, Observer
+from dpml.optim.descent import Rows
 from dpml.optim.losses import Loss
 from dpml.optim.network import Models, clipped_sum
 from dpml.privacy import Budget, Problem, View
@@ -128,6 +129,17 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Expo
     return [*models, *all_rounds(algorithm, others, both, budget)]
 
 
+@dataclass(frozen=True)
+class Attacked(PreparedNoisyDescent):
+    """What an attacker knows of rows in one place: equal ones, of which a crowd has thousands, are added up once."""
+
+    @cached_property
+    def groups(self) -> list[Rows]:
+        """The distinct rows, in double precision: how a release rounds its sums is not attacked by its noise."""
+        X, y, v = self.folded
+        return [self.algorithm.slopes.rows(X, y, v, np.float64)]
+
+
 def all_rounds(
     algorithm: NoisyDescent, views: Sequence[View], both: Sequence[PreparedNoisyDescent], budget: Budget
 ) -> list[Transcript]:
@@ -140,8 +152,10 @@ def all_rounds(
     else:
         scales = np.tile(per_rows, algorithm.rounds)
 
+    known = [Attacked(each.algorithm, each.parties, each.start) for each in both]
+
     def recorder(channel: Channel) -> Callable[[], Recorder]:
-        return lambda: Recorder(both, channel, scales)
+        return lambda: Recorder(known, channel, scales)
 
     def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
         both[which].release([budget], rng, draws, observer)

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from dpml.config import alike
 from dpml.config.build import GROUPS, check_keys, spread, whole
-from dpml.config.compose import compose, options
+from dpml.config.compose import PACKAGE, compose, options
 from dpml.config.override_errors import Line, unknown_option, user_errors
 from dpml.errors import UserError
 
@@ -51,13 +51,15 @@ class Settings:
         """The configuration: the defaults, changed by the words, then by the values.
 
         Args:
-            by: what composes words; None is Hydra.
+            by: what composes words; None is Hydra, which a process asks once for words that differ in values only.
 
         Raises:
             UserError: a word cannot be read, or there is no such key or option.
         """
         choices = [f"{group}='{self._option(group)}'" for group in GROUPS if group in self.values]
         line = Line([*self.words, *choices], self.config_dir)
+        if by is None and self.config_dir is None and not any(word.startswith(f"{PACKAGE}=") for word in self.words):
+            by = of_dpml()  # of a user's own files nobody knows whether they have changed
         with user_errors(line):
             config = by(list(line.overrides)) if by else compose(line.overrides, self.config_dir)
             for key, value in self.values.items():
@@ -113,6 +115,12 @@ def composer(settings: Settings) -> Callable[[list[str]], DictConfig]:
     """What composes the words of the jobs of a sweep: Hydra, once for those that differ in values only."""
     folder = settings.config_dir
     return alike.Alike(partial(compose, config_dir=folder), lambda group: bool(options(group, folder)))
+
+
+@cache
+def of_dpml() -> Callable[[list[str]], DictConfig]:
+    """What composes words that name dpml's own options only, for all of this process."""
+    return composer(Settings())
 
 
 def refuse_several(settings: Settings) -> None:

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra._internal.core_plugins import file_config_source
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.config_store import ConfigNode, ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
-from hydra.plugins.config_source import ConfigResult, ConfigSource
+from hydra.plugins.config_source import ConfigSource
 from omegaconf import Container, DictConfig, OmegaConf
 
 from dpml import packs, paths
-from dpml.config.build import GROUPS, class_of, completed
+from dpml.config.build import GROUPS, class_of
 from dpml.config.docstrings import meanings
+from dpml.config.readers import READERS, read_once
 from dpml.errors import UserError
 
 PACKAGE = "experiment"
@@ -75,7 +75,13 @@ def _register(folders: Iterable[Path]) -> None:
 
 
 def _experiment(path: Path) -> Container:
-    """The content of an experiment's file, in which a pack names its Python by dots."""
+    """The content of an experiment's file, in which a pack names its Python by dots; many share a template."""
+    seen = path.stat()
+    found: Container = read_once((path, seen.st_mtime_ns, seen.st_size), partial(_read, path))
+    return found
+
+
+def _read(path: Path) -> Container:
     content = OmegaConf.load(path)
     if not re.search(r"\s\.[A-Za-z_]\w*\.|\[\.[A-Za-z_]\w*\.", path.read_text("utf-8")):
         return content  # soon: what follows takes longer than reading
@@ -91,24 +97,12 @@ def _named(content: Any, pack: str) -> Any:
     return packs.absolute(content, pack) if isinstance(content, str) else content
 
 
-class FileConfigSource(file_config_source.FileConfigSource):
-    """Hydra's reader of files, which adds to an option what its file leaves to its class.
-
-    It has the name of Hydra's own, beside which Hydra registers no other: not in the processes of a launcher, either.
-    """
-
-    def load_config(self, config_path: str) -> ConfigResult:
-        result = super().load_config(config_path)
-        if config_path.partition("/")[0] in GROUPS and isinstance(result.config, DictConfig):
-            result.config = completed(result.config)
-        return result
-
-
-def register_options() -> type[ConfigSource]:
-    """Have Hydra read files by `FileConfigSource`; returns its reader so far."""
+def register_options() -> dict[str, type[ConfigSource]]:
+    """Have Hydra read by `READERS`; returns its readers so far."""
     Plugins.instance()  # makes Hydra register its own
     readers = SourcesRegistry.instance().types
-    before, readers["file"] = readers["file"], FileConfigSource
+    before = dict(readers)
+    readers |= READERS
     OmegaConf.register_new_resolver("dpml.meanings", _meanings, replace=True)
     return before
 
@@ -136,14 +130,14 @@ def initialise() -> Iterator[None]:
     If a program uses Hydra itself and calls dpml, Hydra's state is restored afterwards.
     """
     register_experiments()
-    theirs, their_reader = GlobalHydra.instance().hydra, register_options()
+    theirs, their_readers = GlobalHydra.instance().hydra, register_options()
     GlobalHydra.instance().clear()
     try:
         with hydra.initialize_config_dir(str(paths.folder("conf")), version_base="1.3"):
             yield
     finally:
         GlobalHydra.instance().hydra = theirs
-        SourcesRegistry.instance().types["file"] = their_reader
+        SourcesRegistry.instance().types |= their_readers
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:

@@ -91,21 +91,21 @@ def density(z: Q) -> Pair:
 
 
 def mills(z: Q) -> Pair:
-    """m(z) = Q(z)/phi(z) for z >= 0."""
+    """m(z) = Q(z)/phi(z) for z >= 0; in whole numbers of 2^-BITS, for fractions take ten times as long."""
+    one, p, q = 1 << BITS, z.numerator, z.denominator
     if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest lies between z and z + n/z
-        low, high = down(z), up(z + 200 / z)
-        for n in range(199, 0, -1):
-            low, high = down(z + n / high), up(z + n / low)
-        return down(1 / high), up(1 / low)
-    total = term = down(z)
+        low, high = (p << BITS) // q, -(-((p * p + 200 * q * q) << BITS) // (p * q))
+        for more in range(199 * q << BITS, 0, -q << BITS):
+            low, high = ((p * high + more) << BITS) // (q * high), -(-((p * low + more) << BITS) // (q * low))
+        return Q(one * one // high, one), Q(-(-one * one // low), one)
+    total = term = (p << BITS) // q
     k = 0
-    while term > Q(1, 1 << BITS) or k < 40:  # then terms fall by more than half
-        k += 1
-        term = up(term * z * z / (2 * k + 1))
+    while term > 1 or k < 40:  # then terms fall by more than half
+        k, term = k + 1, -(-term * p * p // (q * q * (2 * k + 3)))
         total += term
-    low, high = exp_minus(z * z / 2)
+    least, most = exp_minus(z * z / 2)
     error = Q(k + 8, 1 << BITS - 40)  # what is cut from z and from terms grows by less than e^(z^2/2) < 2^19
-    return ROOT_2PI[0] / 2 / high - total - error, ROOT_2PI[1] / 2 / low - total + error
+    return ROOT_2PI[0] / 2 / most - Q(total, one) - error, ROOT_2PI[1] / 2 / least - Q(total, one) + error
 
 
 def delta_of(mu: Q, eps: Q) -> Q:

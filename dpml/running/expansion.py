@@ -197,7 +197,7 @@ def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, An
     loader = GlobalHydra.instance().config_loader()
     options = _composed.setdefault(GlobalHydra.instance().hydra, {})
     new = sorted(wanted - options.keys())
-    names = {group: loader.get_group_options(group) for group, _ in new}  # Hydra reads the folder for each call
+    names = {group: loader.get_group_options(group) for group in {group for group, _ in new}}  # reads the folder
     known = [(group, name) for group, name in new if name in names[group]]
     if known:
         words = [f"+{group}@_options.{group}.{name}={name}" for group, name in known]

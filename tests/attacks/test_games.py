@@ -10,6 +10,7 @@ No attack is one that cannot win: every game is played again with a bug that som
 
 import math
 from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +37,8 @@ ALGORITHMS = options("algo")
 pytestmark = pytest.mark.usefixtures("uncomposed")
 
 ALLOWED = math.exp(EPS) / (1 + math.exp(EPS)) + DELTA
+ONCE = cache(provenance)
+"""Of the same code every time, and half of the time of a small release."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +46,7 @@ def files(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     write_files(tmp_path)
-    known = provenance()  # of the same code every time, and half of the time of a small release
-    monkeypatch.setattr("dpml.release.release.provenance", lambda: known)
+    monkeypatch.setattr("dpml.release.release.provenance", ONCE)
 
 
 def published(patch: pytest.MonkeyPatch, algo: str, names: str) -> Game | None:

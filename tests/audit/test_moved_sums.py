@@ -25,6 +25,7 @@ from settings_audit import (
 
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.audit import audit
+from dpml.audit.descents import Attacked
 from dpml.audit.half_noise import Quiet
 from dpml.audit.pairs import worst_case
 from dpml.audit.sensitivity import moved, rounding_pairs
@@ -84,6 +85,16 @@ def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
     mechanism.release([BUDGET], Quiet(np.random.PCG64(0)), 1, seen)
     assert len(seen.off) > 1
     assert max(seen.off) < 1e-9
+
+
+@pytest.mark.parametrize("algorithm", [JAYARAMAN, SECURE], ids=lambda a: a.name)
+def test_an_attacker_who_adds_up_equal_rows_once_has_the_sums_of_a_release(algorithm) -> None:
+    """To the rounding of a release, with weights by party or not; a crowd is a few rows."""
+    mechanism = algorithm.prepare(worst_case(algorithm, BUDGET, Problem(3, 3_000, 2))[0], np.random.default_rng(0))
+    attacked = Attacked(algorithm, mechanism.parties, mechanism.start)
+    assert attacked.groups[0].half.shape[:2] in [(1, 1), (1, 2)]
+    w = np.random.default_rng(1).standard_normal((7, 2))
+    np.testing.assert_allclose(attacked.gradient(w), mechanism.gradient(w), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

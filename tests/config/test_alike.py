@@ -1,6 +1,7 @@
 """Jobs that differ in values only are composed once: their configurations are what Hydra composes of all words."""
 
 import pickle
+import shutil
 from functools import partial
 
 import hydra
@@ -9,8 +10,11 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
+from dpml.commands import settings
+from dpml.config import readers
 from dpml.config.alike import Alike
 from dpml.config.compose import initialise
+from dpml.paths import folder
 
 JOBS = [
     [],
@@ -80,3 +84,27 @@ def test_jobs_that_differ_in_values_are_composed_once(monkeypatch):
             for seed in range(5):
                 assert alike([f"algo={algo}", f"seed={seed}", "algo.lam=0.5"]).seed == seed
     assert composed == [["algo=fm"], ["algo=conv"]]
+
+
+def test_the_api_asks_hydra_once_for_words_that_differ_in_values(monkeypatch):
+    asked, right = [], hydra.compose
+    monkeypatch.setattr(hydra, "compose", lambda *words, **others: asked.append(words) or right(*words, **others))
+    settings.of_dpml.cache_clear()
+    found = [settings.Settings(["algo=fm", f"eps={eps}"]).composed() for eps in (1, 2, 3)]
+    assert [config.eps for config in found] == [1, 2, 3]
+    assert len(asked) == 1
+
+
+def test_files_are_read_once_and_again_when_they_change(monkeypatch, tmp_path):
+    """Whoever gets a configuration may change it."""
+    read, right = [], readers.FileConfigSource._read
+    conf = shutil.copytree(folder("conf"), tmp_path / "conf")
+    monkeypatch.setattr(readers.paths, "folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(readers.FileConfigSource, "_read", lambda *at: read.append(at[1]) or right(*at))
+    source = readers.FileConfigSource("main", str(conf))
+    source.load_config("algo/fm").config.lam = 7.0
+    assert source.load_config("algo/fm").config != source.load_config("algo/conv").config
+    assert source.load_config("algo/fm").config.get("lam") != 7.0
+    assert read == ["algo/fm", "algo/conv"]
+    (conf / "algo/fm.yaml").write_text((conf / "algo/conv.yaml").read_text() + "# changed\n")
+    assert source.load_config("algo/fm").config == source.load_config("algo/conv").config

@@ -6,17 +6,14 @@ The oracle shares no code with the package, and takes the noise as it is drawn: 
 import dataclasses
 import math
 from fractions import Fraction
-from functools import cache
 
 import mpmath
 import numpy as np
 import pytest
+from harness import algorithms
 from mpmath import mpf
-from omegaconf import OmegaConf
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.config.build import build_algorithm, instantiate
-from dpml.config.compose import compose
 from dpml.errors import UserError
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
@@ -213,14 +210,6 @@ DESCENTS = ["wang", "jayaraman", "wddp"]
 UNPUBLISHED = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}
 
 
-@cache
-def algorithm(name: str, calibration: str):
-    config = compose([f"+algo@all.{name}={name}"])
-    loss = "squared" if name == "adassp" else None
-    made = OmegaConf.create({**config, "algo": config["all"][name], "loss": loss})
-    return dataclasses.replace(build_algorithm(made, instantiate(config.dataset, "dataset")), calibration=calibration)
-
-
 def settings(rng, many: int):
     """Budgets and sizes over all that the command line admits."""
     for _ in range(many):
@@ -271,7 +260,7 @@ def test_what_an_algorithm_reports(name: str, calibration: str) -> None:
     rng = np.random.default_rng([len(name), len(calibration), ord(name[0])])
     slow = name in ("gop", "amp", "psgd") and calibration == "published"
     for budget, problem in settings(rng, 3 if slow else 15):
-        made = algorithm(name, calibration)
+        made = dataclasses.replace(algorithms()[name], calibration=calibration)
         try:
             reported = [g for g in made.guarantees(budget, problem) if g.basis == "proven"]
         except UserError:

@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
+from harness import algorithms
 
-from dpml.config.build import build_algorithm, instantiate
-from dpml.config.compose import compose, options
+from dpml.config.compose import options
 from dpml.errors import UserError
 from dpml.privacy import CALIBRATIONS, Budget, Problem
 
@@ -18,7 +17,6 @@ NAMES += ["ceiling", "nn_cape", "nn_conv", "nn_nonpriv", "nonpriv", "objpert", "
 NAMES += ["adassp", "jayaraman_local", "dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"]
 TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}  # no noise of a paper
 PUBLISHED_ONLY = {"jayaraman_local"}  # a reading of a paper's noise
-SQUARED_ONLY = {"adassp"}
 EPS = (1e-30, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e30, math.inf)
 ENDS = (1e-30, 0.1, 1e30, math.inf)  # where a proof takes long; all of them among the slow tests
 DELTA = (1e-12, 1e-5, 0.05, 0.5)
@@ -37,18 +35,6 @@ ROUNDS = (1, 1000, 10**6)
 # How many corners are tried, where a proof takes long: first, and among the slow tests. Those proofs have a test of
 # their own over their whole range, and psgd with published noise none here: one corner of it takes seconds.
 FEW = {"psgd": (1, 2), "gop": (6, 12), "jayaraman": (2, 8), "wang": (2, 8), "wddp": (2, 8)}
-
-
-@pytest.fixture(scope="module")
-def algorithms():
-    """Every algorithm with its own defaults, by name."""
-    config = compose([f"+algo@all.{name}={name}" for name in NAMES])
-    dataset = instantiate(config.dataset, "dataset")
-    losses = {name: "squared" if name in SQUARED_ONLY else None for name in NAMES}
-    return {
-        name: build_algorithm(OmegaConf.create({**config, "algo": config["all"][name], "loss": loss}), dataset)
-        for name, loss in losses.items()
-    }
 
 
 def test_no_algorithm_is_left_out() -> None:
@@ -86,9 +72,9 @@ RUNS = [
         *(pytest.param(*run, EPS, marks=pytest.mark.slow) for run in RUNS if run[0] in FEW),
     ],
 )
-def test_guarantees_are_numbers_and_grow_with_the_budget(algorithms, name, calibration, budgets) -> None:
+def test_guarantees_are_numbers_and_grow_with_the_budget(name, calibration, budgets) -> None:
     rng = np.random.default_rng([len(name), len(calibration)])
-    base = dataclasses.replace(algorithms[name], calibration=calibration)
+    base = dataclasses.replace(algorithms()[name], calibration=calibration)
     few, more = FEW.get(name, (8, 8))
     for algorithm, problem, delta in settings(base, rng, few if budgets is ENDS else more):
         before: dict[str, float] = {}

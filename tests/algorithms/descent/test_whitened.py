@@ -1,5 +1,6 @@
 """Descent in a whitened space: mapped rows against plain loops, sensitivities by search, models against `nonpriv`."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -390,15 +391,16 @@ def test_a_row_moves_moments_and_labels_as_far_as_is_declared_and_no_farther(nam
     far = dict.fromkeys(range(len(before)), 0.0)
     pairs = [ball(rng, 2, d) / (1 + 1e-12) for _ in range(300)]
     pairs += [np.eye(1, d) * np.array([[1.0], [0.0]]), np.eye(2, d) if d > 1 else np.ones((2, 1))]
+    units = [np.repeat(message.of.deviations(d), message.of.lengths(d)) for message in before]
     for X in pairs:
+        totals = {}
+        for k, y in itertools.product((0, 1), ends):
+            data = Dataset("one", "regression", X[[k]], np.array([y]), X[:0], np.zeros(0))
+            parties = partition(data, Equal(), 1, RNG(1))
+            totals[k, y] = [message.of.on(parties).total() for message in before]
         for labels in (ends, ends[::-1], ends[:1] * 2):
-            both = [
-                partition(Dataset("one", "regression", x[None], np.array([y]), X[:0], np.zeros(0)), Equal(), 1, RNG(1))
-                for x, y in zip(X, labels, strict=True)
-            ]
-            for i, message in enumerate(before):
-                unit = np.repeat(message.of.deviations(d), message.of.lengths(d))
-                first, second = (message.of.on(parties).total() for parties in both)
+            both = zip(totals[0, labels[0]], totals[1, labels[1]], units, strict=True)
+            for i, (first, second, unit) in enumerate(both):
                 far[i] = max(far[i], float(np.linalg.norm((first - second) / unit)))
     for i, message in enumerate(before):
         assert far[i] == pytest.approx(message.sensitivity, rel=1e-9)
