@@ -44,9 +44,8 @@ def test_a_run_that_was_cut_off_goes_on_with_the_rows_it_has(work):
         rows.set_by_set(work / "data", cut_off)
     found = rows.set_by_set(work / "data", counted)
     assert set(asked) == {"b"}
-    assert found == [
-        row for name in "ab" for seed in rows.SEEDS for row in one_row(name, seed, rows.load(work / "data", name, seed))
-    ]
+    wanted = [(name, seed, rows.load(work / "data", name, seed)) for name in "ab" for seed in rows.SEEDS]
+    assert found == [row for each in wanted for row in one_row(*each)]
 
 
 @pytest.mark.parametrize("change", ["program", "data"])
