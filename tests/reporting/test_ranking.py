@@ -132,7 +132,8 @@ def test_programs_of_others_stand_beside():
 
 def test_own_means_are_counted_beside_those_of_others_by_eps_and_an_error_is_better_if_it_is_less():
     def panel(metric, *choices):
-        return {"metric": metric, "choices": [dict(zip(("eps", "means", "peers"), one, strict=True)) for one in choices]}
+        keys = ("eps", "means", "peers")
+        return {"metric": metric, "choices": [dict(zip(keys, one, strict=True)) for one in choices]}
 
     found = beside(
         [
