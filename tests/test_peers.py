@@ -6,9 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts" / "peers"))
+from dpml.reporting.manifest import Manifest
+from dpml.reporting.ranking import beside
 
-import rows
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts" / "peers"))
+rows = pytest.importorskip("rows")
+HELDOUT = ROOT / "results" / "frontier" / "heldout.json"
 
 
 def one_row(name, seed, data):
@@ -64,3 +68,16 @@ def test_another_program_and_other_data_are_measured_anew(work, change):
 
     rows.set_by_set(work / "data", counted)
     assert set(asked) == ({"a", "b"} if change == "program" else {"a"})
+
+
+@pytest.mark.skipif(not HELDOUT.is_file(), reason="an sdist has no results")
+def test_what_the_page_of_heldout_says_of_programs_of_others_is_so():
+    about = Manifest(HELDOUT).read()
+    assert (
+        "diffprivlib and DP-EBM on every panel at every ε, and than those of DP-SGD and Opacus on most" in about["note"]
+    )
+    table = beside(about["rankings"], "wdgd")["rows"]
+    shares = {program: [[int(part) for part in cell.split(" of ")] for cell in cells] for program, *cells in table}
+    assert all(won == panels == 14 for name in ("diffprivlib (pure ε)", "DP-EBM") for won, panels in shares[name])
+    assert all(panels == 9 and won > panels / 2 for name in ("DP-SGD", "Opacus") for won, panels in shares[name])
+    assert {len(cells) for cells in shares.values()} == {5}
