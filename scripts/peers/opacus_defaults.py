@@ -1,9 +1,10 @@
 """The library Opacus: DP-SGD on logistic regression with its Poisson sampling, clipping, noise and PRV accountant.
 
 A batch is a tenth of the rows on average, 20 epochs, clip 1. The step size is one for all eps and data sets, that of
-the grid which is best on Adult on average over eps. Its accountant counts a row more or fewer: for a row that is
-replaced, which is two such steps, it gets eps/2 and delta/(1 + exp(eps/2)). By default it errs by up to 0.01 in eps on
-the safe side, which is much of a small one: here by eps/200.
+the grid which is best on Adult on average over eps: 2. Between its values 4 would have 0.001 more there. Its accountant
+counts a row more or fewer: for a row that is replaced, which is two such steps, it gets eps/2 and
+delta/(1 + exp(eps/2)). By default it errs by up to 0.01 in eps on the safe side, which is much of a small one: here by
+eps/200.
 """
 # /// script
 # requires-python = ">=3.11"
