@@ -3,7 +3,9 @@
 python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points lie beside our curves. Every
 program of scripts/peers runs in a virtual environment of its own with the packages that its head names (PEP 723), from
 PyPI: they need other versions than dpml does. Rows are exported from the loaders of dpml, 5 seeds; every program has
-4 draws for each. It takes an hour; ``--only amp`` runs one program again and keeps the points of the others.
+4 draws for each. It takes a CPU hour and a half; ``--only amp`` runs one program again and keeps the others' points.
+
+MST and AIM (smartnoise-synth 1.0.8, with mbi 1.1.0 from PyPI) can be installed, and were not measured.
 """
 
 import argparse

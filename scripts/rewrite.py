@@ -3,7 +3,8 @@
 python scripts/rewrite.py                          # verdicts, and the pages that have them
 python scripts/rewrite.py kang2019/fig1 ...        # and the pictures of these
 
-Numbers, and the commit that they are of, stay as they are. `dpml verify results` must find nothing afterwards.
+The pictures, and the tables of which algorithm when, have the points of others (published.csv, peers.csv) as they are
+now. Numbers, and the commit that they are of, stay as they are. `dpml verify results` must find nothing afterwards.
 """
 
 import sys
@@ -12,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import yaml
 
 from dpml import packs
 from dpml.atomic import write_atomically
-from dpml.plain import read_mapping
 from dpml.reporting import evidence, specification
-from dpml.reporting.artifacts import write_claims
+from dpml.reporting.artifacts import write_claims, write_rankings
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, read_published, shown
 from dpml.reporting.claims import Verdict
@@ -25,6 +26,7 @@ from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
 from dpml.reporting.panels import Chart
+from dpml.reporting.ranking import peers
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
 from dpml.running.spec import Experiment, Panel
@@ -43,6 +45,10 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     rows = evidence.read_rows(base, about["files"])
     paper, _, figure = about["experiment"].partition("/")
     points = read_published([packs.home(paper).parent], paper)
+    # the project's own file: it may have references
+    file = yaml.safe_load((packs.home(paper) / f"{figure}.yaml").read_text(encoding="utf-8"))
+    if pictures:
+        about = about | as_in_file(about, file, points)
     known = claims_about(about["experiment"])
     claims = [known[claim["id"]] for claim in about["claims"]]
     verdicts = evidence.judge(rows, claims, about["panels"], points, about.get("substitutes", {}))
@@ -53,15 +59,35 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     for one in about["figures"]:
         target = base.with_name(one["name"])
         if pictures and one["drawn"]:
-            columns = read_mapping(packs.home(paper) / f"{figure}.yaml", "an experiment", deepest=20)
             charts = charts_of(about, one, rows, points)
-            written += plot_experiment(charts, about["title"], columns.get("columns", Experiment.columns), target)
+            written += plot_experiment(charts, about["title"], file.get("columns", Experiment.columns), target)
         page = target.with_name(f"{target.name}.md")
         write_atomically(page, figure_page(about, one))
         written.append(page)
     # of files that are not published, such as plain rows, the checksums of what there was stay
     sums = {name: found for name, found in checksums(written).items() if name in about["files"]}
     Manifest(base.with_suffix(".json")).keep(about | {"files": about["files"] | sums})
+
+
+def as_in_file(about: Mapping[str, Any], file: Mapping[str, Any], points: pd.DataFrame) -> dict[str, Any]:
+    """The note and the series of points as the experiment's file has them, and rankings with these points."""
+    panels = about["panels"]
+    if "panels" in file:  # without, they are in a template
+        panels = [
+            panel | {"published": new.get("published")} for panel, new in zip(panels, file["panels"], strict=True)
+        ]
+    own = {(one["title"], one["y"].rpartition(".")[2]): points_of(points, Panel(**one)) for one in panels}
+    rankings = [
+        ranking
+        | {
+            "choices": [
+                choice | {"peers": peers(own[ranking["title"], ranking["metric"]], choice["eps"])}
+                for choice in ranking["choices"]
+            ]
+        }
+        for ranking in about["rankings"]
+    ]
+    return {"note": file.get("note", about["note"]), "panels": panels, "rankings": rankings}
 
 
 def charts_of(
@@ -85,6 +111,7 @@ def main(names: list[str]) -> None:
         if about["claims"] or about["experiment"] in names:
             rewrite(base, about, about["experiment"] in names)
     write_claims(RESULTS)
+    write_rankings(RESULTS)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,18 @@ from typing import Any
 import pandas as pd
 
 from dpml.reporting.claims import Decision, Verdict
-from dpml.reporting.ranking import BY_SIZE, READING, advice, average_ranks, details, matrix, premises, tally, titled
+from dpml.reporting.ranking import (
+    BY_SIZE,
+    READING,
+    advice,
+    average_ranks,
+    beside,
+    details,
+    matrix,
+    premises,
+    tally,
+    titled,
+)
 from dpml.reporting.tables import markdown, texts
 
 CLAIMS = (
@@ -157,6 +168,8 @@ def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
         parts += [markdown(matrix(rankings)), markdown(tally(rankings))]
         for ranks in average_ranks(rankings):
             parts += [f"{ranks['title']}:\n", markdown(ranks)]
+        others = beside(rankings, manifest.get("reference", ""))
+        parts += [f"{others['title']} than that of a program of others:\n", markdown(others)] if others["rows"] else []
         for ranking in rankings:
             parts += [f"### {titled(ranking)}\n", markdown(details(ranking))]
     return "\n".join(parts)

@@ -75,7 +75,7 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
     ]
     points = points_of(results.publication.points, panel)
     choices = [
-        choice | {"peers": _peers(points, eps)}
+        choice | {"peers": peers(points, eps)}
         for eps in sorted(runs["eps"].unique())
         if (choice := _choice(float(eps), panel.y.rpartition(".")[2], competing, references))
     ]
@@ -168,7 +168,7 @@ def _reference_mean(references: Mapping[str, Curve], algo: str, eps: float) -> f
     return float(rows.loc[rows["eps"] == eps, "value"].mean())
 
 
-def _peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
+def peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
     """The results of other programs at this eps."""
     if points is None:
         return {}
@@ -329,6 +329,24 @@ def critical_difference(algorithms: int, datasets: int) -> float:
 
     q = studentized_range.ppf(0.95, algorithms, np.inf) / np.sqrt(2)
     return float(q * np.sqrt(algorithms * (algorithms + 1) / (6 * datasets)))
+
+
+def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
+    """On how many panels the mean of the algorithm `own` is better than that of every program of others, by eps."""
+    counts: dict[str, dict[float, list[bool]]] = {}
+    for ranking in rankings:
+        up = _more_is_better(ranking["metric"])
+        for choice in ranking["choices"]:
+            for peer, mean in choice["peers"].items() if own in choice["means"] else ():
+                above = (choice["means"][own] > mean) == up and choice["means"][own] != mean
+                counts.setdefault(peer, {}).setdefault(choice["eps"], []).append(above)
+    places = sorted({eps for found in counts.values() for eps in found})
+    lines = [
+        {"program": peer}
+        | {f"ε = {eps:g}": f"{sum(found[eps])} of {len(found[eps])}" if eps in found else "" for eps in places}
+        for peer, found in counts.items()
+    ]
+    return texts(pd.DataFrame(lines), f"Panels on which the mean of {own} is better")
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:

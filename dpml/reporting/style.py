@@ -106,6 +106,8 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "DP-SGD": ("#111111", "o"),
     "DP-SGD (oracle, not private)": ("#222222", "s"),
     "AMP (oracle, not private)": ("#333333", "^"),
+    "DP-EBM": ("#555555", "v"),
+    "Opacus": ("#666666", "P"),
 }
 NAMES = {
     "nonpriv": "no privacy",

@@ -9,12 +9,13 @@ mechanism with Laplace noise (Zhang et al. 2012). Options are the library's own 
 # ///
 
 import warnings
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from diffprivlib.models import LinearRegression, LogisticRegression
-from rows import DRAWS, EPS, SEEDS, Array, Data, Row, load, names, run
+from rows import DRAWS, EPS, Array, Data, Row, run, set_by_set
 
 NAME = "diffprivlib (pure ε)"
 
@@ -31,21 +32,22 @@ def fitted(data: Data, eps: float, state: np.random.RandomState) -> Array:
     return np.asarray(data.X_test @ np.ravel(model.coef_))
 
 
+def scored(name: str, seed: int, data: Data) -> Iterator[Row]:
+    """Scores on a data set."""
+    for eps, draw in product(EPS, range(DRAWS)):
+        for metric, value in data.scored(fitted(data, eps, np.random.RandomState([seed, draw]))).items():
+            yield name, eps, seed, draw, NAME, metric, value
+
+
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
     """Scores on every data set."""
     warnings.simplefilter("ignore")  # that a fit stops at its limit of iterations
-    rows: list[Row] = []
-    for name, seed in product(names(folder), SEEDS):
-        data = load(folder, name, seed)
-        for eps, draw in product(EPS, range(DRAWS)):
-            scores = fitted(data, eps, np.random.RandomState([seed, draw]))
-            rows += [(name, eps, seed, draw, NAME, metric, value) for metric, value in data.scored(scores).items()]
     notes = [
         f"{NAME}: LogisticRegression(data_norm=1, fit_intercept=False) for two classes, "
         "LinearRegression(bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=False) for regression, all else by "
         "default; eps-DP, delta = 0",
     ]
-    return rows, notes
+    return set_by_set(folder, scored), notes
 
 
 if __name__ == "__main__":

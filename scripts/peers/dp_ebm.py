@@ -12,12 +12,13 @@ library's own defaults.
 
 import math
 import warnings
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
-from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, names, run
+from rows import DELTA, DRAWS, EPS, Array, Data, Row, run, set_by_set
 
 NAME = "DP-EBM"
 
@@ -45,20 +46,21 @@ def fitted(data: Data, eps: float, seed: int) -> Array:
     return np.asarray(model.fit(train, data.y).predict(test))
 
 
+def scored(name: str, seed: int, data: Data) -> Iterator[Row]:
+    """Scores on a data set."""
+    for eps, draw in product(EPS, range(DRAWS)):
+        for metric, value in data.scored(fitted(data, eps, 1000 * seed + draw)).items():
+            yield name, eps, seed, draw, NAME, metric, value
+
+
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
     """Scores on every data set."""
     warnings.simplefilter("ignore")
-    rows: list[Row] = []
-    for name, seed in product(names(folder), SEEDS):
-        data = load(folder, name, seed)
-        for eps, draw in product(EPS, range(DRAWS)):
-            scored = data.scored(fitted(data, eps, 1000 * seed + draw))
-            rows += [(name, eps, seed, draw, NAME, metric, value) for metric, value in scored.items()]
     notes = [
         f"{NAME}: DPExplainableBoosting of interpret-core on the columns before any step, its defaults, at eps/2 and "
         "delta/(1 + exp(eps/2)), for its neighbours differ in a row more; its own accounting was not checked",
     ]
-    return rows, notes
+    return set_by_set(folder, scored), notes
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What the programs in this folder share: they run in environments of their own, without dpml."""
 
 import csv
+import hashlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -76,9 +77,42 @@ def run(measure: Callable[[Path], tuple[list[Row], list[str]]], packages: Sequen
     """
     folder, target = map(Path, sys.argv[1:3])
     rows, notes = measure(folder)
+    _write(target, rows)
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    target.with_suffix(".txt").write_text("\n".join([*notes, f"with {versions}"]) + "\n", encoding="utf-8")
+
+
+def set_by_set(folder: Path, measured: Callable[[str, int, Data], Iterable[Row]]) -> list[Row]:
+    """``measured(name, seed, data)`` for all data sets and seeds.
+
+    The rows of a set are kept beside the file for all rows, so that a run that was cut off goes on where it was: by a
+    digest of the program and the data that they were computed from.
+    """
+    program = Path(sys.argv[0]).read_bytes() + Path(__file__).read_bytes()
+    parts = Path(sys.argv[2]).with_suffix(".parts")
+    parts.mkdir(exist_ok=True)
+    rows: list[Row] = []
+    for name in names(folder):
+        content = b"".join((folder / f"{name}_{seed}.npz").read_bytes() for seed in SEEDS)
+        part = parts / f"{name}_{hashlib.sha256(program + content).hexdigest()[:12]}.csv"
+        if not part.exists():
+            own = [row for seed in SEEDS for row in measured(name, seed, load(folder, name, seed))]
+            _write(part.with_suffix(".new"), own)
+            part.with_suffix(".new").rename(part)
+        rows += _read(part)
+    return rows
+
+
+def _write(target: Path, rows: Iterable[Row]) -> None:
     with target.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["dataset", "eps", "seed", "draw", "algo", "metric", "value"])
         writer.writerows(rows)
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    target.with_suffix(".txt").write_text("\n".join([*notes, f"with {versions}"]) + "\n", encoding="utf-8")
+
+
+def _read(part: Path) -> list[Row]:
+    with part.open(encoding="utf-8", newline="") as file:
+        return [
+            (name, float(eps), int(seed), int(draw), algo, metric, float(value))
+            for name, eps, seed, draw, algo, metric, value in list(csv.reader(file))[1:]
+        ]

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from dpml.errors import UserError
 from dpml.reporting.artifacts import write_rankings
 from dpml.reporting.pages import which_page
-from dpml.reporting.ranking import advice, average_ranks, critical_difference, oracle_table, rankings
+from dpml.reporting.ranking import advice, average_ranks, beside, critical_difference, oracle_table, rankings
 from dpml.reporting.results import Publication, Results
 from dpml.reporting.statistics import summarise
 from dpml.running.rows import COLUMNS
@@ -123,9 +123,28 @@ def test_programs_of_others_stand_beside():
     points = pd.DataFrame([["a", 1.0, "other", "accuracy", 0.7, 0.0, 5, True]], columns=POINTS.columns)
     found = ranked(runs("mine", 0.8), guaranteed("mine"), points=points, published="a")
     assert found["choices"][0]["peers"] == {"other": 0.7}
-    page = which_page([{"title": "T", "command": "dpml-run experiment=mine/a", "rankings": [found]}])
-    head = next(line for line in page.splitlines() if line.startswith("| ε | best "))
+    page = which_page([{"title": "T", "command": "c", "rankings": [found], "reference": "mine"}])
+    lines = page.splitlines()
+    head = next(line for line in lines if line.startswith("| ε | best "))
     assert head.endswith("| no privacy | other |")
+    assert lines[lines.index("| program | ε = 1 |") + 2] == "| other | 1 of 1 |"
+
+
+def test_own_means_are_counted_beside_those_of_others_by_eps_and_an_error_is_better_if_it_is_less():
+    def panel(metric, *choices):
+        keys = ("eps", "means", "peers")
+        return {"metric": metric, "choices": [dict(zip(keys, one, strict=True)) for one in choices]}
+
+    found = beside(
+        [
+            panel("accuracy", (0.1, {"mine": 0.6}, {"a": 0.7, "b": 0.6}), (1.0, {"mine": 0.9}, {"a": 0.7})),
+            panel("auc", (1.0, {"mine": 0.8}, {"a": 0.9}), (4.0, {"else": 0.8}, {"a": 0.7})),
+            panel("rmse", (1.0, {"mine": 0.2}, {"a": 0.3})),
+        ],
+        "mine",
+    )
+    assert found["columns"] == ["program", "ε = 0.1", "ε = 1"]
+    assert found["rows"] == [["a", "0 of 1", "2 of 3"], ["b", "0 of 1", ""]]  # b is as good: not better
 
 
 def test_an_oracle_stands_beside_the_rule_with_what_it_chose():
