@@ -9,6 +9,7 @@ import io
 import lzma
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from dpml.reporting.fixed_rows import OtherTestRows, with_rows
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
+from dpml.running.executors import in_order
 
 
 @dataclass(frozen=True)
@@ -94,19 +96,15 @@ def verify(folder: Path, pictures: bool = False) -> Iterator[Verified]:
     known = [path for path in sorted(folder.glob("*/*.json")) if _place(path.with_suffix("")).is_file()]
     if not known:
         raise UserError(f"there are no rows of experiments in {folder}: it has no PAPER/FIGURE_rows.csv.xz.")
-    for path in known:
-        about = Manifest(path).read()
-        if about.get("experiment") != f"{path.parent.name}/{path.stem}":
-            raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
-        found, verdicts = _verified(path.with_suffix(""), about)
-        if pictures and not found.wrong:
-            from dpml.reporting import specification  # loads matplotlib
-
-            specification.draw(verdicts, readings_path(path.with_suffix("")))
-        yield found
+    sizes = [_place(path.with_suffix("")).stat().st_size for path in known]
+    yield from in_order(partial(_verified, pictures=pictures), known, sizes)
 
 
-def _verified(base: Path, about: Mapping[str, Any]) -> tuple[Verified, list[Verdict]]:
+def _verified(path: Path, pictures: bool) -> Verified:
+    """Recompute what one experiment's manifest, and the tables that it names, say."""
+    base, about = path.with_suffix(""), Manifest(path).read()
+    if about.get("experiment") != f"{path.parent.name}/{path.stem}":
+        raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
     rows = read_rows(base, about["files"])
     points = read_published([packs.home(base.parent.name).parent], base.parent.name)
     old = [Verdict.stored(claim) for claim in about["claims"]]
@@ -134,7 +132,11 @@ def _verified(base: Path, about: Mapping[str, Any]) -> tuple[Verified, list[Verd
         number, differ = _compared(path.read_text("utf-8"), table)
         values += number
         wrong += [f"{path.name}: {differ} of {number} values do not follow from the rows"] if differ else []
-    return Verified(about["experiment"], len(old), values, tuple(wrong)), new
+    if pictures and not wrong:
+        from dpml.reporting import specification  # loads matplotlib
+
+        specification.draw(new, readings_path(base))
+    return Verified(about["experiment"], len(old), values, tuple(wrong))
 
 
 def judge(

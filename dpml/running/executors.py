@@ -14,12 +14,12 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dpml.errors import UserError, nearest
 from dpml.optim import NotConvergedError
@@ -41,6 +41,10 @@ class Failure:
     log: str
 
 
+WORTH = 2**20  # bytes; less is done before a process has imported what it needs
+
+A = TypeVar("A")
+B = TypeVar("B")
 Job = Cell | Computed
 Outcome = Record | Failure | Written
 
@@ -103,6 +107,29 @@ def stop(pool: ProcessPoolExecutor) -> None:
 def _pool(workers: int) -> ProcessPoolExecutor:
     # spawned, not forked: a fork copies locks that BLAS threads may hold
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+def in_order(work: Callable[[A], B], items: Sequence[A], sizes: Sequence[int]) -> Iterator[B]:
+    """`work` of every item, in their order, in as many local processes as there are cores; the largest begin first.
+
+    Args:
+        work: a function of a module.
+        items: what it is called with.
+        sizes: of the items, in bytes; where all together have less than `WORTH`, this process does the work.
+    """
+    workers = min(os.cpu_count() or 1, len(items))
+    if workers < 2 or sum(sizes) < WORTH:
+        yield from map(work, items)
+        return
+    with _pool(workers) as pool:
+        try:
+            with _ctrl_c_held():
+                order = sorted(range(len(items)), key=lambda number: -sizes[number])
+                results = {number: pool.submit(work, items[number]) for number in order}
+            yield from (results[number].result() for number in range(len(items)))
+        except BaseException:
+            stop(pool)  # Ctrl-C, or an error: do not wait for the others
+            raise
 
 
 def compute(  # many parameters: where and by whom jobs are run
