@@ -9,7 +9,7 @@ from dpml import packs
 from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes
 from dpml.cli.files import add_written
-from dpml.cli.words import refuse_dashed_keys
+from dpml.cli.words import refuse_dashed_keys, refuse_settings
 from dpml.errors import UserError
 from dpml.version import __version__
 
@@ -28,6 +28,7 @@ def _main() -> None:
     if "overrides" in arguments:  # argparse takes overrides only before an option
         arguments.overrides += [word for word in more if not word.startswith("-")]
         more = [word for word in more if word.startswith("-")]
+    refuse_settings(more, arguments)
     if more:
         commands.error(f"unrecognized arguments: {' '.join(more)}")
     packs.add(getattr(arguments, "pack", []))

@@ -1,6 +1,7 @@
 """Words of a command line that are written otherwise than they must be: put in order, or named with what to write."""
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,3 +41,12 @@ def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
             after = words[words.index(word) + 1 :]
             value = value or next((text for text in after[:1] if not text.startswith("-") and "=" not in text), "VALUE")
             raise UserError(f"{word} is a setting, not an option: write {name}={value}.")
+
+
+def refuse_settings(unknown: Sequence[str], options: argparse.Namespace) -> None:
+    """Raise UserError at the first of the `unknown` words that is a setting of which the command has an option."""
+    for word in unknown:
+        name, _, value = word.removeprefix("dataset.").partition("=")
+        if word.startswith("dataset.") and name in options:
+            texts = " ".join(shlex.quote(text.strip()) for text in value.strip("[]").split(","))
+            raise UserError(f"{word} is a setting of dpml-run; here it is an option: write --{name} {texts or 'VALUE'}.")

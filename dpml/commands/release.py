@@ -126,7 +126,7 @@ def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
         if "bounds" not in dataset.paths:
             raise UserError(
                 "a release needs ranges that are stated, not taken from private rows: dataset.bounds=FILE.yaml; "
-                "`dpml data describe` writes one to edit."
+                "`dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes one to edit."
             )
         stated, path = load(dataset.paths["bounds"]), dataset.paths["rows"]
         # in the order of the file's columns, as the weights are

@@ -165,6 +165,8 @@ def test_the_sentences_of_further_mistakes(default, tmp_path, words, expected) -
         (["audit", "M=inf"], "M must be a whole number"),
         (["audit", "--config-dir", "nowhere"], "--config-dir=nowhere is no folder."),
         (["plot", "nowhere"], "there is no nowhere/rows.csv"),
+        (["data", "describe", "a.csv", "dataset.drop=[id, b]"], "here it is an option: write --drop id b."),
+        (["predict", "m.json", "a.csv", "dataset.encoding=cp1252"], "here it is an option: write --encoding cp1252."),
     ],
     ids=lambda value: " ".join(value)[:40],
 )
