@@ -116,7 +116,7 @@ def _draw(axes: Axes, shape: Shape, model: Model, lines: tuple[str, ...]) -> Non
         if shape.column.log:
             axes.set_xscale("symlog", linthresh=1)
         if shape.name in model.stated.dates:  # in days since 1970, as Matplotlib counts
-            axes.xaxis.set_major_locator(places := AutoDateLocator(minticks=3))  # type: ignore[no-untyped-call]
+            axes.xaxis.set_major_locator(places := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(ConciseDateFormatter(places))  # type: ignore[no-untyped-call]
         axes.set_xlim(shape.column.low, shape.column.high)
         axes.set_xlabel(shape.name)
