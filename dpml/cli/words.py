@@ -49,4 +49,6 @@ def refuse_settings(unknown: Sequence[str], options: argparse.Namespace) -> None
         name, _, value = word.removeprefix("dataset.").partition("=")
         if word.startswith("dataset.") and name in options:
             texts = " ".join(shlex.quote(text.strip()) for text in value.strip("[]").split(","))
-            raise UserError(f"{word} is a setting of dpml-run; here it is an option: write --{name} {texts or 'VALUE'}.")
+            raise UserError(
+                f"{word} is a setting of dpml-run; here it is an option: write --{name} {texts or 'VALUE'}."
+            )

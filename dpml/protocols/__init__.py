@@ -17,8 +17,8 @@ the server answers the parties that sent one:
 
 A party that has not sent the message that is due has dropped out. t shares of each secret are enough to remove the
 masks from the sum of the parties that sent MASKED. The server checks the secrets that it reconstructs against the
-public key and the commitment, so wrong shares do not change the sum: they are replaced, and their
-sender named, or end the run where too few others are left.
+public key and the commitment, so wrong shares do not change the sum: they are replaced, and their sender
+named, or end the run where too few others are left.
 
 *What is protected* (docs/secure_aggregation.md has the argument). Let a malicious server and C malicious parties pool
 their knowledge, let all parties be neighbours, and let 2t > M + C. For a single list of at least t parties they then
