@@ -208,7 +208,7 @@ def test_the_estimate_of_single_columns_is_the_nearest_of_at_least_zero(mst):
 def test_children_of_one_parent_are_independent_given_it_and_have_its_shares(mst):
     joint = np.array([[300.0, 700.0], [750.0, 250.0]])
     tree = mst.Tree(Domain("abc", (2, 2, 2)), [("a", "b"), ("a", "c")], [joint, joint])
-    drawn = tree.synthetic_data(2000).data
+    drawn = tree.rows(2000, np.random.default_rng(0)).data
     for value in (0, 1):
         b, c = (drawn[name][drawn["a"] == value] for name in "bc")
         assert abs(np.corrcoef(b, c)[0, 1]) < 0.15  # 1 without shuffling
