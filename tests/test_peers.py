@@ -99,7 +99,7 @@ def test_mst_has_a_point_on_every_data_set_at_every_eps():
     assert set(metrics) == {("accuracy", "auc"), ("rmse",)}
     for _, one in found.groupby(["series", "metric"]):
         assert one["x"].tolist() == list(rows.EPS)
-    assert set(found["n"]) == {len(rows.SEEDS)}
+    assert set(found["n"]) == {len(rows.SEEDS) * rows.DRAWS}
 
 
 # ---- MST
