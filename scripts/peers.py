@@ -3,9 +3,8 @@
 python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points lie beside our curves. Every
 program of scripts/peers runs in a virtual environment of its own with the packages that its head names (PEP 723), from
 PyPI: they need other versions than dpml does. Rows are exported from the loaders of dpml, 5 seeds; every program has
-4 draws for each. It takes a CPU hour and a half; ``--only amp`` runs one program again and keeps the others' points.
-
-MST and AIM (smartnoise-synth 1.0.8, with mbi 1.1.0 from PyPI) can be installed, and were not measured.
+4 draws for each, MST one for large tables. It takes two CPU hours; ``--only amp`` runs one program again and keeps
+the others' points.
 """
 
 import argparse
@@ -119,7 +118,8 @@ def main() -> None:
     head = [
         "What programs of others reach on the rows of frontier/centre and frontier/heldout:",
         "python scripts/peers.py --data-dir DIR",
-        f"5 seeds, 4 draws each, delta = 1e-5 where it is not 0, replace-one, Python {python_version}",
+        "5 seeds, 4 draws each where no number is said, delta = 1e-5 where it is not 0, replace-one, "
+        f"Python {python_version}",
         *notes,
     ]
     text = "".join(f"# {line}\n" for line in head) + pd.concat(tables).to_csv(index=False, float_format="%.6g")

@@ -108,6 +108,7 @@ _ALGORITHMS: dict[str, tuple[str, str]] = {
     "AMP (oracle, not private)": ("#333333", "^"),
     "DP-EBM": ("#555555", "v"),
     "Opacus": ("#666666", "P"),
+    "MST": ("#777777", "X"),
 }
 NAMES = {
     "nonpriv": "no privacy",
