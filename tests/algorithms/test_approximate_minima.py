@@ -12,7 +12,6 @@ from scipy.special import expit
 from dpml.algorithms.perturbation import approximate_minima
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
-from dpml.data.partition import Equal
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
@@ -157,29 +156,7 @@ def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
     assert np.allclose(shifted.release([budget], np.random.default_rng(0), 1).weights, best, atol=1e-6)
 
 
-def test_all_rows_are_at_one_place() -> None:
-    released = [
-        TIGHT.prepare(binary_parties(Equal(), M=M), np.random.default_rng(0))
-        .release([BUDGET], np.random.default_rng(2), 3)
-        .weights
-        for M in (1, 5)
-    ]
-    assert np.allclose(released[0], released[1], atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"shift": 2.0}, "algo.shift=2 of amp is in no paper: set calibration=tight"),
-        ({"shift": -1.0, "calibration": "tight"}, "algo.shift of amp must be a number >= 0"),
-        ({"lam": -1.0}, "algo.lam of amp must be a number >= 0"),
-        ({"variant": "authors"}, "algo.variant of amp must be paper"),
-    ],
-)
-def test_mistakes(options, said) -> None:
-    with pytest.raises(UserError, match=said):
-        ApproximateMinima(LOGISTIC, **options)
-    with pytest.raises(UserError, match="algo=amp needs loss=logistic"):
-        ApproximateMinima(LOSSES["squared"])
-    with pytest.raises(UserError, match="algo=amp adds Gaussian noise and needs a delta"):
-        TIGHT.guarantees(Budget(1.0), Problem(1, 9, 2))
+@pytest.mark.parametrize("kind", [ApproximateMinima, GaussianObjectivePerturbation])
+def test_a_shift_is_for_tight_noise(kind) -> None:
+    with pytest.raises(UserError, match=rf"algo.shift=2 of {kind.name} is in no paper: set calibration=tight"):
+        kind(LOGISTIC, shift=2.0)

@@ -369,13 +369,6 @@ def test_without_a_lam_it_is_that_of_the_calibration() -> None:
         GaussianObjectivePerturbation(LOGISTIC, lam=0.0)
 
 
-def test_a_shift_is_for_tight_noise() -> None:
-    with pytest.raises(UserError, match=r"algo.shift=2 of gop is in no paper: set calibration=tight"):
-        GaussianObjectivePerturbation(LOGISTIC, shift=2.0)
-    with pytest.raises(UserError, match=r"algo.shift of gop must be a number >= 0"):
-        GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=-1.0)
-
-
 @pytest.mark.parametrize("shift", [2.0, 40.0])
 def test_gop_with_a_shift_draws_the_noise_that_is_counted(shift: float) -> None:
     """eta from the released models, with gradients written out; noise and ridge know nothing of the shift."""

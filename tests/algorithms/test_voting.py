@@ -232,11 +232,7 @@ def test_mistakes(run_command, tmp_path, words, sentence) -> None:
     ("kind", "options", "sentence"),
     [
         (Average, {"lam": 0}, "algo.lam of avg must be a positive number"),
-        (Average, {"loss": LOSSES["squared"]}, "needs loss=logistic or loss=softmax"),
-        (Average, {"variant": "authors"}, "algo.variant of avg must be one of paper, binary, per_coordinate"),
         (Average, {"variant": "sum", "calibration": "tight"}, "is a reading of the published noise"),
-        (Average, {"calibration": "tigt"}, "calibration must be one of published, tight"),
-        (Vote, {"protect_auxiliary": 1}, "must be true or false"),
     ],
 )
 def test_options_that_are_refused(kind, options, sentence) -> None:

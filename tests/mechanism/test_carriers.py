@@ -24,6 +24,7 @@ BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 PROGRAMS = {
     "ssp": SufficientStatistics(LOGISTIC),
     "ssp of parties": SufficientStatistics(LOGISTIC, unit="party"),
+    "ssp of targets": SufficientStatistics(LOSSES["squared"], lam=0.3),
     "dpgd": ClippedDescent(LOGISTIC, rounds=4),
     "dpgd of parties": ClippedDescent(LOGISTIC, unit="party", clip=0.2, rounds=4),
     "dpgd of parties, adaptive": ClippedDescent(LOGISTIC, unit="party", rounds=4),
@@ -68,21 +69,25 @@ def carried(name: str, carrier: str):
 @each
 def test_without_noise_every_carrier_releases_the_same_model(name: str, carrier: str) -> None:
     """Up to single precision, or to the grid, whose slopes have 18 bits."""
+    single = "dpgd" in name or "descent" in name or "wdgd" in name
+    off = 2e-3 if "discrete" in carrier else 1e-4 if single else 1e-12
     one, other = (
         carried(name, of).release([NONE], np.random.default_rng(1), 2).weights for of in ("simulated", carrier)
     )
     assert np.abs(one).max() > 0.05
-    np.testing.assert_allclose(other, one, atol=2e-3 * np.abs(one).max())
+    np.testing.assert_allclose(other, one, atol=off * np.abs(one).max())
 
 
 @each
 def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carrier: str) -> None:
     """Of all messages, for two budgets, at models of any length: chi-squared in every block of numbers.
 
-    Both sides together raise a false alarm in 1e-6 of all blocks; seeded.
+    Both sides together raise a false alarm in 1e-6 of all blocks, and so does a pair of numbers that would have to be
+    correlated by five and a half standard errors; seeded.
     """
     mechanism, budgets = carried(name, carrier), [BUDGET, Budget(0.1, 1e-5)]
     draws = 200 if name.startswith("wdgd") else 500  # which maps all rows for each
+    draws = 20_000 if carrier == "simulated" and name.split()[0] in ("ssp", "fm", "capefm") else draws
     exact = replace(mechanism, algorithm=PROGRAMS[name])
     runs = Carrier(mechanism, budgets, np.random.default_rng(2), draws, None)
     d, rng = mechanism.problem.d, np.random.default_rng(3)
@@ -102,6 +107,8 @@ def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carri
                     continue
                 below = stats.chi2.cdf(np.sum((block / (width * deviation)) ** 2), block.size)
                 assert 5e-7 < below < 1 - 5e-7
+            noisy = own[:, own.std(axis=0) > 1e-9]
+            assert np.abs(np.corrcoef(noisy.T) - np.eye(noisy.shape[1])).max() < 5.5 / math.sqrt(draws)
 
 
 @pytest.mark.parametrize("carrier", ["simulated", "secagg"])
@@ -115,16 +122,3 @@ def test_what_an_observer_sees_is_what_is_released(carrier: str) -> None:
     if carrier == "secagg":  # simulated, only the sum's noise is drawn unless somebody looks
         plain = mechanism.release([BUDGET], np.random.default_rng(4), 3).weights
         np.testing.assert_array_equal(observed, plain)
-
-
-def test_budgets_of_other_messages_run_apart_from_the_same_random_numbers() -> None:
-    """The clip of the squared loss is as long as the step, which depends on the budget."""
-    algorithm, given = ClippedDescent(LOSSES["squared"], rounds=3), parties()
-    budgets = [Budget(eps, 1e-5) for eps in (3.0, 0.1, 1.0)]
-    mechanism = algorithm.prepare(given, np.random.default_rng(0))
-    assert len({algorithm.messages(budget, given.problem)[0].of for budget in budgets}) > 1
-    together = mechanism.release(budgets, np.random.default_rng(5), 4)
-    for i, budget in enumerate(budgets):
-        alone = mechanism.release([budget], np.random.default_rng(5), 4)
-        np.testing.assert_allclose(together.weights[i], alone.weights[0], rtol=1e-5, atol=1e-7)
-        np.testing.assert_allclose(together.metrics["step"][i], alone.metrics["step"][0])

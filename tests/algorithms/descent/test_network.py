@@ -11,7 +11,6 @@ from scipy import stats
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
-from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
@@ -352,18 +351,6 @@ def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
         assert kind(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
 
 
-def test_budgets_side_by_side_are_as_one_by_one() -> None:
-    given = parties()
-    prepared = nn_cape(LOSS, epochs=4, batch=20).prepare(given, np.random.default_rng(0))
-    budgets = [Budget(0.5, 1e-3), Budget(5.0, 1e-3)]
-    together = prepared.release(budgets, np.random.default_rng(3), 3).metrics
-    for i, budget in enumerate(budgets):
-        alone = prepared.release([budget], np.random.default_rng(3), 3).metrics
-        for name, values in alone.items():
-            np.testing.assert_allclose(together[name][i], values[0], rtol=1e-9, err_msg=name)
-    assert {"loss", "train_accuracy", "accuracy", "path_loss"} == set(together)
-
-
 def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
     given, budget = parties(), Budget(math.inf, 1e-3)
     metrics = [
@@ -449,17 +436,3 @@ def test_adam_against_its_formula(corrected: bool) -> None:
         w = w - 0.01 * m / (1 - 0.9**t) / np.sqrt(second + 1e-8)
         adam.step(Models.of(2 * g, H), 2.0)
         np.testing.assert_allclose(given.flat(), w, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"variant": "author"}, "algo.variant of nn_cape must be one of paper, authors"),
-        ({"variant": "authors", "calibration": "tight"}, "reading of the published noise only"),
-        ({"hidden": 0}, "algo.hidden of nn_cape must be a positive number"),
-        ({"loss": LOSSES["squared"]}, "needs loss=logistic"),
-    ],
-)
-def test_mistakes_are_one_sentence(options, sentence) -> None:
-    with pytest.raises(UserError, match=sentence):
-        nn_cape(**({"loss": LOSS} | options))

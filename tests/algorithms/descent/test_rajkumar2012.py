@@ -40,16 +40,6 @@ def test_psgd_sees_the_parties_through_their_number_only() -> None:
     assert not np.allclose(found[0], other)
 
 
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_budgets_share_directions_and_do_not_touch_each_other(calibration: str) -> None:
-    algorithm, parties = PrivateSGD(LOGISTIC, calibration=calibration, lam=0.1, rounds=30), binary_parties()
-    prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    budgets = [Budget(0.5, 1e-2), Budget(3.0, 1e-2)]
-    together = prepared.release(budgets, np.random.default_rng(3), 4).weights
-    for i, budget in enumerate(budgets):
-        assert np.allclose(prepared.release([budget], np.random.default_rng(3), 4).weights[0], together[i], atol=1e-12)
-
-
 def gradients(parties: Parties) -> Terms:
     """The sums of the rows' gradients."""
     (message,) = PrivateSGD(LOGISTIC).messages(BUDGET, parties.problem)
@@ -208,16 +198,6 @@ def test_only_honest_parties_parts_of_eta_protect(view: str, honest: int) -> Non
     assert proven(algorithm, budget, problem)[view] == pytest.approx(eps, rel=1e-6)  # rounding
 
 
-def test_without_noise_secure_sums_are_the_sums() -> None:
-    parties, free = binary_parties(Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), M=4), [Budget(math.inf, 1e-3)]
-    found = [
-        PrivateSGD(LOGISTIC, rounds=20, protocol=protocol).prepare(parties, np.random.default_rng(0))
-        .release(free, np.random.default_rng(1), 2).weights
-        for protocol in ("simulate", "secagg")
-    ]  # fmt: skip
-    assert np.allclose(*found, atol=1e-12)
-
-
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
     """One round from 0: of known mean and variance. False alarms: 1e-6."""
@@ -227,11 +207,6 @@ def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
     ((variance,),) = covariance(algorithm, BUDGET, parties.problem)
     assert stats.ttest_1samp(noise.ravel(), 0.0).pvalue > 1e-6
     assert noise.var() == pytest.approx(variance, rel=5 * math.sqrt(4 / noise.size))
-
-
-def test_a_protocol_that_does_not_exist() -> None:
-    with pytest.raises(UserError, match="must be one of simulate, secagg"):
-        PrivateSGD(LOGISTIC, protocol="tls")
 
 
 def test_halving_budgets_add_up_to_less_than_eps() -> None:

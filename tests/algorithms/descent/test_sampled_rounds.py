@@ -216,9 +216,6 @@ def test_clips_follow_the_share_of_parties_whatever_the_rate() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"sampling": 0.0}, "a probability from 1e-06 on and below 1"),
-        ({"sampling": 1.0}, "a probability from 1e-06 on and below 1"),
-        ({"sampling": math.nan}, "a probability from 1e-06 on and below 1"),
         ({"sampling": 0.1, "protocol": "secagg"}, "algo.protocol=simulate"),
         ({"sampling": 0.1, "noise": "discrete"}, "algo.noise=continuous"),
     ],

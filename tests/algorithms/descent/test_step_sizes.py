@@ -56,20 +56,6 @@ def test_the_rule_reads_no_row():
     assert first[-1, 0] == 1 / 0.35
 
 
-@pytest.mark.parametrize("step_selection", ["rule", "private", "oracle", "validated"])
-def test_budgets_together_are_each_budget_alone(step_selection):
-    """Steps and noise differ from budget to budget; the noise's directions are the same."""
-    parties, budgets = dealt(), [Budget(eps, 1e-3) for eps in (0.05, 1.0, 20.0)]
-    algorithm = wddp(
-        LOGISTIC, calibration="tight", calibrate_for="client", rounds=20, step_selection=step_selection, lam=0.1
-    )
-    together = released(algorithm, parties, budgets)
-    for e, budget in enumerate(budgets):
-        alone = released(algorithm, parties, [budget])
-        np.testing.assert_array_equal(together.metrics["step"][e], alone.metrics["step"][0])
-        np.testing.assert_allclose(together.weights[e], alone.weights[0], rtol=1e-4, atol=1e-5)
-
-
 def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():
     assert wang(LOGISTIC, step=0.3).step_selection == "fixed"
     assert list(wang(LOGISTIC, step=0.3).tried(BUDGET, SMALL)) == [0.3]

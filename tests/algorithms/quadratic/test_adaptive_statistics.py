@@ -14,7 +14,6 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
-from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
@@ -114,17 +113,6 @@ def test_the_published_claim_holds_for_replaced_rows_up_to_an_eps_of_seven() -> 
     assert proven(PUBLISHED, Budget(8.0, 1e-5), Problem(1, 9, 4))["release"] > 8
 
 
-@pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
-def test_tight_gives_exactly_what_is_asked(eps: float) -> None:
-    problem = Problem(3, 90, 7)
-    assert proven(TIGHT, Budget(eps, 1e-5), problem) == {"release": pytest.approx(eps, rel=1e-9)}
-
-
-def test_no_noise_no_privacy() -> None:
-    (guarantee,) = TIGHT.guarantees(Budget(math.inf, 1e-5), Problem(1, 9, 4))
-    assert guarantee.eps == math.inf
-
-
 # ---- the noise and the model
 
 
@@ -197,11 +185,3 @@ def test_without_noise_it_is_ridge_regression(M: int, lam: float) -> None:
     gradient = 2 * (w @ given.X.T - given.y) @ given.X / 300 + lam * w
     assert w.shape == (2, 3)
     assert np.abs(gradient).max() < 1e-10
-
-
-def test_mistakes() -> None:
-    with pytest.raises(UserError, match="algo=adassp needs loss=squared, not loss=logistic"):
-        AdaptiveStatistics(LOSSES["logistic"])
-    with pytest.raises(UserError, match="algo=adassp adds Gaussian noise and needs a delta"):
-        TIGHT.guarantees(Budget(1.0), Problem(1, 9, 2))
-    assert TIGHT.variant == "paper"

@@ -18,7 +18,6 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
-from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, Loss, mean_loss
 from dpml.privacy import Adversary, Budget, Problem
 
@@ -155,35 +154,6 @@ def test_the_worst_view_has_what_was_asked_for(loss: Loss, unit: str, M: int, co
 
 
 @each_unit
-@pytest.mark.parametrize("protocol", ["simulate", "secagg"])
-def test_the_noise_as_drawn_is_the_noise_counted(unit: str, protocol: str) -> None:
-    """Of three budgets at once, over N or over M: chi-squared, with a false-alarm rate of 1e-6 each, seeded."""
-    given = parties(SQUARED)
-    draws = 20_000 if protocol == "simulate" else 400
-    algorithm = SufficientStatistics(SQUARED, lam=0.3, unit=unit, protocol=protocol)
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    budgets = [Budget(0.1, 1e-5), Budget(1.0, 1e-5), NONE]
-    _, linear, square = noisy_coefficients(prepared, budgets, np.random.default_rng(3), draws)
-    weights = np.ones(200) if unit == "sample" else np.repeat(1 / given.sizes, given.sizes)
-    linear = linear - -2 * (weights * given.y) @ given.X
-    square = square - (given.X.T * weights) @ given.X
-    assert np.abs(square - square.transpose(0, 1, 3, 2)).max() < 1e-12
-    i, j = np.triu_indices(3, 1)
-    for of_one, on_linear, on_square in zip(budgets[:2], linear, square, strict=False):
-        (message,) = algorithm.messages(of_one, given.problem)
-        for drawn, scale in (
-            (on_linear, message.units[0]),
-            (on_square.diagonal(axis1=1, axis2=2), message.units[1]),
-            (on_square[:, i, j], message.units[1] / math.sqrt(2)),
-        ):
-            below = stats.chi2.cdf(np.sum((drawn / scale) ** 2), drawn.size)
-            assert 5e-7 < below < 1 - 5e-7
-        together = np.column_stack([on_linear, on_square.diagonal(axis1=1, axis2=2), on_square[:, i, j]])
-        assert np.abs(np.corrcoef(together.T) - np.eye(9)).max() < 5.5 / math.sqrt(draws)
-    assert max(np.abs(linear[2]).max(), np.abs(square[2]).max()) < 1e-9
-
-
-@each_unit
 def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) -> None:
     """d + d (d + 1)/2 numbers each, per budget and draw; noise of 1/M of the variance; the sum is that of all rows."""
     given, sent = parties(LOGISTIC), []
@@ -288,23 +258,3 @@ def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
 
 
 # ---- refusals
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: SufficientStatistics(SQUARED, calibration="published"), "calibration must be tight, got 'published'"),
-        (
-            lambda: SufficientStatistics(LOSSES["sigmoid"]),
-            "loss=squared or loss=logistic or loss=softmax",
-        ),
-        (lambda: SufficientStatistics(SQUARED, unit="row"), "algo.unit must be one of sample, party, got 'row'"),
-        (lambda: SufficientStatistics(SQUARED, protocol="real"), "algo.protocol must be one of simulate, secagg"),
-        (lambda: SufficientStatistics(SQUARED, radius=0.0), "algo.radius must be a positive number"),
-        (lambda: SufficientStatistics(SQUARED).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
-    ],
-)
-def test_mistakes(make, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        make()
-    assert SufficientStatistics(SQUARED).variant == "paper"
