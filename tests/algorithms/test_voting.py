@@ -6,7 +6,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 from examples import ball, labelled_parties, loss_of
 
@@ -162,22 +161,6 @@ def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
         .release(budgets, np.random.default_rng(1), 2)
         .metrics
     )
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_five_from_the_command_line(run_command, tmp_path) -> None:
-    words = ["partition.auxiliary=0.2", "algo.lam=0.01", "M=20", "draws=3"]
-    done = run_command("dpml-run", "-m", "algo=soft,vote,avg,indiv,batch", "eps=10", *words, "hydra.sweep.dir=out")
-    assert done.code == 0, done.err
-    rows = pd.read_csv(tmp_path / "out/rows.csv")
-    assert set(rows["algo"]) == {"soft", "vote", "avg", "indiv", "batch"}
-    assert set(rows["unit"]) == {"party"}
-    assert set(rows.loc[rows["algo"] == "indiv", "metric"]) == {"accuracy"}
-    eps = rows.groupby("algo")["proven_eps"].max()
-    assert eps["indiv"] == eps["batch"] == math.inf
-    assert (eps[["soft", "vote", "avg"]] < 10).all()
-    gap = rows[(rows["metric"] == "optimality_gap") & (rows["algo"] == "batch")]["value"]
-    assert gap.abs().max() < 1e-10
 
 
 def test_a_mixed_ensemble_from_the_command_line(run_command, tmp_path) -> None:

@@ -46,6 +46,11 @@ BUDGET, PROBLEM = Budget(1.0, 1e-5), Problem(3, 12, 2, auxiliary=4, classes=2)
             30,
             lambda a: a.messages(BUDGET, PROBLEM)[0].noise / 2,
         ),
+        (
+            NoisyDescent(LOSSES["sigmoid"], sites="mpc", rounds=7),
+            7,
+            lambda a: a.per_rows(BUDGET, PROBLEM)[0] / (2 * a.lipschitz),
+        ),
         (Network(LOGISTIC, epochs=40, sites="independent"), 40, lambda a: a.scale(BUDGET, PROBLEM, PROBLEM.N) / 2),
     ],
     ids=lambda value: getattr(value, "name", None),

@@ -13,6 +13,7 @@ STORED = json.loads(FILE.read_text())
 CARRIED = {"noise": "continuous", "protocol": "simulate"}
 SIMULATED = [name for name, (_, options) in SETTINGS.items() if CARRIED | options == options | CARRIED]
 """Whose continuous noise is simulated: all budgets have the same draws."""
+GRID = [name for name in SETTINGS if "noise=discrete" in name and "secagg" not in name]
 POOLED = {"nonpriv", "batch", "ceiling", "fm", "dpfm", "adassp", "outpert", "newton", "wang", "gop", "objpert", "amp"}
 """Who has all rows at one place."""
 
@@ -64,6 +65,20 @@ def test_the_least_and_the_largest_budgets_have_finite_models(name):
     budgets = [Budget(eps, 1e-5) for eps in (1e-30, 1e-6, 1e3, 1e30)]
     for key, values in values_of(release_of(algo, algorithm, parties, budgets)).items():
         assert np.isfinite(values).all(), key
+
+
+class Bytes:
+    """A generator of bytes, and of nothing else."""
+
+    def __init__(self) -> None:
+        self.bytes = np.random.default_rng(0).bytes
+
+
+@pytest.mark.parametrize("name", GRID)
+def test_on_a_grid_no_floating_point_noise_is_drawn(name):
+    algorithm, parties = made(*SETTINGS[name])
+    release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGETS[0]], Bytes(), 2)
+    assert np.isfinite(release.weights).all()
 
 
 @pytest.mark.parametrize("name", [name for name in SIMULATED if SETTINGS[name][0] in POOLED])

@@ -106,6 +106,13 @@ def test_gaussian_noise_needs_a_delta(name: str) -> None:
         algorithms()[name].guarantees(Budget(1.0), problem)
 
 
+@pytest.mark.parametrize("name", [name for name, each in algorithms().items() if "noise" in vars(each)])
+def test_published_noise_is_continuous(name: str) -> None:
+    said = rf"noise=discrete of algo={name} .* set calibration=tight|must be tight|is for algo=fm and algo=capefm"
+    with pytest.raises(UserError, match=said):
+        replace(algorithms()[name], calibration="published", noise="discrete")
+
+
 @pytest.mark.parametrize("name", sorted(TIGHT_ONLY))
 def test_what_no_paper_has_is_tight(name: str) -> None:
     with pytest.raises(UserError, match=re.escape("calibration must be tight, got 'published': choose one of tight.")):

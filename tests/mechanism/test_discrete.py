@@ -313,19 +313,6 @@ def test_every_lot_of_discrete_noise_adds_what_is_left_of_the_grid_to_the_mu() -
         assert discrete_rest(message, problem) == pytest.approx(lots * REST, rel=1e-12, abs=0)
 
 
-def test_no_floating_point_noise_is_drawn() -> None:
-    """All that a discrete release asks of its generator is bytes."""
-
-    class Bytes:
-        def __init__(self) -> None:
-            self.bytes = np.random.default_rng(0).bytes
-
-    for algorithm in ALGORITHMS:
-        for unit in ("sample", "party"):
-            ready = prepared(short(algorithm, LOGISTIC, unit=unit, noise="discrete"), some_parties())
-            assert np.isfinite(ready.release([BUDGET], Bytes(), 2).weights).all()
-
-
 def test_the_noise_of_parties_sums_to_the_total(monkeypatch) -> None:
     variances = [Fraction(100), Fraction(0), Fraction(5000)]
     monkeypatch.setattr(discrete_noise, "_NUMBERS", 25_000)  # two parties at once

@@ -147,15 +147,6 @@ def test_noise_beyond_64_bits_is_refused_before_a_guarantee_is_given(kind: str) 
         made(kind).guarantees(Budget(1e-28, 1e-29), Problem(2, 400, 10))
 
 
-@each_kind
-def test_published_noise_is_continuous(kind: str) -> None:
-    algorithm, options = KINDS[kind]
-    with pytest.raises(UserError, match="calibration"):
-        algorithm(**{"loss": LOGISTIC, "calibration": "published", "noise": "discrete", **options})
-    with pytest.raises(UserError, match=r"algo\.noise must be one of continuous, discrete"):
-        algorithm(**{"loss": LOGISTIC, "calibration": "tight", "noise": "discreet", **options})
-
-
 # ---- what is released
 
 

@@ -7,8 +7,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-from dp_accounting.pld import PLDAccountant
 from examples import jayaraman, wang, wddp
 from scipy.optimize import minimize
 
@@ -144,24 +142,6 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
                 assert mu == pytest.approx(expected, rel=1e-9)
 
 
-def test_views_of_local_rounds_are_ordered():
-    """The server gets last models only: their average says less than the smallest client's own."""
-    mus = wddp(LOGISTIC).mus(BUDGET, problem_of())
-    assert mus["release"] == mus["aggregate"] < mus["colluders"] == mus["client"]
-
-
-@pytest.mark.parametrize("algorithm", [wang(LOGISTIC, rounds=50), jayaraman(SIGMOID, rounds=7)])
-def test_composition_against_dp_accounting(algorithm):
-    """privacy-loss distributions of T Gaussian rounds, at several budgets, from a code that is not ours."""
-    for eps, delta in ((0.25, 1e-3), (2.0, 1e-5)):
-        budget, problem = Budget(eps, delta), problem_of()
-        n = problem.N if algorithm.name == "wang" else problem.M * problem.smallest
-        event = GaussianDpEvent(noise_of_rounds(algorithm, budget) * n / (2 * algorithm.lipschitz))
-        theirs = PLDAccountant().compose(SelfComposedDpEvent(event, algorithm.rounds)).get_epsilon(delta)
-        for ours in proven(algorithm, budget).values():
-            assert ours == pytest.approx(theirs, rel=2e-3, abs=2e-4)
-
-
 @pytest.mark.parametrize(("loss", "reach"), [(LOGISTIC, 0.98), (SIGMOID, 0.999)], ids=["logistic", "sigmoid"])
 def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
     """Maximised over rows, labels and models: never above 2G/n, and as good as reached."""
@@ -249,20 +229,14 @@ def test_published_noise_is_the_formula():
     assert noise_of_rounds(wang(SIGMOID, noise_constant=4.0)) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
 
 
-def test_the_claim_of_wang_holds_and_that_of_wddp_does_not():
-    """mu = eps / (2 sqrt(ln(1/delta))) for all N and T; a client of wddp has N/N_k times that (M = 32, Adult)."""
+def test_the_claim_of_wang_holds():
+    """mu = eps / (2 sqrt(ln(1/delta))) for all N and T. That of wddp does not: `test_last_models.py`, known values."""
     adult = 30_162
     for T in (1, 1000):
         mu = wang(LOGISTIC, rounds=T).mus(BUDGET, Problem(1, adult, 105))["release"]
         rounding = single_imprecision(adult, 105)
         assert mu == pytest.approx((1 + rounding) * 0.25 / (2 * math.sqrt(math.log(1e3))))
         assert gdp.eps_of(mu, 1e-3) < 0.25
-    worst = {
-        u: max(proven(wddp(LOGISTIC), problem=problem_of(TwoGroup(u=u).sizes(adult, 32, None))).values())
-        for u in (1, 9)
-    }
-    assert worst[1] == pytest.approx(5.32, abs=0.01)
-    assert worst[9] > 50
 
 
 @pytest.mark.parametrize("eps", [0.01, 0.25, 3.0])
@@ -301,19 +275,6 @@ def test_one_client_is_the_centre():
         np.testing.assert_array_equal(other, released[0])
 
 
-def test_equal_sizes_make_jayaraman_wang():
-    parties = dealt([20] * 5)
-    first, second = (
-        kind(LOGISTIC, rounds=30).prepare(parties, np.random.default_rng(0)).release(
-            [BUDGET, Budget(1.0, 1e-3)], np.random.default_rng(1), 3
-        ).weights
-        for kind in (wang, jayaraman)
-    )  # fmt: skip
-    np.testing.assert_allclose(first, second, rtol=1e-5)
-    first, second = (proven(kind(LOGISTIC), problem=parties.problem)["release"] for kind in (jayaraman, wang))
-    assert first == second
-
-
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibration):
     """Eq. (4) as printed: the same models number for number, and the same guarantees, whoever else colludes."""
@@ -331,8 +292,10 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
         ours, theirs = (proven(algorithm, problem=parties.problem) for algorithm in (once, pooled))
         assert ours == theirs | {"colluders": theirs["aggregate"]}
         assert calibration == "published" or ours["aggregate"] == pytest.approx(BUDGET.eps)
-    equal = released(jayaraman(LOGISTIC, **options), parties)
-    np.testing.assert_allclose(released(once, parties), equal, rtol=1e-4, atol=1e-6)
+    equal = jayaraman(LOGISTIC, **options)
+    np.testing.assert_allclose(released(once, parties), released(equal, parties), rtol=1e-5, atol=1e-6)
+    if calibration == "published":
+        assert proven(equal, problem=parties.problem)["release"] == theirs["release"]
 
 
 def test_without_noise_every_one_of_them_learns():

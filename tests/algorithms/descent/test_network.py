@@ -67,11 +67,6 @@ def test_initial_weights_are_he_et_als() -> None:
     assert not start.outer[-1].any()
 
 
-def test_parameter_vectors_go_to_and_fro() -> None:
-    flat = np.random.default_rng(0).standard_normal((5, SIZE))
-    np.testing.assert_array_equal(Models.of(flat, H).flat(), flat)
-
-
 def test_gradient_against_finite_differences() -> None:
     X, y = rows()
     given = models()

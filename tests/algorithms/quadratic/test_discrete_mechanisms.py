@@ -14,7 +14,6 @@ from dpml.audit.pairs import worst_case
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.steps import shrink
-from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, worst
@@ -163,24 +162,6 @@ def test_hardly_less_is_proven_than_was_asked_for_and_never_more(kind, loss) -> 
     for problem in (Problem(1, 2, 1), Problem(32, 30_162, 104), Problem(1000, 1000, 3)):
         for eps in (1e-3, 1.0, 1e3):
             assert (1 - 3e-6) * eps < worst(discrete(kind, loss).guarantees(Budget(eps, 1e-5), problem)).eps <= eps
-
-
-@each_algorithm
-def test_published_noise_is_continuous(kind) -> None:
-    with pytest.raises(UserError, match=rf"algo.noise=discrete of algo={kind(LOGISTIC).name} .* set calibration=tight"):
-        kind(LOGISTIC, noise="discrete")
-
-
-@each_algorithm
-def test_no_floating_point_noise_is_drawn(kind) -> None:
-    """All that a discrete release asks of its generator is bytes."""
-
-    class Bytes:
-        def __init__(self) -> None:
-            self.bytes = np.random.default_rng(0).bytes
-
-    ready = discrete(kind).prepare(some_parties(LOGISTIC, M=4), np.random.default_rng(0))
-    assert np.isfinite(ready.release([BUDGET], Bytes(), 2).weights).all()
 
 
 @pytest.mark.parametrize("bits", [20, 12])

@@ -261,24 +261,6 @@ def test_capefm_views_against_the_covariance_of_everything_seen(M: int, calibrat
     assert 1 / np.linalg.norm(weights @ messages) == pytest.approx(views["release"] == 1 and 1.0)
 
 
-def test_capefm_views_are_the_erratum_of_the_paper() -> None:
-    for M in (5, 10, 100):
-        problem = Problem(M, 10 * M, 2)
-        H = problem.honest
-        assert M - math.ceil(M / 3) + 1 == H
-        published = capefm(SQUARED).sharing(problem).views(problem)["colluders"]
-        assert published**2 == pytest.approx(M / (M + 1) * (1 + M / H))
-        tight = capefm(SQUARED, calibration="tight").sharing(problem).views(problem)["colluders"]
-        assert tight**2 == pytest.approx(M / H, rel=1e-5)
-
-
-def test_conventional_message_has_its_share_of_the_sum() -> None:
-    problem = Problem(9, 90, 2)
-    views = conv(SQUARED).sharing(problem).views(problem)
-    assert views["client"] == views["transcript"] == views["colluders"] == 3
-    assert views["release"] == 1
-
-
 @pytest.mark.parametrize("algorithm", [fm, capefm, conv, local])
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])

@@ -187,17 +187,6 @@ def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) 
         assert 5e-7 < stats.chi2.cdf(np.sum(own[k] ** 2), 900) < 1 - 5e-7
 
 
-def test_with_one_seed_the_real_protocol_shows_what_the_simulated_one_does() -> None:
-    for unit in UNITS:
-        simulated, real = (SufficientStatistics(SQUARED, unit=unit, protocol=p) for p in ("simulate", "secagg"))
-        pair = worst_case(simulated, BUDGET, Problem(3, 30, 2, colluders=1))
-        for one, other in zip(*(exposures(a, pair, BUDGET)[1:] for a in (simulated, real)), strict=True):
-            assert one.view == other.view
-            for which in (0, 1):
-                seen = [exposure.sample(which, np.random.default_rng(6), 30) for exposure in (one, other)]
-                assert np.allclose(*seen, rtol=1e-6, atol=1e-6)
-
-
 # ---- the model
 
 
