@@ -15,7 +15,8 @@ from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.optim.losses import LOSSES, mean_gradient
 from dpml.privacy import Budget, Problem
 
-LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
+LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
+SOFTMAX, SIGMOID = LOSSES["softmax"], LOSSES["sigmoid"]
 
 # algorithms by the names that users know, where several are one class
 fm, capefm, conv, local = (

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import binary_parties, eta_of, proven, sent
+from examples import LOGISTIC, binary_parties, eta_of, proven, sent
 from scipy import stats
 from scipy.special import expit
 
@@ -15,10 +15,9 @@ from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
-from dpml.optim.losses import LOSSES, ShiftedLogistic
+from dpml.optim.losses import ShiftedLogistic
 from dpml.privacy import Budget, Problem, noise
 
-LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(0.5, 1e-3)
 TIGHT = ApproximateMinima(LOGISTIC, calibration="tight")
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import binary_parties, sent
+from examples import LOGISTIC, SQUARED, binary_parties, sent
 from scipy import stats
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
@@ -15,10 +15,8 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 
-SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
 BUDGET = Budget(1.0, 1e-5)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
-from examples import binary_parties, eta_of, proven, recipe_parties, sent
+from examples import LOGISTIC, SOFTMAX, SQUARED, binary_parties, eta_of, proven, recipe_parties, sent
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -26,11 +26,10 @@ from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import minimise_convex, optimum
 from dpml.optim.logistic import longest_minimiser
-from dpml.optim.losses import LOSSES, Loss
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp, noise
 from dpml.privacy.proofs import objective_perturbation as objective
 
-SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
 BUDGET = Budget(0.5, 1e-2)
 
 

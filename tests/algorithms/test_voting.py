@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import ball, labelled_parties, loss_of
+from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of
 
 from dpml.algorithms.baselines import Batch
 from dpml.algorithms.ensemble.averages import Average
@@ -15,10 +15,8 @@ from dpml.algorithms.ensemble.local_models import vote_shares
 from dpml.algorithms.ensemble.voting import Soft, Vote, voting_risk_bound
 from dpml.errors import UserError
 from dpml.optim.logistic import TOLERANCE, fit, longest_minimiser
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
-LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
 LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)
 
 

@@ -7,6 +7,7 @@ import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
+from examples import LOGISTIC, SOFTMAX, SQUARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,6 @@ from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 
-SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
 BUDGET, PROBLEM = Budget(1.0, 1e-5), Problem(3, 12, 2, auxiliary=4, classes=2)
 
 

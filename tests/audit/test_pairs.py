@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SOFTMAX
 from planted import attacked
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
@@ -23,10 +24,9 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.convex import mean_hessian, minimise_convex
-from dpml.optim.losses import LOSSES, ShiftedLogistic, mean_gradient
+from dpml.optim.losses import ShiftedLogistic, mean_gradient
 from dpml.privacy import Budget, Problem, gdp, noise
 
-LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
 BUDGET = Budget(1.0, 1e-5)
 PROBLEM = Problem(5, 2500, 2, auxiliary=10, classes=2)
 

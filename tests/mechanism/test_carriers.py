@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import Observed, ball, capefm, fm
+from examples import LOGISTIC, Observed, ball, capefm, fm
 from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -19,7 +19,6 @@ from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget
 
-LOGISTIC = LOSSES["logistic"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 PROGRAMS = {
     "ssp": SufficientStatistics(LOGISTIC),

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import ball
+from examples import LOGISTIC, SQUARED, ball
 from scipy.special import expit
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -20,11 +20,9 @@ from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise
 from dpml.mechanism.discrete import BITS, variance_of
 from dpml.mechanism.message import discrete_rest
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, worst
 from dpml.privacy.discrete.accounting import REST, mu_of, smoothing, wrap_probability
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 ALGORITHMS = (SufficientStatistics, ClippedDescent, PreconditionedDescent)
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)

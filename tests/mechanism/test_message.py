@@ -4,7 +4,7 @@ import math
 from itertools import product
 
 import pytest
-from examples import capefm, conv, fm, local, nn_cape, nn_conv, nn_nonpriv
+from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, nn_cape, nn_conv, nn_nonpriv
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
@@ -29,7 +29,6 @@ from dpml.privacy.discrete.accounting import REST
 from dpml.privacy.safe import up
 from dpml.sums import gamma, imprecision, single_imprecision
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 SUMMED = ClippedDescent, PreconditionedDescent, SufficientStatistics, WhitenedDescent
 DESCENTS = ClippedDescent, WhitenedDescent
 PROGRAMS = [

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import ball
+from examples import LOGISTIC, SQUARED, ball
 from mpmath import exp, mp, mpf
 from numpy.random import PCG64, Generator
 from scipy import stats
@@ -22,12 +22,11 @@ from dpml.mechanism.objectives import GridNoise
 from dpml.mechanism.outputs import GridOutput, gaussian_on_grid, laplace_on_grid, moved_in_l1, moved_in_l2, noisy
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
-from dpml.optim.losses import LOSSES, ShiftedLogistic
+from dpml.optim.losses import ShiftedLogistic
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace, to_grid
 from dpml.privacy.discrete.accounting import smoothing
 
-LOGISTIC, SQUARED, SOFTMAX = LOSSES["logistic"], LOSSES["squared"], LOSSES["softmax"]
 BUDGET = Budget(1.0, 1e-5)
 KINDS = {
     "outpert": (GaussianOutput, {}),

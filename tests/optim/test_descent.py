@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SIGMOID
 
 from dpml.optim import descent
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
-from dpml.optim.losses import LOSSES, mean_loss
-
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
+from dpml.optim.losses import mean_loss
 
 
 def rows_and_labels(n: int, d: int, seed: int = 0):

@@ -5,12 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SIGMOID, SQUARED
 
 from dpml.optim.descent import descend
-from dpml.optim.losses import LOSSES
 from dpml.optim.slopes import Slopes
 
-LOGISTIC, SQUARED, SIGMOID = LOSSES["logistic"], LOSSES["squared"], LOSSES["sigmoid"]
 CUT = [Slopes(LOGISTIC, 0.1), Slopes(LOGISTIC, 0.5), Slopes(LOGISTIC, 0.8), Slopes(SQUARED, 0.3), Slopes(SQUARED, 1.5)]
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from examples import LOGISTIC
 from scipy import stats
 
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
@@ -11,13 +12,11 @@ from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES
 from dpml.packs.rajkumar2012 import bounds
 from dpml.privacy import Budget, Problem
 from dpml.seeds import generator
 
 BUDGET = Budget(0.1, 0.05)
-LOGISTIC = LOSSES["logistic"]
 
 
 def test_the_bound_is_its_three_terms() -> None:

@@ -5,16 +5,14 @@ import itertools
 import math
 
 import pytest
+from examples import LOGISTIC
 
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.audit import audit
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem
-
-LOGISTIC = LOSSES["logistic"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import ball, binary_parties
+from examples import LOGISTIC, SQUARED, ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -18,12 +18,10 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, PerParty, partition
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows
-from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
 from dpml.privacy import Budget, Problem
 from dpml.sums import imprecision
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET = Budget(1.0, 1e-5)
 
 

@@ -7,17 +7,16 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from examples import jayaraman, wang, wddp
+from examples import LOGISTIC, SIGMOID, jayaraman, wang, wddp
 from scipy.optimize import minimize
 
 from dpml.data import Dataset
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES, mean_gradient, mean_loss
+from dpml.optim.losses import mean_gradient, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
 SIZES = np.array([30, 10, 40, 10, 25, 60, 15])
 

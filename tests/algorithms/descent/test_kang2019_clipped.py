@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from examples import Observed, jayaraman, wang, wddp
+from examples import LOGISTIC, SIGMOID, SQUARED, Observed, jayaraman, wang, wddp
 from scipy.optimize import minimize
 from test_kang2019 import SIZES, problem_of, proven
 
@@ -13,11 +13,9 @@ from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.audit import audit
 from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SQUARED, SIGMOID = LOSSES["logistic"], LOSSES["squared"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
 TIGHT = {"calibration": "tight"}
 KINDS = {

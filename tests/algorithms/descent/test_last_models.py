@@ -4,18 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from examples import jayaraman, wang, wddp
+from examples import LOGISTIC, SIGMOID, jayaraman, wang, wddp
 from scipy.special import expit
 from scipy.stats import norm
 from test_kang2019 import dealt
 
 from dpml.audit.neighbours import turned_label
 from dpml.data.partition import TwoGroup
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
 ADULT = 45_222
 

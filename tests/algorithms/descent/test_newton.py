@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import Observed, ball, binary_parties
+from examples import LOGISTIC, Observed, ball, binary_parties
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -12,11 +12,9 @@ from scipy.special import expit
 from dpml.algorithms.descent.newton import CURVATURES, NoisyNewton, solving
 from dpml.audit.neighbours import one_replaced
 from dpml.optim.convex import optimum
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs.gradient_balls import logistic_radius
 
-LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(1.0, 1e-5)
 
 

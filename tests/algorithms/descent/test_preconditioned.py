@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from examples import noisy_coefficients, recipe_parties
+from examples import LOGISTIC, SQUARED, noisy_coefficients, recipe_parties
 from test_clipped import slope_of, some_parties
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.optim.convex import optimum
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET, FREE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 
 

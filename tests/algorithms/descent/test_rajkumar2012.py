@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import Observed, binary_parties, eta_of, proven
+from examples import LOGISTIC, Observed, binary_parties, eta_of, proven
 from scipy import stats
 
 from dpml.algorithms.descent.private_sgd import PrivateSGD
@@ -13,12 +13,11 @@ from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data.partition import Equal, Fractions, Parties
 from dpml.errors import UserError
 from dpml.mechanism.message import Terms
-from dpml.optim.losses import LOSSES, mean_gradient
+from dpml.optim.losses import mean_gradient
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import noisy_sums
 from dpml.sums import imprecision
 
-LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(0.5, 1e-2)
 
 

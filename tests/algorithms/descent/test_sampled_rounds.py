@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from examples import LOGISTIC
 from numpy.random import PCG64
 from scipy.stats import binom, chi2, norm
 
@@ -32,7 +33,6 @@ from dpml.release import verify
 from dpml.release.certificate import certificate
 
 BUDGET = Budget(1.0, 1e-5)
-LOGISTIC = LOSSES["logistic"]
 DPGD = ClippedDescent(LOGISTIC, rounds=10, sampling=0.3)
 WDGD = WhitenedDescent(LOGISTIC, rounds=5, sampling=0.3)
 SMALL = Problem(5, 100, 2)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import jayaraman, wang, wddp
+from examples import LOGISTIC, jayaraman, wang, wddp
 from test_kang2019 import dealt
 
 from dpml.audit import audit
@@ -15,7 +15,6 @@ from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
 SMALL = Problem(5, 25, 2)
 

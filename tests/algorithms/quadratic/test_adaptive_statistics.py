@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from examples import ball, proven
+from examples import SQUARED, ball, proven
 from scipy import stats
 from scipy.optimize import minimize
 
@@ -15,10 +15,8 @@ from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
 from dpml.mechanism.carriers import Carrier
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
-SQUARED = LOSSES["squared"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
 PUBLISHED, TIGHT = AdaptiveStatistics(SQUARED), AdaptiveStatistics(SQUARED, calibration="tight")
 each = pytest.mark.parametrize("algorithm", [PUBLISHED, TIGHT], ids=["published", "tight"])

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import ball, capefm, fm
+from examples import LOGISTIC, SQUARED, ball, capefm, fm
 from scipy import stats
 
 from dpml.algorithms.quadratic.coefficients import whole_products
@@ -15,10 +15,8 @@ from dpml.data import Dataset
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.steps import shrink
 from dpml.mechanism import discrete as discrete_noise
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, worst
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET = Budget(1.0, 1e-5)
 each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 each_algorithm = pytest.mark.parametrize("kind", [fm, capefm], ids=["fm", "capefm"])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples import capefm, conv, fm, local, noisy_coefficients, recipe_parties
+from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, noisy_coefficients, recipe_parties
 
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
@@ -12,11 +12,8 @@ from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.authors import CrimeAuthors
 from dpml.optim.interior_point import stop_in_box
-from dpml.optim.losses import LOSSES, mean_loss
+from dpml.optim.losses import mean_loss
 from dpml.privacy import Budget
-
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
-
 
 NO_NOISE = Budget(np.inf)
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import capefm, conv, exact_coefficients, fm, local, noisy_coefficients, unit_noise
+from examples import LOGISTIC, SQUARED, capefm, conv, exact_coefficients, fm, local, noisy_coefficients, unit_noise
 from scipy import stats
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
@@ -15,7 +15,6 @@ from dpml.optim.losses import LOSSES
 from dpml.optim.quadratic import minimise_floored, minimise_quadratic
 from dpml.privacy import Budget, Problem
 
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 D, DRAWS = 3, 20_000
 
 

@@ -6,17 +6,16 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from examples import capefm, conv, fm, local, unit_noise
+from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, unit_noise
 from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import QUADRATIC_NORM
 from dpml.algorithms.quadratic.functional_mechanism import PUBLISHED_SENSITIVITY
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity, tight_scales
-from dpml.optim.losses import LOSSES, Loss
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 Point = tuple[np.ndarray, float]
 
 

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from examples import ball
+from examples import SOFTMAX, SQUARED, ball
 from scipy.optimize import minimize
 
 from dpml.algorithms.quadratic.coefficients import Coefficients
@@ -15,10 +15,9 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES, codes
+from dpml.optim.losses import codes
 from dpml.privacy import Budget, Problem
 
-SOFTMAX, SQUARED = LOSSES["softmax"], LOSSES["squared"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import ball, fm, noisy_coefficients, proven
+from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, proven
 from scipy import stats
 from scipy.optimize import minimize
 
@@ -18,10 +18,9 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
-from dpml.optim.losses import LOSSES, Loss, mean_loss
+from dpml.optim.losses import Loss, mean_loss
 from dpml.privacy import Adversary, Budget, Problem
 
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
 UNITS = "sample", "party"
 each_unit = pytest.mark.parametrize("unit", UNITS)
