@@ -13,7 +13,7 @@ from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.optim.losses import LOSSES, mean_gradient
-from dpml.privacy import Budget, Problem
+from dpml.privacy import Adversary, Budget, Problem
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 SOFTMAX, SIGMOID = LOSSES["softmax"], LOSSES["sigmoid"]
@@ -43,6 +43,18 @@ def labels_dataset(rng, K: int, n: int = 400, d: int = 4) -> Dataset:
     y = np.argmax(best, axis=1).astype(float)
     y = 2 * y - 1 if K == 1 else y
     return Dataset("made", "binary" if K == 1 else "multiclass", X[100:], y[100:], X[:100], y[:100])
+
+
+def some_parties(loss=LOGISTIC, M: int = 4, N: int = 200, d: int = 3, colluders: int | None = None) -> Parties:
+    """Parties of very different sizes, unless they are many, whose labels or targets a model can tell."""
+    rng = np.random.default_rng(0)
+    X = ball(rng, N, d)
+    y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(N))
+    y = y if loss is SQUARED else np.where(y > 0, 1.0, -1.0)
+    data = Dataset("made", "regression" if loss is SQUARED else "binary", X, y, X[:0], y[:0])
+    shares = np.arange(1.0, M + 1)
+    rule = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if 1 < M < N / 5 else Equal()
+    return partition(data, rule, M, rng, Adversary(int(M > 3) if colluders is None else colluders))
 
 
 def labelled_parties(K: int, M: int, seed: int = 0, rule=None, **options) -> Parties:

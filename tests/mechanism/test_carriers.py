@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, Observed, ball, capefm, fm
+from examples import LOGISTIC, Observed, capefm, fm, some_parties
 from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -13,11 +13,9 @@ from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.data import Dataset
-from dpml.data.partition import Fractions, Parties, partition
 from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Adversary, Budget
+from dpml.privacy import Budget
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 PROGRAMS = {
@@ -52,17 +50,8 @@ PAIRS = [(name, carrier) for name in PROGRAMS for carrier in CARRIERS if (name, 
 each = pytest.mark.parametrize(("name", "carrier"), PAIRS, ids=[f"{name}-{carrier}" for name, carrier in PAIRS])
 
 
-def parties() -> Parties:
-    """Four parties of 20 to 80 rows, one of which colludes."""
-    rng = np.random.default_rng(0)
-    X = ball(rng, 200, 3)
-    y = np.where(X @ np.arange(1.0, 4) + 0.3 * rng.standard_normal(200) > 0, 1.0, -1.0)
-    data = Dataset("made", "binary", X, y, X[:0], y[:0])
-    return partition(data, Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), 4, rng, Adversary(1))
-
-
 def carried(name: str, carrier: str):
-    return replace(PROGRAMS[name], **CARRIERS[carrier]).prepare(parties(), np.random.default_rng(0))
+    return replace(PROGRAMS[name], **CARRIERS[carrier]).prepare(some_parties(), np.random.default_rng(0))
 
 
 @each

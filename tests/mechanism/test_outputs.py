@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, ball
+from examples import LOGISTIC, SQUARED, ball, some_parties
 from mpmath import exp, mp, mpf
 from numpy.random import PCG64, Generator
 from scipy import stats
@@ -44,15 +44,6 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 def made(kind: str, noise: str = "discrete"):
     algorithm, options = KINDS[kind]
     return algorithm(**{"loss": LOGISTIC, "calibration": "tight", "noise": noise, **options})
-
-
-def some_parties(loss=LOGISTIC, M=4, N=200, d=3):
-    rng = np.random.default_rng(0)
-    X = ball(rng, N, d)
-    y = np.tanh(3 * X @ np.arange(1.0, d + 1))
-    task = "regression" if loss is SQUARED else "binary"
-    data = Dataset("made", task, X, y if loss is SQUARED else np.where(y > 0, 1.0, -1.0), X[:0], y[:0])
-    return partition(data, Equal(), M, rng)
 
 
 def released(algorithm, parties, budget, draws: int, seed: int = 0):

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, ball, capefm, fm
+from examples import LOGISTIC, SQUARED, capefm, fm, some_parties
 from scipy import stats
 
 from dpml.algorithms.quadratic.coefficients import whole_products
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.pairs import worst_case
-from dpml.data import Dataset
-from dpml.data.partition import Equal, Parties, partition
+from dpml.data.partition import Parties
 from dpml.data.steps import shrink
 from dpml.mechanism import discrete as discrete_noise
 from dpml.privacy import Adversary, Budget, Problem, worst
@@ -26,15 +25,6 @@ def discrete(kind, loss=LOGISTIC, **options):
     return kind(loss, calibration="tight", noise="discrete", **options)
 
 
-def some_parties(loss, M: int, N: int = 90, d: int = 3, colluders: int = 0) -> Parties:
-    rng = np.random.default_rng(0)
-    X = ball(rng, N, d)
-    y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(N))
-    task = "regression" if loss is SQUARED else "binary"
-    data = Dataset("made", task, X, y if loss is SQUARED else np.sign(y), X[:0], y[:0])
-    return partition(data, Equal(), M, rng, Adversary(colluders))
-
-
 def models(algorithm, parties: Parties) -> np.ndarray:
     budgets = [Budget(8.0, 1e-5), BUDGET, Budget(math.inf, 1e-5)]
     ready = algorithm.prepare(parties, np.random.default_rng(0))
@@ -46,7 +36,7 @@ def models(algorithm, parties: Parties) -> np.ndarray:
 
 @each_loss
 def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> None:
-    parties = some_parties(loss, M=5, colluders=2)
+    parties = some_parties(loss, 5, N=90, colluders=2)
     alone = replace(parties, offsets=np.array([0, 90]), adversary=Adversary(0))
     found = models(discrete(fm, loss), parties)
     assert len(np.unique(found[:2])) == found[:2].size
@@ -65,7 +55,7 @@ def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> No
 @pytest.mark.parametrize("protocol", ["simulate", "secagg"])
 def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
     """With the same guarantees, view by view: given their sum, messages with uniform zero-sum noise show nothing."""
-    parties = some_parties(loss, M=5, colluders=2)
+    parties = some_parties(loss, 5, N=90, colluders=2)
     ssp = SufficientStatistics(loss, noise="discrete", protocol=protocol)
     cape = discrete(capefm, loss, protocol=protocol)
     np.testing.assert_array_equal(models(cape, parties), models(ssp, parties))
@@ -76,7 +66,7 @@ def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
 @each_algorithm
 def test_models_have_the_law_of_those_with_continuous_noise(kind, loss) -> None:
     """Kolmogorov and Smirnov's test on a projection of 400 models of either noise; false alarm 1e-4 each."""
-    parties = some_parties(loss, M=4, colluders=1)
+    parties = some_parties(loss, N=90)
     one, other = (
         kind(loss, calibration="tight", noise=noise)
         .prepare(parties, np.random.default_rng(0))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, proven
+from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, proven, some_parties
 from scipy import stats
 from scipy.optimize import minimize
 
@@ -17,26 +17,14 @@ from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.data import Dataset
-from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.data.partition import Equal, partition
 from dpml.optim.losses import Loss, mean_loss
-from dpml.privacy import Adversary, Budget, Problem
+from dpml.privacy import Budget, Problem
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
 UNITS = "sample", "party"
 each_unit = pytest.mark.parametrize("unit", UNITS)
 each_loss = pytest.mark.parametrize("loss", [SQUARED, LOGISTIC], ids=["squared", "logistic"])
-
-
-def parties(loss: Loss, M: int = 4, n: int = 200, d: int = 3, seed: int = 0, colluders: int = 1) -> Parties:
-    """Parties of very different sizes."""
-    rng = np.random.default_rng(seed)
-    X = ball(rng, n, d)
-    y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(n))
-    y = y if loss is SQUARED else np.where(y > 0, 1.0, -1.0)
-    data = Dataset("made", "regression" if loss is SQUARED else "binary", X, y, X[:0], y[:0])
-    shares = np.arange(1.0, M + 1)
-    rule = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if M > 1 else Equal()
-    return partition(data, rule, M, rng, Adversary(colluders if M > 1 else 0))
 
 
 def statistics_noise(algorithm: SufficientStatistics, problem: Problem) -> tuple[float, float]:
@@ -155,7 +143,7 @@ def test_the_worst_view_has_what_was_asked_for(loss: Loss, unit: str, M: int, co
 @each_unit
 def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) -> None:
     """d + d (d + 1)/2 numbers each, per budget and draw; noise of 1/M of the variance; the sum is that of all rows."""
-    given, sent = parties(LOGISTIC), []
+    given, sent = some_parties(LOGISTIC), []
     secure_sum = protocols.secure_sum
 
     def spy(vectors, bound, rng, *rest, **options):
@@ -193,7 +181,7 @@ def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) 
 def test_without_noise_it_is_least_squares(loss: Loss) -> None:
     """Logistic: twice as long. However many parties there are, and with all of their means if parties are the unit."""
     for M in (1, 4):
-        given = parties(loss, M)
+        given = some_parties(loss, M)
         (w,) = SufficientStatistics(loss).prepare(given, np.random.default_rng(0)).release(
             [NONE], np.random.default_rng(0), 3
         ).weights  # fmt: skip
@@ -207,7 +195,7 @@ def test_without_noise_it_is_least_squares(loss: Loss) -> None:
 
 
 def test_lam_is_part_of_the_objective() -> None:
-    given = parties(SQUARED)
+    given = some_parties(SQUARED)
     w = SufficientStatistics(SQUARED, lam=0.7).prepare(given, np.random.default_rng(0)).release(
         [NONE], np.random.default_rng(0), 1
     ).weights[0, 0]  # fmt: skip
@@ -217,7 +205,7 @@ def test_lam_is_part_of_the_objective() -> None:
 
 def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
     """`ssp` with M = 1 and `fm`, tight, are the same mechanism: from one stream, the same models."""
-    given, budgets = parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
+    given, budgets = some_parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
     releases = [
         algorithm.prepare(given, np.random.default_rng(0)).release(budgets, np.random.default_rng(2), 50).weights
         for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
