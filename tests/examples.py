@@ -92,6 +92,12 @@ def sent(algorithm, budget, problem):
     return message
 
 
+def release_of(algorithm, parties, budgets, draws=1, seed=1):
+    """What is released of some parties, with noise from this seed."""
+    prepared = algorithm.prepare(parties, np.random.default_rng(0))
+    return prepared.release(budgets, np.random.default_rng(seed), draws)
+
+
 Coefficients = tuple[np.ndarray | None, np.ndarray, np.ndarray]
 """L0 (...) where it is released, L1 (..., d) and L2 (..., d, d), as sums over units."""
 
@@ -118,6 +124,15 @@ def unit_noise(algorithm, rng, draws: int, problem: Problem) -> Coefficients:
     (message,) = algorithm.messages(Budget(1.0, 1e-5), problem)
     drawn = algorithm.sharing(problem).total(rng, draws, problem.M, *message.of.drawn(problem.d))
     return unpacked(message.of, message.of.project(drawn, problem.d), problem.d)
+
+
+def unit_rows(M: int, N: int, d: int, zero: bool = False) -> Parties:
+    """Parties of equal size, of rows of length 1, or of zeros that say nothing."""
+    X = np.random.default_rng(0).standard_normal((N, d))
+    X /= np.linalg.norm(X, axis=1)[:, None] * (1 + 1e-12)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    data = Dataset("made", "binary", 0 * X if zero else X, y, X[:1], y[:1])
+    return partition(data, Equal(), M, np.random.default_rng(1))
 
 
 class Observed:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, SQUARED, binary_parties, eta_of, proven, recipe_parties, sent
+from examples import LOGISTIC, SOFTMAX, SQUARED, binary_parties, eta_of, proven, recipe_parties, release_of, sent
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -160,7 +160,7 @@ def test_the_squared_loss_releases_minimisers_with_the_noise_and_the_ridge_that_
         algorithm = ObjectivePerturbation(SQUARED, calibration=calibration, lam=0.3, radius=4.0)
         budget = Budget(20.0)
         scale, extra = algorithm.calibrate(budget, parties.problem)
-        release = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(1), 4000)
+        release = release_of(algorithm, parties, [budget], 4000)
         w = release.weights[0]
         assert np.linalg.norm(w, axis=1).max() < 3.9  # none is on the surface
         b = -(2 * (w @ X.T - parties.y) @ X + 40 * (0.3 + extra) * w)
@@ -184,7 +184,7 @@ def test_the_authors_objective_perturbation_ignores_the_number_of_rows() -> None
     for rows in (50, 5000):
         parties = recipe_parties(rows=rows)
         algorithm = ObjectivePerturbation(SQUARED, variant="authors")
-        noisy = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(2), 4000)
+        noisy = release_of(algorithm, parties, [budget], 4000, seed=2)
         exact = NonPrivate(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0)).weights
         lengths = np.linalg.norm(noisy.weights[0] - exact, axis=1)
         assert lengths.mean() == pytest.approx(6 * 2 / 0.5, rel=0.05)  # Gamma(d, 2/eps)
@@ -196,7 +196,7 @@ def test_the_authors_objective_perturbation_ignores_the_number_of_rows() -> None
 def test_objective_perturbation_minimises_what_it_says() -> None:
     parties, budgets = recipe_parties("logistic", rows=300), [Budget(0.5), Budget(4.0)]
     algorithm = ObjectivePerturbation(LOGISTIC, lam=0.01)
-    release = algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(1), 3)
+    release = release_of(algorithm, parties, budgets, 3)
     X, y = parties.X, parties.y
     for i, budget in enumerate(budgets):
         _, extra = algorithm.calibrate(budget, parties.problem)
@@ -307,7 +307,7 @@ def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, 
     )
     for algorithm, extra, draw in cases:
         budget = Budget(eps, 1e-3)
-        release = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(9), 5)
+        release = release_of(algorithm, parties, [budget], 5, seed=9)
         w, b = release.weights[0], draw(np.random.default_rng(9))
         slopes = -parties.y[:, None] * expit(-parties.y[:, None] * (parties.X @ w.T))
         residual = slopes.T @ parties.X + N * (0.02 + extra) * w + b
@@ -324,7 +324,7 @@ def test_gop_draws_the_noise_that_is_counted(calibration: str, lam: float, shift
     """eta from the released models, with gradients written out; noise and ridge know nothing of the shift."""
     parties, draws = binary_parties(), 3000
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam, shift=shift)
-    release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws)
+    release = release_of(algorithm, parties, [BUDGET], draws)
     w, made = release.weights[0], sent(algorithm, BUDGET, parties.problem)
     slopes = -parties.y[:, None] * expit(shift - parties.y[:, None] * (parties.X @ w.T))
     eta = -(slopes.T @ parties.X + len(parties.y) * (lam + made.extra) * w) / made.scale
@@ -389,9 +389,7 @@ def test_theorem_5_1_holds_as_often_as_it_says() -> None:
     for lam in (0.5, 0.02, 0.003):  # without and with Delta
         parties, draws = binary_parties(), 2000
         algorithm = GaussianObjectivePerturbation(LOGISTIC, lam=lam)
-        release = algorithm.prepare(parties, np.random.default_rng(0)).release(
-            [BUDGET], np.random.default_rng(1), draws
-        )
+        release = release_of(algorithm, parties, [BUDGET], draws)
         w = np.vstack([optimum(LOGISTIC, parties.X, parties.y, lam), release.weights[0]])
         value = np.logaddexp(0, -parties.y[:, None] * (parties.X @ w.T)).mean(axis=0) + lam / 2 * np.sum(w * w, axis=1)
         gap = value[1:] - value[0]
@@ -465,7 +463,7 @@ def test_the_noise_of_several_classes_is_the_one_that_is_proven() -> None:
     parties, draws = three_classes(), 400
     algorithm = GaussianObjectivePerturbation(SOFTMAX, calibration="tight")
     (made,) = algorithm.messages(BUDGET, parties.problem)
-    weights = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws)
+    weights = release_of(algorithm, parties, [BUDGET], draws)
     b = np.array([tilt_of(W, parties.X, parties.y, made.ridge) for W in weights.weights[0].reshape(draws, 3, 4)])
     unit = b.reshape(draws, 12) / made.scale
     low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], 12 * draws)
@@ -479,9 +477,7 @@ def test_the_noise_of_several_classes_is_the_one_that_is_proven() -> None:
 def test_several_classes_without_noise_are_minimised_and_without_their_number_nothing_is_proven() -> None:
     parties = three_classes()
     algorithm = GaussianObjectivePerturbation(SOFTMAX, calibration="tight", lam=0.1)
-    released = algorithm.prepare(parties, np.random.default_rng(0)).release(
-        [Budget(math.inf, 1e-5)], np.random.default_rng(1), 1
-    )
+    released = release_of(algorithm, parties, [Budget(math.inf, 1e-5)])
     np.testing.assert_allclose(
         tilt_of(released.weights[0, 0].reshape(3, 4), parties.X, parties.y, 6.0), np.zeros((3, 4)), atol=1e-6
     )

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of
+from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, release_of
 
 from dpml.algorithms.baselines import Batch
 from dpml.algorithms.ensemble.averages import Average
@@ -150,15 +150,8 @@ def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
             expected = voting_risk_bound(budget.eps, 9 if kind is Soft else 1, len(parties.X_auxiliary), 4, 0.1, length)
             assert np.allclose(line, np.full(3, expected))
     for other in (Soft(LOGISTIC, "tight"), Soft(LOGISTIC, variant="sum"), Average(LOGISTIC), Batch(LOGISTIC)):
-        assert (
-            not other.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(1), 2).metrics
-        )
-    assert (
-        not Soft(SOFTMAX)
-        .prepare(labelled_parties(3, 9), np.random.default_rng(0))
-        .release(budgets, np.random.default_rng(1), 2)
-        .metrics
-    )
+        assert not release_of(other, parties, budgets, 2).metrics
+    assert not release_of(Soft(SOFTMAX), labelled_parties(3, 9), budgets, 2).metrics
 
 
 def test_a_mixed_ensemble_from_the_command_line(run_command, tmp_path) -> None:

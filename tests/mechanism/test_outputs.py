@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, ball, some_parties
+from examples import LOGISTIC, SQUARED, ball, release_of, some_parties
 from mpmath import exp, mp, mpf
 from numpy.random import PCG64, Generator
 from scipy import stats
@@ -47,11 +47,7 @@ def made(kind: str, noise: str = "discrete"):
 
 
 def released(algorithm, parties, budget, draws: int, seed: int = 0):
-    return (
-        algorithm.prepare(parties, np.random.default_rng(0))
-        .release([budget], np.random.default_rng(seed), draws)
-        .weights[0]
-    )
+    return release_of(algorithm, parties, [budget], draws, seed=seed).weights[0]
 
 
 # ---- rounding

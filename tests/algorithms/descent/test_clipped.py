@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, ball, binary_parties
+from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -182,7 +182,7 @@ def test_a_release_is_the_plain_loop(loss, lam) -> None:
     parties = some_parties(loss, M=1)
     algorithm = ClippedDescent(loss, rounds=8, lam=lam)
     budgets = [Budget(eps, 1e-5) for eps in (0.5, 3.0)]
-    release = algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(3), 4)
+    release = release_of(algorithm, parties, budgets, 4, seed=3)
     rng = np.random.default_rng(3)
     noises = np.array([rng.standard_normal((1, 4, 4), dtype=np.float32)[0] for _ in range(8)])
     for b, budget in enumerate(budgets):
@@ -195,9 +195,7 @@ def test_a_release_is_the_plain_loop(loss, lam) -> None:
 def test_without_noise_and_clip_it_approaches_the_minimiser() -> None:
     parties = some_parties(LOGISTIC, N=400, M=1)
     algorithm = ClippedDescent(LOGISTIC, lam=0.05, clip=1.0, rounds=400)
-    weights = algorithm.prepare(parties, np.random.default_rng(0)).release(
-        [Budget(math.inf, 1e-5)], np.random.default_rng(0), 1
-    )
+    weights = release_of(algorithm, parties, [Budget(math.inf, 1e-5)], 1, seed=0)
     best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
     best = best if isinstance(best, np.ndarray) else best.weights
     np.testing.assert_allclose(weights.weights[0, 0], np.ravel(best), atol=0.02)
@@ -212,7 +210,7 @@ def test_the_noise_as_drawn_is_the_noise_that_is_counted(unit, protocol) -> None
     algorithm = ClippedDescent(LOGISTIC, unit=unit, rounds=1, protocol=protocol)
     schedule = algorithm.schedule(BUDGET, parties.problem)
     draws = 3000 if protocol == "simulate" else 400
-    release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws)
+    release = release_of(algorithm, parties, [BUDGET], draws)
     moved = release.weights[0] * algorithm.counted(parties.problem) / schedule.step / schedule.noise
     moved = moved - moved.mean(axis=0)
     low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], (draws - 1) * moved.shape[1])
@@ -246,8 +244,7 @@ def test_more_budget_means_longer_steps_up_to_a_limit() -> None:
 def test_a_ridge_and_a_short_clip_do_not_turn_the_model_round(lam) -> None:
     """Where the adaptive clip has shrunk, a step as long as the first clip allows would make the ridge overshoot."""
     algorithm = ClippedDescent(LOGISTIC, unit="party", lam=lam)
-    prepared = algorithm.prepare(some_parties(N=400, M=100), np.random.default_rng(0))
-    release = prepared.release([Budget(8.0, 1e-5)], np.random.default_rng(0), 3)
+    release = release_of(algorithm, some_parties(N=400, M=100), [Budget(8.0, 1e-5)], 3, seed=0)
     assert release.metrics["clip"].max() < 0.3
     # no gradient of the mean loss is longer than 1, so that no minimiser is longer than 1/lam
     assert np.linalg.norm(release.weights, axis=-1).max() < 2 / lam + 1

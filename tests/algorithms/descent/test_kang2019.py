@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from examples import LOGISTIC, SIGMOID, jayaraman, wang, wddp
+from examples import LOGISTIC, SIGMOID, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 
 from dpml.data import Dataset
@@ -179,8 +179,7 @@ def test_a_row_of_a_client_moves_what_the_weights_say():
 def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
     parties = dealt()
-    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-    weights = mechanism.release([BUDGET], np.random.default_rng(1), draws).weights[0]
+    weights = release_of(algorithm, parties, [BUDGET], draws).weights[0]
     variance = weights.var(axis=0, ddof=1).mean() / algorithm.tried(BUDGET, parties.problem)[0] ** 2
     freedom = (draws - 1) * weights.shape[1]
     return math.sqrt(variance), 4 / math.sqrt(2 * freedom)  # 4 s.d.: a false alarm in 16,000
@@ -210,7 +209,7 @@ def test_local_rounds_add_up_noise_of_every_client():
     parties.X[:] = 0.0
     for options in (KINDS["paper"], KINDS["tight client"]):
         algorithm = wddp(LOGISTIC, rounds=20, step=0.5, **options)
-        release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
+        release = release_of(algorithm, parties, [BUDGET], 2000)
         scales = noise_of_clients(algorithm) * SIZES / SIZES.sum()
         expected = 20 * 0.25 * np.sum(scales**2)
         ratio = release.weights[0].var(axis=0, ddof=1).mean() / expected
@@ -267,7 +266,7 @@ def test_one_client_is_the_centre():
     """With M = 1 all three are one algorithm, number for number."""
     parties = dealt([100])
     released = [
-        algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 3).weights
+        release_of(algorithm, parties, [BUDGET], 3).weights
         for algorithm in (kind(LOGISTIC, rounds=30) for kind in (wang, jayaraman, wddp))
     ]
     for other in released[1:]:
@@ -282,8 +281,7 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
     once = wddp(LOGISTIC, variant="once", **options)
 
     def released(algorithm, parties):
-        mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-        return mechanism.release([BUDGET, Budget(2.0, 1e-3)], np.random.default_rng(1), 3).weights
+        return release_of(algorithm, parties, [BUDGET, Budget(2.0, 1e-3)], 3).weights
 
     for sizes in (SIZES, [20] * 5):
         parties = dealt(sizes)
@@ -300,10 +298,10 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
 def test_without_noise_every_one_of_them_learns():
     """eps = inf: wang and synchronous wddp come to the pooled optimum; with local rounds, to the mean of the optima."""
     parties = dealt([200, 300])
-    budget, rng = Budget(math.inf, 1e-3), np.random.default_rng
+    budget = Budget(math.inf, 1e-3)
     options = {"lam": 0.05, "rounds": 400}
     found = {
-        name: algorithm.prepare(parties, rng(0)).release([budget], rng(1), 1).weights[0, 0]
+        name: release_of(algorithm, parties, [budget]).weights[0, 0]
         for name, algorithm in {
             "wang": wang(LOGISTIC, **options),
             "synchronous": wddp(LOGISTIC, variant="synchronous", **options),
@@ -323,8 +321,7 @@ def test_without_noise_every_one_of_them_learns():
 def test_unequal_sizes_weigh_in_the_objective_that_jayaraman_comes_to():
     """Without noise: the mean over parties of their mean losses, minimised by a general code."""
     parties = dealt([200, 30])
-    release = jayaraman(LOGISTIC, lam=0.05, rounds=400).prepare(parties, np.random.default_rng(0))
-    found = release.release([Budget(math.inf, 1e-3)], np.random.default_rng(1), 1).weights[0, 0]
+    found = release_of(jayaraman(LOGISTIC, lam=0.05, rounds=400), parties, [Budget(math.inf, 1e-3)]).weights[0, 0]
 
     def cost(w):
         losses = np.log1p(np.exp(-parties.y * (parties.X @ w)))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from examples import LOGISTIC, SIGMOID, SQUARED, Observed, jayaraman, wang, wddp
+from examples import LOGISTIC, SIGMOID, SQUARED, Observed, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 from test_kang2019 import SIZES, problem_of, proven
 
@@ -150,8 +150,7 @@ def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
     for loss, clip in ((LOGISTIC, 0.2), (SQUARED, 0.3), (SQUARED, 1e3)):
         parties = dealt(loss, [300])
         algorithm = wang(loss, clip=clip, lam=lam, rounds=2000, **TIGHT)
-        mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-        found = mechanism.release([budget], np.random.default_rng(1), 1).weights[0, 0]
+        found = release_of(algorithm, parties, [budget]).weights[0, 0]
 
         def cost(w, loss=loss, clip=clip, parties=parties):
             t = parties.X @ w
@@ -171,13 +170,7 @@ def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
 def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
     """Any number of clients: the same models as at one place without noise, and with it the same noise in all."""
     parties, budget = dealt(SQUARED), Budget(math.inf, 1e-3)
-    ends = [
-        kind(SQUARED, rounds=40, **TIGHT)
-        .prepare(parties, np.random.default_rng(0))
-        .release([budget], np.random.default_rng(1), 1)
-        .weights
-        for kind in (wang, wddp)
-    ]
+    ends = [release_of(kind(SQUARED, rounds=40, **TIGHT), parties, [budget]).weights for kind in (wang, wddp)]
     np.testing.assert_array_equal(*ends)
     sums = wddp(SQUARED, rounds=40, **TIGHT)
     pooled = wang(SQUARED, rounds=40, calibrate_for="aggregate", **TIGHT)
@@ -191,11 +184,7 @@ def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
 def test_a_clip_above_all_slopes_is_none():
     parties = dealt(LOGISTIC)
     ends = [
-        wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT)
-        .prepare(parties, np.random.default_rng(0))
-        .release([BUDGET], np.random.default_rng(1), 2)
-        .weights
-        for clip in (1.0, 7.0)
+        release_of(wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT), parties, [BUDGET], 2).weights for clip in (1.0, 7.0)
     ]
     np.testing.assert_array_equal(*ends)
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SIGMOID, jayaraman, wang, wddp
+from examples import LOGISTIC, SIGMOID, jayaraman, release_of, wang, wddp
 from scipy.special import expit
 from scipy.stats import norm
 from test_kang2019 import dealt, problem_of, proven
@@ -126,7 +126,7 @@ def test_noise_for_the_last_model_is_what_is_drawn():
     parties.X[:] = 0.0
     lam, step, rounds, n = 0.5, 0.8, 40, parties.problem.N
     algorithm = wang(LOGISTIC, calibration="tight", lam=lam, step=step, clip=1.0, rounds=rounds)
-    weights = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 4000)
+    weights = release_of(algorithm, parties, [BUDGET], 4000)
     c = 1 - lam * step
     reach = (1 - c**rounds) / (1 - c) * step * 2 / n  # how far a row moves the last model along these rounds
     deviation = math.sqrt(weights.weights[0].var(axis=0, ddof=1).mean())

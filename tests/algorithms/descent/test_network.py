@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import nn_cape, nn_conv, nn_nonpriv
+from examples import nn_cape, nn_conv, nn_nonpriv, release_of
 from scipy import stats
 
 from dpml.data import Dataset, Files
@@ -191,8 +191,7 @@ def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws
         seen.append(gradient.flat())  # and no step: every round is at the starting point
 
     monkeypatch.setattr(Adam, "step", spy)
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    prepared.release([budget], np.random.default_rng(7), draws)
+    release_of(algorithm, given, [budget], draws, seed=7)
     return seen
 
 
@@ -349,10 +348,7 @@ def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
 def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
     given, budget = parties(), Budget(math.inf, 1e-3)
     metrics = [
-        kind(LOSS, epochs=20, **extra)
-        .prepare(given, np.random.default_rng(0))
-        .release([budget], np.random.default_rng(1), 2)
-        .metrics
+        release_of(kind(LOSS, epochs=20, **extra), given, [budget], 2).metrics
         for kind, extra in ((nn_nonpriv, {}), (nn_cape, {"clip": 1e9}), (nn_conv, {"clip": 1e9}))
     ]
     for other in metrics[1:]:
@@ -385,8 +381,7 @@ def test_it_learns_two_gaussians() -> None:
     data = Synthetic(recipe="two_gaussians", d=50, scale=2.0, rows=700, test_rows=2000)
     given = partition(data.load(Files(), None, np.random.default_rng(0)), Equal(), 4, np.random.default_rng(0))
     for algorithm, least in ((nn_nonpriv(LOSS, epochs=100), 0.98), (nn_cape(LOSS, epochs=100), 0.95)):
-        prepared = algorithm.prepare(given, np.random.default_rng(0))
-        metrics = prepared.release([Budget(5.0, 0.01)], np.random.default_rng(1), 2).metrics
+        metrics = release_of(algorithm, given, [Budget(5.0, 0.01)], 2).metrics
         assert metrics["accuracy"].min() > least
         assert metrics["loss"].max() < 0.5
         assert (metrics["path_loss"] > metrics["loss"]).all()

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, Observed, ball, binary_parties
+from examples import LOGISTIC, Observed, ball, binary_parties, release_of
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -163,8 +163,7 @@ def test_the_rounds_are_the_papers() -> None:
     """The first two rounds, message by message, from the definitions."""
     parties = binary_parties()
     algorithm = NoisyNewton(LOGISTIC, rounds=2, lam=0.01)
-    prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    released = prepared.release([BUDGET], np.random.default_rng(3), 1).weights[0, 0]
+    released = release_of(algorithm, parties, [BUDGET], 1, seed=3).weights[0, 0]
     gradient, move = (message.noise for message in algorithm.messages(BUDGET, parties.problem))
     rng, R = np.random.default_rng(3), algorithm.floor(BUDGET, parties.problem)
     u, w, N = parties.y[:, None] * parties.X, np.zeros(4), 300
@@ -186,7 +185,7 @@ def test_the_rounds_are_the_papers() -> None:
 def test_without_noise_it_finds_the_minimiser(curvature, lam) -> None:
     parties, budget = binary_parties(), Budget(math.inf, 1e-5)
     algorithm = NoisyNewton(LOGISTIC, rounds=1000 if curvature == "bound" else 60, curvature=curvature, lam=lam)
-    released = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(0), 2)
+    released = release_of(algorithm, parties, [budget], 2, seed=0)
     assert np.allclose(released.weights, optimum(LOGISTIC, parties.X, parties.y, lam), atol=2e-3)
     assert all(math.isinf(g.eps) for g in algorithm.guarantees(budget, parties.problem))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, noisy_coefficients, recipe_parties
+from examples import LOGISTIC, SQUARED, noisy_coefficients, recipe_parties, release_of
 from test_clipped import slope_of, some_parties
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
@@ -19,7 +19,7 @@ BUDGET, FREE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 
 
 def released(algorithm, parties, budgets, draws=1, seed=0):
-    return algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(seed), draws)
+    return release_of(algorithm, parties, budgets, draws, seed=seed)
 
 
 def test_the_stages_against_another_accountant() -> None:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, jayaraman, wang, wddp
+from examples import LOGISTIC, jayaraman, release_of, wang, wddp
 from test_kang2019 import dealt
 
 from dpml.audit import audit
@@ -20,7 +20,7 @@ SMALL = Problem(5, 25, 2)
 
 
 def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
-    return algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(seed), draws)
+    return release_of(algorithm, parties, budgets, draws, seed=seed)
 
 
 # ---- by rule

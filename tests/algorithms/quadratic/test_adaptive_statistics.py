@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from examples import SQUARED, ball, proven
+from examples import SQUARED, ball, proven, release_of
 from scipy import stats
 from scipy.optimize import minimize
 
@@ -177,9 +177,7 @@ def test_the_model_is_the_papers_for_the_noise_that_was_drawn(algorithm) -> None
 def test_without_noise_it_is_ridge_regression(M: int, lam: float) -> None:
     """All rows are pooled at one place, whosever they are."""
     given = parties(M=M)
-    w = AdaptiveStatistics(SQUARED, lam=lam).prepare(given, np.random.default_rng(0)).release(
-        [NONE], np.random.default_rng(0), 2
-    ).weights[0]  # fmt: skip
+    w = release_of(AdaptiveStatistics(SQUARED, lam=lam), given, [NONE], 2, seed=0).weights[0]
     gradient = 2 * (w @ given.X.T - given.y) @ given.X / 300 + lam * w
     assert w.shape == (2, 3)
     assert np.abs(gradient).max() < 1e-10

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, capefm, fm, some_parties
+from examples import LOGISTIC, SQUARED, capefm, fm, release_of, some_parties
 from scipy import stats
 
 from dpml.algorithms.quadratic.coefficients import whole_products
@@ -27,8 +27,7 @@ def discrete(kind, loss=LOGISTIC, **options):
 
 def models(algorithm, parties: Parties) -> np.ndarray:
     budgets = [Budget(8.0, 1e-5), BUDGET, Budget(math.inf, 1e-5)]
-    ready = algorithm.prepare(parties, np.random.default_rng(0))
-    return ready.release(budgets, np.random.default_rng(3), 4).weights
+    return release_of(algorithm, parties, budgets, 4, seed=3).weights
 
 
 # ---- whose release it is
@@ -68,10 +67,9 @@ def test_models_have_the_law_of_those_with_continuous_noise(kind, loss) -> None:
     """Kolmogorov and Smirnov's test on a projection of 400 models of either noise; false alarm 1e-4 each."""
     parties = some_parties(loss, N=90)
     one, other = (
-        kind(loss, calibration="tight", noise=noise)
-        .prepare(parties, np.random.default_rng(0))
-        .release([Budget(8.0, 1e-5)], np.random.default_rng(seed), 400)
-        .weights[0]
+        release_of(kind(loss, calibration="tight", noise=noise), parties, [Budget(8.0, 1e-5)], 400, seed=seed).weights[
+            0
+        ]
         @ [0.2, 0.5, 0.8]
         for seed, noise in enumerate(("continuous", "discrete"))
     )

@@ -4,7 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, capefm, conv, exact_coefficients, fm, local, noisy_coefficients, unit_noise
+from examples import (
+    LOGISTIC,
+    SQUARED,
+    capefm,
+    conv,
+    exact_coefficients,
+    fm,
+    local,
+    noisy_coefficients,
+    release_of,
+    unit_noise,
+)
 from scipy import stats
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
@@ -83,8 +94,7 @@ def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new() -> None:
     d = 220  # five draws at once
     algorithm = capefm(SQUARED)
     assert algorithm.together(Problem(5, 100, d)) == 5
-    prepared = algorithm.prepare(parties("squared", d=d), np.random.default_rng(0))
-    release = prepared.release([Budget(1.0, 1e-3), Budget(9.0, 1e-3)], np.random.default_rng(1), 13)
+    release = release_of(algorithm, parties("squared", d=d), [Budget(1.0, 1e-3), Budget(9.0, 1e-3)], 13)
     assert release.weights.shape == (2, 13, d)
     assert all(values.shape == (2, 13) for values in release.metrics.values())
     assert len(np.unique(release.weights.round(12), axis=1)[0]) == 13

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from examples import SOFTMAX, SQUARED, ball
+from examples import SOFTMAX, SQUARED, ball, release_of
 from scipy.optimize import minimize
 
 from dpml.algorithms.quadratic.coefficients import Coefficients
@@ -29,8 +29,7 @@ def parties(K: int = 4, sizes: tuple[int, ...] = (20, 50, 130), d: int = 3) -> P
 
 
 def released(algorithm: SufficientStatistics, given: Parties, budget: Budget = NONE, draws: int = 1) -> np.ndarray:
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    return prepared.release([budget], np.random.default_rng(1), draws).weights[0]
+    return release_of(algorithm, given, [budget], draws).weights[0]
 
 
 @pytest.mark.parametrize(("K", "d"), [(2, 2), (3, 1), (10, 3)])
@@ -94,7 +93,7 @@ def test_the_floor_and_lam_are_those_of_every_class() -> None:
     W = released(algorithm, given).reshape(4, 3)
     gradient = 2 * (W @ given.X.T - codes(given.y, 4).T) @ given.X / 200 + 0.3 * W
     assert np.abs(gradient).max() < 1e-10
-    metrics = algorithm.prepare(given, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 50).metrics
+    metrics = release_of(algorithm, given, [BUDGET], 50).metrics
     assert {values.shape for values in metrics.values()} == {(1, 50)}
 
 

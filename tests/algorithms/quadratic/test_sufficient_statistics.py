@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, proven, some_parties
+from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, proven, release_of, some_parties
 from scipy import stats
 from scipy.optimize import minimize
 
@@ -152,11 +152,10 @@ def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) 
         return secure_sum(vectors, bound, rng, *rest, **options)
 
     monkeypatch.setattr(protocols, "secure_sum", spy)
-    simulated = SufficientStatistics(LOGISTIC, unit=unit).prepare(given, np.random.default_rng(0))
     algorithm = SufficientStatistics(LOGISTIC, unit=unit, protocol="secagg")
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     exact = prepared.release([NONE], np.random.default_rng(1), 1).weights
-    assert np.allclose(exact, simulated.release([NONE], np.random.default_rng(1), 1).weights, atol=1e-9)
+    assert np.allclose(exact, release_of(SufficientStatistics(LOGISTIC, unit=unit), given, [NONE]).weights, atol=1e-9)
     assert sent[0].shape == (4, 3 + 6)
     i, j = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
     for k in range(4):
@@ -182,23 +181,20 @@ def test_without_noise_it_is_least_squares(loss: Loss) -> None:
     """Logistic: twice as long. However many parties there are, and with all of their means if parties are the unit."""
     for M in (1, 4):
         given = some_parties(loss, M)
-        (w,) = SufficientStatistics(loss).prepare(given, np.random.default_rng(0)).release(
-            [NONE], np.random.default_rng(0), 3
-        ).weights  # fmt: skip
+        (w,) = release_of(SufficientStatistics(loss), given, [NONE], 3, seed=0).weights
         expected = np.linalg.lstsq(given.X, given.y, rcond=None)[0] * (1 if loss is SQUARED else 2)
         assert w.shape == (3, 3)
         assert np.allclose(w, expected, atol=1e-10)
-    by_party = SufficientStatistics(loss, unit="party").prepare(given, np.random.default_rng(0))
     root = np.sqrt(np.repeat(1 / given.sizes, given.sizes))
     expected = np.linalg.lstsq(root[:, None] * given.X, root * given.y, rcond=None)[0] * (1 if loss is SQUARED else 2)
-    assert np.allclose(by_party.release([NONE], np.random.default_rng(0), 1).weights, expected, atol=1e-10)
+    assert np.allclose(
+        release_of(SufficientStatistics(loss, unit="party"), given, [NONE], 1, seed=0).weights, expected, atol=1e-10
+    )
 
 
 def test_lam_is_part_of_the_objective() -> None:
     given = some_parties(SQUARED)
-    w = SufficientStatistics(SQUARED, lam=0.7).prepare(given, np.random.default_rng(0)).release(
-        [NONE], np.random.default_rng(0), 1
-    ).weights[0, 0]  # fmt: skip
+    w = release_of(SufficientStatistics(SQUARED, lam=0.7), given, [NONE], 1, seed=0).weights[0, 0]
     gradient = 2 * given.X.T @ (given.X @ w - given.y) / 200 + 0.7 * w
     assert np.abs(gradient).max() < 1e-10
 
@@ -207,7 +203,7 @@ def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
     """`ssp` with M = 1 and `fm`, tight, are the same mechanism: from one stream, the same models."""
     given, budgets = some_parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
     releases = [
-        algorithm.prepare(given, np.random.default_rng(0)).release(budgets, np.random.default_rng(2), 50).weights
+        release_of(algorithm, given, budgets, 50, seed=2).weights
         for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
     ]
     assert np.allclose(*releases, rtol=1e-9)
