@@ -74,8 +74,8 @@ def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carri
     correlated by five and a half standard errors; seeded.
     """
     mechanism, budgets = carried(name, carrier), [BUDGET, Budget(0.1, 1e-5)]
-    draws = 200 if name.startswith("wdgd") else 500  # which maps all rows for each
-    draws = 20_000 if carrier == "simulated" and name.split()[0] in ("ssp", "fm", "capefm") else draws
+    draws = 20_000 if carrier == "simulated" else 500
+    draws = 200 if name.startswith("wdgd") else draws  # which maps all rows for each
     exact = replace(mechanism, algorithm=PROGRAMS[name])
     runs = Carrier(mechanism, budgets, np.random.default_rng(2), draws, None)
     d, rng = mechanism.problem.d, np.random.default_rng(3)

@@ -168,14 +168,10 @@ def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
 
 
 def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
-    """Any number of clients: the same models as at one place without noise, and with it the same noise in all."""
+    """Any number of clients: the same models as at one place, without noise."""
     parties, budget = dealt(SQUARED), Budget(math.inf, 1e-3)
     ends = [release_of(kind(SQUARED, rounds=40, **TIGHT), parties, [budget]).weights for kind in (wang, wddp)]
     np.testing.assert_array_equal(*ends)
-    sums = wddp(SQUARED, rounds=40, **TIGHT)
-    pooled = wang(SQUARED, rounds=40, calibrate_for="aggregate", **TIGHT)
-    noises = [a.layout.group_stds(parties)[0] * a.per_rows(BUDGET, parties.problem)[0] for a in (sums, pooled)]
-    assert noises[0] == pytest.approx(noises[1])
 
 
 # ---- what is published stays as it was

@@ -317,20 +317,6 @@ def test_several_classes_are_learnt(kind, unit: str) -> None:
     assert np.mean(np.argmax(X @ weights.reshape(3, 3).T, axis=1) == y) > 0.8
 
 
-def test_a_released_label_share_costs_what_it_says() -> None:
-    """mu^2 is that of X'X, the labels and the rounds; with a stated clip, or for targets, no label is released.
-
-    To a thousandth: sums of rows leave room for more rounding than others.
-    """
-    budget, problem = Budget(1.0, 1e-5), Problem(5, 1000, 4)
-    for options, count in (({}, 3), ({"clip": 0.2}, 2), ({"loss": LOSSES["squared"]}, 2), ({"unit": "party"}, 2)):
-        algorithm = WhitenedDescent(**{"loss": LOSSES["logistic"], **options})
-        sent = algorithm.messages(budget, problem)
-        assert len(sent) == count
-        target = algorithm.target_mu(budget, problem)
-        assert sum(message.mu**2 for message in sent) == pytest.approx(target**2, rel=1e-3)
-
-
 @pytest.mark.parametrize(("edge", "share"), [(4.0, 0.02), (0.55, 0.02), (0.45, 0.1), (0.01, 0.1)])
 def test_moments_of_several_classes_get_little_where_noise_hides_them(edge: float, share: float) -> None:
     """By mu as sent, and rows for which the noise of X'X/n reaches so far. Others pay the same for any rows."""

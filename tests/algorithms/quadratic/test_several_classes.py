@@ -11,8 +11,6 @@ from scipy.optimize import minimize
 from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.neighbours import synthetic_parties
-from dpml.audit.pairs import worst_case
-from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.losses import codes
@@ -65,17 +63,6 @@ def test_the_sensitivity_in_closed_form() -> None:
         linear, square, _ = np.array(message.units) * message.noise
         A, B = 4 / linear**2 * (1 - 1 / K), 1 / square**2
         assert (message.sensitivity / message.noise) ** 2 == pytest.approx(2 * A + 2 * B + A * A / (2 * B), rel=1e-12)
-
-
-@pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize(("d", "K"), [(1, 3), (2, 2), (4, 5)])
-def test_the_worst_neighbours_show_all_that_is_proven(unit: str, d: int, K: int) -> None:
-    problem, algorithm = Problem(4, 80, d, classes=K), SufficientStatistics(SOFTMAX, unit=unit)
-    pair = worst_case(algorithm, BUDGET, problem)
-    assert pair[0].problem.classes == K
-    proven = {guarantee.view: guarantee.mu for guarantee in algorithm.guarantees(BUDGET, problem)}
-    for exposure in exposures(algorithm, pair, BUDGET)[1:]:
-        assert exposure.distance() == pytest.approx(proven[exposure.view], rel=1e-6)
 
 
 def test_without_noise_it_is_least_squares_of_centred_codes() -> None:

@@ -1,21 +1,16 @@
 """`ssp`: its sensitivity by search, its noise as drawn, what its parties send, and its limits."""
 
 import math
-from functools import cache
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent
-from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, proven, release_of, some_parties
+from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, release_of, some_parties
 from scipy import stats
 from scipy.optimize import minimize
 
 from dpml import protocols
 from dpml.algorithms.quadratic.objective import spectral_edge
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.audit.pairs import worst_case
-from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.optim.losses import Loss, mean_loss
@@ -94,47 +89,7 @@ def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     assert 0.95 * mu < farthest <= mu * (1 + 1e-9)
 
 
-@each_unit
-def test_the_worst_case_is_as_bad_as_the_proof(unit: str) -> None:
-    for loss in (SQUARED, LOGISTIC):
-        for d in (1, 2, 5):
-            problem = Problem(4, 80, d)
-            algorithm = SufficientStatistics(loss, unit=unit)
-            pair = worst_case(algorithm, BUDGET, problem)
-            differ = np.any(pair[0].X != pair[1].X, axis=1) | (pair[0].y != pair[1].y)
-            assert np.flatnonzero(differ).tolist() == (list(range(60, 80)) if unit == "party" else [79])
-            for exposure in exposures(algorithm, pair, BUDGET)[1:]:
-                expected = next(g.mu for g in algorithm.guarantees(BUDGET, problem) if g.view == exposure.view)
-                assert exposure.distance() == pytest.approx(expected, rel=1e-6)
-
-
 # ---- the guarantees
-
-
-@cache
-def eps_by_google(deviation: float) -> float:
-    """At a delta of 1e-5, of Gaussian noise that hides a move of 1."""
-    return PLDAccountant().compose(GaussianDpEvent(deviation)).get_epsilon(1e-5)
-
-
-@each_unit
-@each_loss
-@pytest.mark.parametrize(("M", "colluders"), [(1, 0), (2, 0), (32, 10), (9, 8)])
-def test_the_worst_view_has_what_was_asked_for(loss: Loss, unit: str, M: int, colluders: int) -> None:
-    """The colluders' view by an accountant of its own: the honest parties' share of the noise hides the same move."""
-    problem = Problem(M, 100 * M, 20, colluders=colluders)
-    algorithm = SufficientStatistics(loss, unit=unit)
-    guarantees = algorithm.guarantees(BUDGET, problem)
-    assert {g.unit for g in guarantees} == {unit}
-    assert {g.basis for g in guarantees} == {"proven"}
-    eps = proven(algorithm, BUDGET, problem)
-    assert set(eps) == ({"release"} if M == 1 else {"release", "aggregate", "colluders"})
-    assert max(eps.values()) == eps.get("colluders", eps["release"]) == pytest.approx(1.0, rel=1e-9)
-    sum_alone = next(g.mu for g in guarantees if g.view == "release")
-    left = math.sqrt((M - colluders) / M) / sum_alone
-    assert eps_by_google(round(left, 9)) == pytest.approx(1.0, rel=2e-3)
-    many = algorithm.guarantees(BUDGET, Problem(M, 10**6 * M, 20, colluders=colluders))
-    assert [g.eps for g in many] == pytest.approx([g.eps for g in guarantees], rel=1e-12)
 
 
 # ---- the noise
