@@ -276,23 +276,3 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell, command: str) -> None:
     done = shell(f"set -o pipefail; {{ sleep 0.2; {command}; }} | true")
     assert done.stderr == ""
     assert done.returncode in (0, 1)  # argparse does not mind
-
-
-TABLES = {
-    "empty": b"",
-    "binary": b"\xff\xfe\x00\x01",
-    "cut off": b"dataset,partition,algo\nwdbc,eq",
-    "of something else": b"a,b\n1,2\n",
-}
-
-
-@pytest.mark.parametrize("content", TABLES)
-def test_a_table_that_is_none(run_command, tmp_path, content) -> None:
-    (tmp_path / "folder").mkdir()
-    for name in ("rows.csv", "guarantees.csv"):
-        (tmp_path / "folder" / name).write_bytes(TABLES[content])
-    for command in (["plot", "folder"], ["merge", "folder", "folder", "-o", "union"]):
-        done = run_command("dpml", *command)
-        assert (done.code, done.err.count("\n")) == (2, 1)
-        assert done.err.startswith("dpml: error: folder/rows.csv is no")
-    assert not (tmp_path / "union").exists()

@@ -269,18 +269,6 @@ def test_compressed_files_are_the_same_rows_and_the_same_cell(wdbc, tmp_path):
     assert _plain(plain) != _plain(replace(plain, party="x1"))
 
 
-def test_a_changed_file_is_another_data_set(write):
-    before = CSV(path=write(MIXED), label="income", steps=("one_hot",), test_fraction=0)
-    known, old = checksum(before, Files()), load(before)
-    path = write(MIXED.replace("31", "32"))
-    os.utime(path, ns=(1, 1))  # whatever the clock's resolution
-    after = CSV(path=path, label="income", steps=("one_hot",), test_fraction=0)
-    assert after != before
-    assert checksum(after, Files()) != known
-    assert sorted(load(after).X[:, 0]) == [29, 32, 44, 52]
-    assert sorted(old.X[:, 0]) == [29, 31, 44, 52]
-
-
 def test_a_second_file_and_a_bounds_file_are_in_the_checksum(write):
     train = write("x,label\n1,u\n2,v\n")
     test, bounds = write("x,label\n3,u\n", "t.csv"), write("columns: {x: {low: 0, high: 5}}\nclasses: [u, v]\n", "b")
