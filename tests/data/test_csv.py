@@ -101,14 +101,6 @@ def test_numbers_come_first_and_then_a_column_for_every_category(write):
     assert set(notes) == {"types", "one_hot", "scale_target"}
 
 
-def test_spaces_quotes_and_a_byte_order_mark(write):
-    text = '\ufeffjob, "age", income\nnurse, 31, ">50K"\njudge, 52, "<=50K"\n"a, ""b""", 44, >50K\n'
-    data = load(CSV(path=write(text), label="income", steps=("one_hot",), test_fraction=0))
-    assert data.provenance["classes"] == {"-1": "<=50K", "+1": ">50K"}
-    assert data.X.shape == (3, 4)
-    assert sorted(data.y) == [-1, 1, 1]
-
-
 # ---- the task
 
 

@@ -251,19 +251,6 @@ def test_bounds_change_the_columns_and_the_scales_but_not_the_rows(kind, shop):
     np.testing.assert_allclose(public.X, x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
-def test_fewer_rows_are_among_more(shop):
-    whole, few = (Shop(bounds="public").load(shop, N, np.random.default_rng(1)) for N in (None, 4))
-    np.testing.assert_array_equal(whole.X[:4], few.X)  # scales that are stated do not change with N
-
-
-def test_values_that_no_list_has_are_unknown():
-    table = pd.DataFrame({"price": [1, 2, 3], "kind": ["b", "z", "a"]})
-    X, levels = encode([table], [1], Shop.info.columns)
-    np.testing.assert_array_equal(X[:, 1], [1, -1, 0])  # a, b, c in alphabetic order
-    assert levels == (0, 3)
-    assert encode([table], [1], {})[1] == (0, 3)
-
-
 # ---- mistakes
 
 
