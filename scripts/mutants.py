@@ -163,7 +163,7 @@ MUTANTS = (
         "dpml/privacy/gdp.py",
         "top, up=True)",
         "top, up=False)",
-        "privacy/test_gdp.py::test_eps_and_mu_invert_each_other_on_the_safe_side",
+        "privacy/test_safe_side.py::test_the_gaussian_curve_and_its_inverses",
     ),
     Mutant(
         "dpml/privacy/gdp.py",
