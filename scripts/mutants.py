@@ -163,7 +163,7 @@ MUTANTS = (
         "dpml/privacy/gdp.py",
         "top, up=True)",
         "top, up=False)",
-        "privacy/test_gdp.py::test_eps_and_mu_invert_each_other_on_the_safe_side",
+        "privacy/test_safe_side.py::test_the_gaussian_curve_and_its_inverses",
     ),
     Mutant(
         "dpml/privacy/gdp.py",
@@ -273,7 +273,7 @@ MUTANTS = (
         "dpml/algorithms/descent/rounds.py",
         "Sum(of, 2.0, self.noise, times=self.rounds, rate=self.rate)",
         "Sum(of, 1.0, self.noise, times=self.rounds, rate=self.rate)",
-        "algorithms/descent/test_clipped.py::test_the_worst_view_has_exactly_the_budget",
+        "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",
     ),
     Mutant(
         "dpml/algorithms/descent/rounds.py",
@@ -321,7 +321,7 @@ MUTANTS = (
         "dpml/mechanism/message.py",
         "return math.sqrt(times) * self.ratio if times else 0.0",
         "return self.ratio if times else 0.0",
-        "algorithms/descent/test_newton.py::test_the_budget_is_spent_exactly",
+        "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",
     ),
     Mutant(
         "dpml/algorithms/quadratic/adaptive_statistics.py",

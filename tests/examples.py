@@ -13,9 +13,10 @@ from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.optim.losses import LOSSES, mean_gradient
-from dpml.privacy import Budget, Problem
+from dpml.privacy import Adversary, Budget, Problem
 
-LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
+LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
+SOFTMAX, SIGMOID = LOSSES["softmax"], LOSSES["sigmoid"]
 
 # algorithms by the names that users know, where several are one class
 fm, capefm, conv, local = (
@@ -42,6 +43,18 @@ def labels_dataset(rng, K: int, n: int = 400, d: int = 4) -> Dataset:
     y = np.argmax(best, axis=1).astype(float)
     y = 2 * y - 1 if K == 1 else y
     return Dataset("made", "binary" if K == 1 else "multiclass", X[100:], y[100:], X[:100], y[:100])
+
+
+def some_parties(loss=LOGISTIC, M: int = 4, N: int = 200, d: int = 3, colluders: int | None = None) -> Parties:
+    """Parties of very different sizes, unless they are many, whose labels or targets a model can tell."""
+    rng = np.random.default_rng(0)
+    X = ball(rng, N, d)
+    y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(N))
+    y = y if loss is SQUARED else np.where(y > 0, 1.0, -1.0)
+    data = Dataset("made", "regression" if loss is SQUARED else "binary", X, y, X[:0], y[:0])
+    shares = np.arange(1.0, M + 1)
+    rule = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if 1 < M < N / 5 else Equal()
+    return partition(data, rule, M, rng, Adversary(int(M > 3) if colluders is None else colluders))
 
 
 def labelled_parties(K: int, M: int, seed: int = 0, rule=None, **options) -> Parties:
@@ -79,6 +92,12 @@ def sent(algorithm, budget, problem):
     return message
 
 
+def release_of(algorithm, parties, budgets, draws=1, seed=1):
+    """What is released of some parties, with noise from this seed."""
+    prepared = algorithm.prepare(parties, np.random.default_rng(0))
+    return prepared.release(budgets, np.random.default_rng(seed), draws)
+
+
 Coefficients = tuple[np.ndarray | None, np.ndarray, np.ndarray]
 """L0 (...) where it is released, L1 (..., d) and L2 (..., d, d), as sums over units."""
 
@@ -105,6 +124,15 @@ def unit_noise(algorithm, rng, draws: int, problem: Problem) -> Coefficients:
     (message,) = algorithm.messages(Budget(1.0, 1e-5), problem)
     drawn = algorithm.sharing(problem).total(rng, draws, problem.M, *message.of.drawn(problem.d))
     return unpacked(message.of, message.of.project(drawn, problem.d), problem.d)
+
+
+def unit_rows(M: int, N: int, d: int, zero: bool = False) -> Parties:
+    """Parties of equal size, of rows of length 1, or of zeros that say nothing."""
+    X = np.random.default_rng(0).standard_normal((N, d))
+    X /= np.linalg.norm(X, axis=1)[:, None] * (1 + 1e-12)
+    y = np.where(X[:, 0] > 0, 1.0, -1.0)
+    data = Dataset("made", "binary", 0 * X if zero else X, y, X[:1], y[:1])
+    return partition(data, Equal(), M, np.random.default_rng(1))
 
 
 class Observed:

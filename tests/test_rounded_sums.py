@@ -5,13 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SIGMOID, SQUARED
 
 from dpml import sums
 from dpml.optim.descent import Rows, descend
-from dpml.optim.losses import LOSSES
 from dpml.sums import PairwiseSum, gamma, imprecision, levels, pairwise, single_imprecision
-
-LOGISTIC, SQUARED, SIGMOID = LOSSES["logistic"], LOSSES["squared"], LOSSES["sigmoid"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 1000])

@@ -5,21 +5,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import binary_parties, eta_of, proven, sent
+from examples import LOGISTIC, binary_parties, eta_of, proven, release_of, sent
 from scipy import stats
 from scipy.special import expit
 
 from dpml.algorithms.perturbation import approximate_minima
 from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
-from dpml.data.partition import Equal
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
-from dpml.optim.losses import LOSSES, ShiftedLogistic
+from dpml.optim.losses import ShiftedLogistic
 from dpml.privacy import Budget, Problem, noise
 
-LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(0.5, 1e-3)
 TIGHT = ApproximateMinima(LOGISTIC, calibration="tight")
 
@@ -109,8 +107,7 @@ def test_both_noises_are_drawn_as_they_are_counted(monkeypatch, algorithm) -> No
     monkeypatch.setattr(
         approximate_minima, "perturbed_minimisers", lambda *arguments: kept.append(right(*arguments)) or kept[-1]
     )
-    prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    released = prepared.release([BUDGET], np.random.default_rng(1), draws).weights[0]
+    released = release_of(algorithm, parties, [BUDGET], draws).weights[0]
     made = sent(algorithm, BUDGET, parties.problem)
     if algorithm.shift == 0:
         eta = eta_of(kept[0][0], parties, algorithm.lam + made.extra) / made.scale
@@ -126,8 +123,7 @@ def test_no_gradient_is_longer_than_gamma(monkeypatch, algorithm, eps) -> None:
     """Where the solver stopped, by sums of our own."""
     parties, budget = binary_parties(), Budget(eps, 1e-5)
     made = sent(algorithm, budget, parties.problem)
-    prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    released = prepared.release([budget], np.random.default_rng(3), 5).weights[0]
+    released = release_of(algorithm, parties, [budget], 5, seed=3).weights[0]
     rng = np.random.default_rng(3)
     eta, z = made.scale * noise.gaussian(rng, (5, 4)), made.output * noise.gaussian(rng, (5, 4))
     w, N = released - z, len(parties.y)
@@ -148,38 +144,17 @@ def test_a_solver_that_stops_early_releases_nothing(monkeypatch) -> None:
 def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
     parties, budget = binary_parties(), Budget(math.inf, 0.1)
     for algorithm in (replace(TIGHT, lam=0.05), ApproximateMinima(LOGISTIC, lam=0.05)):
-        released = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(0), 2)
+        released = release_of(algorithm, parties, [budget], 2, seed=0)
         best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
         assert np.abs(released.weights - best).max() <= sent(algorithm, budget, parties.problem).gamma / 0.05 + 1e-7
         assert proven(algorithm, budget, parties.problem)["release"] == math.inf
-    shifted = replace(TIGHT, lam=0.05, shift=2.0).prepare(parties, np.random.default_rng(0))
     best = optimum(ShiftedLogistic(2.0), parties.X, parties.y, 0.05)
-    assert np.allclose(shifted.release([budget], np.random.default_rng(0), 1).weights, best, atol=1e-6)
+    assert np.allclose(
+        release_of(replace(TIGHT, lam=0.05, shift=2.0), parties, [budget], 1, seed=0).weights, best, atol=1e-6
+    )
 
 
-def test_all_rows_are_at_one_place() -> None:
-    released = [
-        TIGHT.prepare(binary_parties(Equal(), M=M), np.random.default_rng(0))
-        .release([BUDGET], np.random.default_rng(2), 3)
-        .weights
-        for M in (1, 5)
-    ]
-    assert np.allclose(released[0], released[1], atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"shift": 2.0}, "algo.shift=2 of amp is in no paper: set calibration=tight"),
-        ({"shift": -1.0, "calibration": "tight"}, "algo.shift of amp must be a number >= 0"),
-        ({"lam": -1.0}, "algo.lam of amp must be a number >= 0"),
-        ({"variant": "authors"}, "algo.variant of amp must be paper"),
-    ],
-)
-def test_mistakes(options, said) -> None:
-    with pytest.raises(UserError, match=said):
-        ApproximateMinima(LOGISTIC, **options)
-    with pytest.raises(UserError, match="algo=amp needs loss=logistic"):
-        ApproximateMinima(LOSSES["squared"])
-    with pytest.raises(UserError, match="algo=amp adds Gaussian noise and needs a delta"):
-        TIGHT.guarantees(Budget(1.0), Problem(1, 9, 2))
+@pytest.mark.parametrize("kind", [ApproximateMinima, GaussianObjectivePerturbation])
+def test_a_shift_is_for_tight_noise(kind) -> None:
+    with pytest.raises(UserError, match=rf"algo.shift=2 of {kind.name} is in no paper: set calibration=tight"):
+        kind(LOGISTIC, shift=2.0)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import labelled_parties, loss_of, recipe_parties
+from examples import LOGISTIC, SOFTMAX, labelled_parties, loss_of, recipe_parties
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss, mean_squared_error, roc_auc_score
@@ -17,8 +17,6 @@ from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Adversary, Budget
 from dpml.running.metrics import accuracies, auc, evaluate
-
-LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
 
 
 def test_batch_is_the_regularised_minimum_and_indiv_the_mean_accuracy() -> None:

@@ -4,21 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from examples import binary_parties, sent
+from examples import LOGISTIC, SQUARED, binary_parties, release_of, sent
 from scipy import stats
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.audit.neighbours import synthetic_parties
-from dpml.audit.pairs import worst_case
-from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.convex import optimum
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 
-SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
 BUDGET = Budget(1.0, 1e-5)
 
 
@@ -141,28 +137,6 @@ def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
         assert apart <= bound * (1 + 1e-6) + 1e-6
 
 
-@pytest.mark.parametrize(
-    ("loss", "N", "least"),
-    [(LOGISTIC, 10_000, 0.98), (LOGISTIC, 200, 0.85), (SQUARED, 10_000, 0.95)],
-    ids=lambda value: getattr(value, "name", str(value)),
-)
-def test_the_audits_neighbours_are_nearly_as_far_apart_as_is_proven(loss, N, least) -> None:
-    algorithm, problem = GaussianOutput(loss), Problem(5, N, 3)
-    (exposure,) = exposures(algorithm, worst_case(algorithm, BUDGET, problem), BUDGET)
-    (proven,) = algorithm.guarantees(BUDGET, problem)
-    assert least * proven.mu <= exposure.mu <= proven.mu
-
-
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"])
-def test_tight_noise_spends_exactly_the_budget(loss) -> None:
-    for N, d, M in ((10, 1, 1), (300, 4, 5), (10**6, 100, 1000)):
-        (found,) = GaussianOutput(loss).guarantees(BUDGET, Problem(M, N, d))
-        assert (found.view, found.unit, found.basis, found.delta) == ("release", "sample", "proven", 1e-5)
-        assert found.eps == pytest.approx(1.0, rel=1e-9)
-        assert found.eps <= 1.0 + 1e-12
-        assert found.mu == pytest.approx(gdp.mu_of(1.0, 1e-5), rel=1e-12)
-
-
 def test_the_ridge_is_where_what_is_lost_is_least() -> None:
     """Against a grid, of the sum that the docstring names."""
     mu = gdp.mu_of(1.0, 1e-5)
@@ -182,8 +156,7 @@ def test_the_noise_drawn_is_the_noise_counted(loss) -> None:
     parties, draws = binary_parties(), 3000
     algorithm = GaussianOutput(loss)
     budgets = [Budget(0.5, 1e-3), Budget(4.0, 1e-3), Budget(math.inf, 1e-3)]
-    prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    weights = prepared.release(budgets, np.random.default_rng(1), draws).weights
+    weights = release_of(algorithm, parties, budgets, draws).weights
     assert weights.shape == (3, draws, 4)
     drawn = []
     for budget, released in zip(budgets[:2], weights, strict=False):
@@ -195,34 +168,15 @@ def test_the_noise_drawn_is_the_noise_counted(loss) -> None:
     assert stats.kstest(drawn[0].ravel(), "norm").pvalue > 1e-4
     assert np.abs(np.corrcoef(drawn[0].T) - np.eye(4)).max() < 5 / math.sqrt(draws)
     assert np.allclose(drawn[0], drawn[1], atol=1e-9)
-    alone = prepared.release(budgets[1:2], np.random.default_rng(1), draws).weights
-    assert np.allclose(alone[0], weights[1], atol=1e-12)
 
 
 def test_without_noise_it_is_the_minimiser() -> None:
     parties, budget = binary_parties(), Budget(math.inf, 1e-3)
     for lam in (0.0, 0.1):
-        released = GaussianOutput(LOGISTIC, lam=lam).prepare(parties, np.random.default_rng(0))
-        w = released.release([budget], np.random.default_rng(0), 2).weights
+        w = release_of(GaussianOutput(LOGISTIC, lam=lam), parties, [budget], 2, seed=0).weights
         assert np.allclose(w, optimum(LOGISTIC, parties.X, parties.y, lam), atol=1e-6)
-    wide = GaussianOutput(SQUARED, radius=100.0).prepare(parties, np.random.default_rng(0))
-    w = wide.release([budget], np.random.default_rng(0), 1).weights[0, 0]
+    w = release_of(GaussianOutput(SQUARED, radius=100.0), parties, [budget], 1, seed=0).weights[0, 0]
     assert np.allclose(w, np.linalg.lstsq(parties.X, parties.y)[0], atol=1e-6)
-    (proven,) = released.algorithm.guarantees(budget, parties.problem)
-    assert math.isinf(proven.eps)
-
-
-def test_who_holds_the_rows_changes_nothing() -> None:
-    pooled, dealt = (binary_parties(M=M) for M in (1, 5))
-    order = np.argsort(pooled.order), np.argsort(dealt.order)
-    assert np.array_equal(pooled.X[order[0]], dealt.X[order[1]])
-    one, many = (
-        GaussianOutput(LOGISTIC)
-        .prepare(parties, np.random.default_rng(0))
-        .release([BUDGET], np.random.default_rng(2), 5)
-        for parties in (pooled, dealt)
-    )
-    assert np.allclose(one.weights, many.weights, atol=1e-6)
 
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])
@@ -251,27 +205,6 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
     monkeypatch.setattr("dpml.algorithms.perturbation.gaussian_output.minimise_quadratic_in_ball", wrong)
     with pytest.raises(UserError, match="leaves a projected gradient"):
         algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: GaussianOutput(SOFTMAX), "algo=outpert needs loss=squared or loss=logistic"),
-        (lambda: GaussianOutput(LOGISTIC, calibration="published"), "calibration must be tight"),
-        (lambda: GaussianOutput(LOGISTIC, model_norm=0.0), "algo.model_norm must be a positive number"),
-        (lambda: GaussianOutput(SQUARED, radius=-1.0), "algo.radius must be a positive number"),
-        (lambda: GaussianOutput(LOGISTIC).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
-        (
-            lambda: GaussianOutput(LOGISTIC).prepare(
-                synthetic_parties("binary", np.array([[2.0]]), np.ones(1), np.array([1])), np.random.default_rng(0)
-            ),
-            "the guarantee needs rows in the unit ball",
-        ),
-    ],
-)
-def test_mistakes(make, said) -> None:
-    with pytest.raises(UserError, match=said):
-        make()
 
 
 def test_nothing_overflows() -> None:

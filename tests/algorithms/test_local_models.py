@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from examples import labelled_parties, loss_of
+from examples import LOGISTIC, SOFTMAX, labelled_parties, loss_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
@@ -14,9 +14,6 @@ from dpml.algorithms.ensemble.local_models import count_votes, vote_shares
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.errors import UserError
 from dpml.optim.logistic import fit, hard_targets
-from dpml.optim.losses import LOSSES
-
-LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
 
 
 @pytest.mark.parametrize("K", [1, 4])

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import ball, binary_parties, labelled_parties, loss_of, sent
+from examples import LOGISTIC, SOFTMAX, ball, binary_parties, labelled_parties, loss_of, sent
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
@@ -17,10 +17,8 @@ from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.data import Dataset
 from dpml.data.partition import Fractions, Simplex, partition
 from dpml.optim.logistic import fit, hard_targets, longest_minimiser
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, noise
 
-LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
 LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)
 BUDGET = Budget(0.5, 1e-2)
 

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from examples import LOGISTIC, SQUARED
+
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.newton import NoisyNewton
@@ -18,7 +20,6 @@ from dpml.audit import ROUNDS
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Problem
 
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 EPOCHS = ROUNDS["epochs"]
 
 # Coefficients of a quadratic objective.

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SOFTMAX, SQUARED
 from planted import ALL, attacked
 
 from dpml.algorithms.descent.network import Network
@@ -26,10 +27,8 @@ from dpml.audit.scores import Scores
 from dpml.audit.search import worse_pair
 from dpml.audit.views import exposures
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, noise
 
-SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
 BUDGET = Budget(1.0, 1e-5)
 PROBLEM = Problem(5, 50, 2, auxiliary=10, classes=2)
 

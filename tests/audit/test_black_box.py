@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SQUARED
 
 from dpml.algorithms import Release, require_domain
 from dpml.audit import Finding, audit
@@ -98,9 +99,6 @@ class PreparedMean:
             drawn = drawn + 4 * noise.laplace(rng, shape)
         at = 0 * self.mean if wrong == "branch" else self.mean
         return Release(at + self.algorithm.kept * scale[:, None, None] * drawn)
-
-
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 
 
 def found(algorithm: Any, budget: Budget, draws: int = DRAWS, seed: int = 0) -> Finding:

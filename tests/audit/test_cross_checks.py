@@ -1,6 +1,5 @@
-"""Independent accountants on compositions, every sampler against its law, and neighbours that hypothesis makes up."""
+"""Independent accountants on compositions, and neighbours that hypothesis makes up."""
 
-import math
 from functools import cache
 
 import numpy as np
@@ -8,9 +7,9 @@ import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
+from examples import LOGISTIC, SOFTMAX, SQUARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
@@ -28,11 +27,9 @@ from dpml.audit.search import distance, moved
 from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Problem, gdp, noise
+from dpml.privacy import Budget, Problem, gdp
 
-SQUARED, LOGISTIC, SOFTMAX = LOSSES["squared"], LOSSES["logistic"], LOSSES["softmax"]
 BUDGET, PROBLEM = Budget(1.0, 1e-5), Problem(3, 12, 2, auxiliary=4, classes=2)
-ALARM = 1e-6  # the false-alarm rate of every test of a law; all are seeded
 
 
 @pytest.mark.parametrize(
@@ -49,6 +46,11 @@ ALARM = 1e-6  # the false-alarm rate of every test of a law; all are seeded
             30,
             lambda a: a.messages(BUDGET, PROBLEM)[0].noise / 2,
         ),
+        (
+            NoisyDescent(LOSSES["sigmoid"], sites="mpc", rounds=7),
+            7,
+            lambda a: a.per_rows(BUDGET, PROBLEM)[0] / (2 * a.lipschitz),
+        ),
         (Network(LOGISTIC, epochs=40, sites="independent"), 40, lambda a: a.scale(BUDGET, PROBLEM, PROBLEM.N) / 2),
     ],
     ids=lambda value: getattr(value, "name", None),
@@ -60,67 +62,6 @@ def test_rounds_against_two_accountants(algorithm, rounds, noise_of_a_round) -> 
     event = SelfComposedDpEvent(GaussianDpEvent(noise_of_a_round(algorithm)), rounds)
     assert PLDAccountant().compose(event).get_epsilon(proven.delta) == pytest.approx(proven.eps, rel=2e-3)
     assert RdpAccountant().compose(event).get_epsilon(proven.delta) >= proven.eps
-
-
-# ---- samplers
-
-DRAWS = 40_000
-
-
-def drawn() -> np.random.Generator:
-    return np.random.default_rng(2024)
-
-
-def unit_coordinate(d: int):
-    """The law of one coordinate of a uniform direction in R^d."""
-    return lambda t: stats.beta.cdf((t + 1) / 2, (d - 1) / 2, (d - 1) / 2)
-
-
-@pytest.mark.parametrize(
-    ("sample", "law"),
-    [
-        (lambda: noise.gaussian(drawn(), (DRAWS,)), "norm"),
-        (lambda: noise.single_gaussian(drawn(), (DRAWS,)), "norm"),
-        (lambda: noise.gaussian_messages(drawn(), DRAWS, 2, 1)[:, 1, 0], "norm"),
-        (lambda: noise.gaussian_total(drawn(), DRAWS, 4, 1)[:, 0] / 2, "norm"),
-        (lambda: noise.cape_parties(drawn(), DRAWS, 3, 1)[0][:, 2, 0], "norm"),
-        (lambda: noise.cape_parties(drawn(), DRAWS, 3, 1)[1][:, 0, 0], "norm"),
-        (lambda: noise.cape_total(drawn(), DRAWS, 3, 1, 5.0, 1 / math.sqrt(3))[:, 0], "norm"),
-        (lambda: noise.laplace(drawn(), (DRAWS,)), "laplace"),
-        (lambda: np.linalg.norm(noise.l2_laplace(drawn(), DRAWS, 4), axis=1), stats.gamma(4).cdf),
-        (lambda: np.linalg.norm(noise.radial(drawn(), DRAWS, 4), axis=1), "expon"),
-    ],
-)
-def test_samplers_have_their_law(sample, law) -> None:
-    assert stats.kstest(sample().astype(float), law).pvalue > ALARM
-
-
-@pytest.mark.parametrize("d", [2, 3, 7])
-@pytest.mark.parametrize("sampler", [noise.l2_laplace, noise.radial])
-def test_directions_are_uniform(sampler, d) -> None:
-    vectors = sampler(drawn(), DRAWS, d)
-    units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    towards = drawn().standard_normal(d)
-    assert stats.kstest(units @ towards / np.linalg.norm(towards), unit_coordinate(d)).pvalue > ALARM
-    # and independent of the length
-    assert abs(stats.spearmanr(units[:, 0], np.linalg.norm(vectors, axis=1)).statistic) < 5 / math.sqrt(DRAWS)
-
-
-@pytest.mark.parametrize("parties", [1, 3])
-def test_sums_of_laplace_vectors(parties) -> None:
-    total = noise.l2_laplace_total(drawn(), DRAWS, parties, 3)
-    one_by_one = sum(noise.l2_laplace(np.random.default_rng(k), DRAWS, 3) for k in range(parties))
-    assert stats.ks_2samp(np.linalg.norm(total, axis=1), np.linalg.norm(one_by_one, axis=1)).pvalue > ALARM
-    assert stats.ks_2samp(total[:, 1], one_by_one[:, 1]).pvalue > ALARM
-    assert total.var() == pytest.approx(parties * 4, rel=0.05)  # E ||.||^2 = d (d + 1) for each
-
-
-def test_zero_sum_noise_of_different_parties() -> None:
-    messages, ehat = noise.cape_messages(drawn(), DRAWS, 4, 1, shared=2.0, own=0.5)
-    covariance = np.cov(messages[..., 0], rowvar=False)
-    expected = 4 * (np.eye(4) - 0.25) + 0.25 * np.eye(4)
-    assert np.allclose(covariance, expected, atol=6 * 4.25 * math.sqrt(2 / DRAWS))  # six standard errors
-    assert np.allclose(np.cov(ehat[..., 0], rowvar=False), np.eye(4), atol=6 * math.sqrt(2 / DRAWS))
 
 
 # ---- sensitivities

@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SOFTMAX, release_of
 from planted import attacked
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
@@ -23,10 +24,9 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.convex import mean_hessian, minimise_convex
-from dpml.optim.losses import LOSSES, ShiftedLogistic, mean_gradient
+from dpml.optim.losses import ShiftedLogistic, mean_gradient
 from dpml.privacy import Budget, Problem, gdp, noise
 
-LOGISTIC, SOFTMAX = LOSSES["logistic"], LOSSES["softmax"]
 BUDGET = Budget(1.0, 1e-5)
 PROBLEM = Problem(5, 2500, 2, auxiliary=10, classes=2)
 
@@ -201,7 +201,7 @@ def test_the_mu_of_perturbed_minimisers_against_an_integral(N, lam, shift, toler
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=lam, shift=shift)
     problem = Problem(5, N, 2, auxiliary=10, classes=2)
     (made,), pair = algorithm.messages(BUDGET, problem), worst(algorithm, problem)
-    drawn = algorithm.prepare(pair[1], np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
+    drawn = release_of(algorithm, pair[1], [BUDGET], 2000)
     w = drawn.weights[0]
     exact = eps_by_integration(pair, made.ridge, made.scale, 1e-5, w.mean(axis=0), 15 * w.std(axis=0), shift)
     mu, apart = gaussian_mu(algorithm.trained, [parties.folded for parties in pair], made.ridge, made.scale, 1e-5)
@@ -233,7 +233,7 @@ def test_the_largest_loss_is_a_ratio_of_densities(calibration, N) -> None:
     scale, extra = algorithm.calibrate(BUDGET, problem)
     pair = worst_case(algorithm, BUDGET, problem)
     found = exposures(algorithm, pair, BUDGET)[0].distance()
-    models = algorithm.prepare(pair[0], np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 300)
+    models = release_of(algorithm, pair[0], [BUDGET], 300)
     different = different_rows(pair)
 
     def log_ratio(w: np.ndarray) -> np.ndarray:
@@ -283,7 +283,7 @@ def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
     X, _, counts = first.folded
     assert len(X) <= 4
     assert counts.sum() == 2500
-    w = algorithm.prepare(first, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 50).weights[0]
+    w = release_of(algorithm, first, [BUDGET], 50).weights[0]
     (made,) = algorithm.messages(BUDGET, PROBLEM)
     slopes = -first.y[:, None] * expit(-first.y[:, None] * (first.X @ w.T))
     b = -(slopes.T @ first.X + made.ridge * w)

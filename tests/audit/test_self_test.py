@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SQUARED
 from noise_samplers import SAMPLERS
 from scipy import stats
 
@@ -19,11 +20,9 @@ from dpml.audit.half_noise import HalfNoise
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.mechanism import discrete
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp, noise
 from dpml.reporting.trade_off import allowed
 
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 PROBLEM = Problem(5, 25, 2, auxiliary=10, classes=2)
 
 

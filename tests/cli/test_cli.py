@@ -5,7 +5,6 @@ import math
 from argparse import Namespace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from harness import tables
@@ -55,15 +54,6 @@ def test_rows_guarantees_and_manifest(run_command, tmp_path) -> None:
         "fitted_on": "training rows, no budget spent",
     }
     assert {"versions", "seed", "git", "cpu"} <= set(manifest)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_noise_does_not_depend_on_which_other_budgets_are_asked_for(run_command, tmp_path) -> None:
-    run_command("dpml-run", "algo=capefm", "eps=0.5", "draws=5", "hydra.run.dir=alone")
-    run_command("dpml-run", "algo=capefm", "eps=[0.1,0.5,3]", "delta=[1e-3,1e-5]", "draws=5", "hydra.run.dir=grid")
-    alone, grid = read(tmp_path / "alone"), read(tmp_path / "grid")
-    same = grid[(grid["eps"] == 0.5) & (grid["delta"] == 1e-3)]
-    assert np.allclose(alone["value"], same["value"], rtol=1e-9)
 
 
 def test_a_sweep_merges_its_rows_and_draws_a_figure(run_command, tmp_path) -> None:
@@ -125,16 +115,6 @@ def test_plot_refuses_what_is_not_in_the_rows(run_command) -> None:
         in run_command("dpml", "plot", "out", "--metric", "accuraccy").err
     )
     assert "have no setting 'draws' for the x axis" in run_command("dpml", "plot", "out", "--x", "draws").err
-
-
-def test_an_interrupted_write_leaves_no_half_file(run_command, tmp_path, monkeypatch) -> None:
-    def crash(self, target):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(Path, "replace", crash)
-    with pytest.raises(OSError, match="disk full"):
-        run_command("dpml-run", "draws=2", "hydra.run.dir=out")
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_help_names_groups_and_keys(run_command) -> None:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -259,25 +258,6 @@ def test_terminated_it_leaves_nothing_behind(run_command, tmp_path, monkeypatch)
     outcome = run_command("dpml-run", "algo=capefm", "draws=2", "seed=[0,1]")
     assert (outcome.code, outcome.err.strip()) == (128 + signal.SIGTERM, "")  # the end of the line of progress
     assert len(cells()) == 1
-    assert only_cells_are_in(tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)])
-def test_a_signal_from_outside_leaves_nothing_behind(tmp_path, sign, code):
-    """A process of its own, which gets the signal when the first cell is kept."""
-    words = ["algo=capefm", "draws=2000", f"seed={list(range(50))}".replace(" ", ""), "run.workers=2"]
-    process = subprocess.Popen(
-        [*PROGRAM, *words], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, cwd=tmp_path
-    )
-    deadline = time.time() + 60
-    while not list(tmp_path.glob("results/.cells/*/*/result-*.json")) and process.poll() is None:
-        assert time.time() < deadline
-        time.sleep(0.02)  # a cell takes longer, and there are many
-    process.send_signal(sign)
-    _, err = process.communicate(timeout=60)
-    assert process.returncode == code
-    assert "Traceback" not in err
     assert only_cells_are_in(tmp_path)
 
 

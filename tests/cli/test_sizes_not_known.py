@@ -1,46 +1,38 @@
 """`dpml guarantee` where the parties' sizes are not known: what it gives holds for all sizes, or it refuses."""
 
-import copy
 import json
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
-from omegaconf import DictConfig, OmegaConf
+from harness import algorithms
 
-from dpml import paths
 from dpml.algorithms import Algorithm
-from dpml.config.build import build_algorithm, instantiate
 from dpml.errors import UserError
 from dpml.privacy import CALIBRATIONS, Budget, Problem, UnsizedProblem
 
-ALGOS = sorted(path.stem for path in paths.folder("conf").glob("algo/*.yaml"))
 OF_SIZES = {"jayaraman", "jayaraman_local", "la", "wddp"}
 
 
-def of_configuration(default: DictConfig, algo: str) -> list[Algorithm]:
+def with_calibrations(algorithm: Algorithm) -> list[Algorithm]:
     """An algorithm with every calibration that it knows."""
-    config = copy.deepcopy(default)
-    config.algo = OmegaConf.load(paths.folder("conf") / "algo" / f"{algo}.yaml")
-    config.loss = "squared" if algo == "adassp" else None
-    dataset = instantiate(config.dataset, "dataset")
     found = []
     for calibration in CALIBRATIONS:
-        config.calibration = calibration
         with suppress(UserError):
-            found.append(build_algorithm(config, dataset))
+            found.append(replace(algorithm, calibration=calibration))
     assert found
     return found
 
 
-@pytest.mark.parametrize("algo", ALGOS)
-def test_what_is_given_without_sizes_is_given_for_all_sizes(default, algo) -> None:
+@pytest.mark.parametrize("algo", algorithms())
+def test_what_is_given_without_sizes_is_given_for_all_sizes(algo) -> None:
     problem, budget = Problem(7, 400, 12, auxiliary=50), Budget(0.5, 1e-5)
     unknown = UnsizedProblem(problem, "who knows")
     sizes = np.full(7, 1), np.array([100, 90, 80, 70, 40, 15, 5])
     sizes[0][-1] = 394
-    for algorithm in of_configuration(default, algo):
+    for algorithm in with_calibrations(algorithms()[algo]):
         known = [algorithm.guarantees(budget, problem.of_sizes(each)) for each in sizes]
         assert all(problem.of_sizes(each).N == problem.N for each in sizes)
         if algo in OF_SIZES:

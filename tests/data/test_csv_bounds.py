@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from dpml.data import Files
 from dpml.data.csv import column_bounds
@@ -80,17 +79,6 @@ def test_nothing_of_a_row_moves_another(files):
     moved = load(CSV(path=files(rows=ROWS.replace("52,", "99,"))["path"], label="income", test_fraction=0))
     assert np.any(fitted.X != moved.X, axis=1).sum() > 1  # as it must be, or this test could not fail
     assert private_note(fitted.provenance["preprocessing"]).startswith("types,one_hot,symmetric fitted on")
-
-
-def test_values_outside_are_clipped(files):
-    outside, ends = (
-        load(CSV(**files(rows=rows), label="income", steps=("one_hot", "symmetric"), test_fraction=0)).X
-        for rows in (
-            ROWS.replace("52,999,", "300,123456,").replace("29,0,", "-5,-7,"),
-            ROWS.replace("52,999,", "100,999,").replace("29,0,", "0,0,"),
-        )
-    )
-    np.testing.assert_array_equal(outside, ends)
 
 
 def test_numbers_may_be_stated_as_categories_and_words_as_the_last_class(files):
@@ -176,22 +164,10 @@ def test_what_is_asked_for_and_what_is_stated_agree(files):
         _ = CSV(**files(), label="income", steps=("one_hot", "pca:2")).info
 
 
-def test_a_file_written_from_the_rows_is_refused_until_it_is_edited(files, tmp_path):
+def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(files, tmp_path):
     path = files()["path"]
     text = bounds_text(describe(CsvOptions(path, "income")), "income")
-    (tmp_path / "b.yaml").write_text(text)
-    with pytest.raises(UserError, match="from_rows"):
-        column_bounds.load(tmp_path / "b.yaml")
     (tmp_path / "b.yaml").write_text(text.replace("from_rows: true\n", ""))
-    stated = column_bounds.load(tmp_path / "b.yaml")
-    assert stated.classes == ("high", "low")
-    assert yaml.safe_load(text)["columns"] == {
-        "age": {"low": 29, "high": 52},
-        "gain": {"low": 0, "high": 999},
-        "job": ["clerk", "judge", "nurse"],
-        "member": "boolean",
-    }
-    # with the ranges of all rows as they are, the arrays are those that are fitted to all rows
     options = {"label": "income", "test_fraction": 0}
     from_file = load(CSV(path=path, bounds=str(tmp_path / "b.yaml"), **options))
     np.testing.assert_allclose(from_file.X, load(CSV(path=path, **options)).X, atol=1e-15)

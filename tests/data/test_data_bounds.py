@@ -251,19 +251,6 @@ def test_bounds_change_the_columns_and_the_scales_but_not_the_rows(kind, shop):
     np.testing.assert_allclose(public.X, x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
-def test_fewer_rows_are_among_more(shop):
-    whole, few = (Shop(bounds="public").load(shop, N, np.random.default_rng(1)) for N in (None, 4))
-    np.testing.assert_array_equal(whole.X[:4], few.X)  # scales that are stated do not change with N
-
-
-def test_values_that_no_list_has_are_unknown():
-    table = pd.DataFrame({"price": [1, 2, 3], "kind": ["b", "z", "a"]})
-    X, levels = encode([table], [1], Shop.info.columns)
-    np.testing.assert_array_equal(X[:, 1], [1, -1, 0])  # a, b, c in alphabetic order
-    assert levels == (0, 3)
-    assert encode([table], [1], {})[1] == (0, 3)
-
-
 # ---- mistakes
 
 
@@ -289,11 +276,7 @@ def test_ranges_of_other_columns_are_refused():
         stated_apply(["one_hot"], rows(3)[:, :4], rows(3)[:, :4], COLUMNS)
 
 
-def test_missing_values_and_symbolic_columns_need_their_steps():
-    with pytest.raises(UserError, match="must begin with impute"):
-        stated_apply(["min_max"], np.array([[np.nan]]), np.array([[1.0]]), {"a": Range(0, 1)})
-    with pytest.raises(UserError, match="must have one_hot"):
-        stated_apply(["min_max"], rows(3), rows(3), COLUMNS)
+def test_symbolic_columns_need_their_step_first():
     with pytest.raises(UserError, match="no step but impute before one_hot"):
         stated_apply(["min_max", "one_hot"], rows(3), rows(3), COLUMNS)
 
@@ -427,13 +410,6 @@ def test_the_lists_of_adult_are_those_of_its_documentation(raw):
         if colon and not line.startswith("|") and not text.startswith("continuous"):
             listed[name] = tuple(text.rstrip(".").split(", "))
     assert listed == {name: column for name, column in Adult.info.columns.items() if not isinstance(column, Range)}
-
-
-def test_symmetric_puts_the_ends_of_a_range_at_minus_one_and_one() -> None:
-    columns = {"a": Range(17, 90), "b": values("x y"), "c": Range(0, 99, log=True)}
-    X = np.array([[17.0, 0, 0.0], [90.0, 1, 99.0], [1e9, -1, 9.0]])
-    done, _, _ = stated_apply(["one_hot", "symmetric"], X, X[:0], columns)
-    np.testing.assert_allclose(done, [[-1, -1, 1, 0], [1, 1, 0, 1], [1, 0, 0, 0]], atol=1e-12)
 
 
 # ---- parts of a range

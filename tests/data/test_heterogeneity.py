@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -177,12 +176,3 @@ def test_guarantees_count_the_parties_as_dealt(rule) -> None:
     if isinstance(rule, Dirichlet):
         equal = max(g.eps for g in algorithm.guarantees(budget, cell.problem) if g.basis == "proven")
         assert proven > 1.01 * equal
-
-
-def test_a_setting_of_the_partition_is_a_column(run_command) -> None:
-    words = ("partition=dirichlet", "partition.alpha=0.2", "M=4", "draws=2", "hydra.run.dir=out")
-    outcome = run_command("dpml-run", *words)
-    assert outcome.code == 0, outcome.err
-    row = pd.read_csv("out/rows.csv").iloc[0]
-    assert (row["partition"], row["partition.alpha"]) == ("dirichlet", 0.2)
-    assert row["n_min"] < row["n_max"]

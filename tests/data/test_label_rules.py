@@ -63,7 +63,9 @@ def test_every_row_goes_to_one_party_or_aside(rule, counts, M, seed) -> None:
 def test_classes_are_shared_equally_by_those_that_have_them(K, k, M, seed) -> None:
     k = min(k, K)
     counts = M + np.arange(K) * 7
-    held = table(dealt(classed(*counts), Classes(k=k), M, seed))
+    parties = dealt(classed(*counts), Classes(k=k), M, seed)
+    held = table(parties)
+    assert held.sum() == parties.problem.N
     assert np.all(np.count_nonzero(held, axis=1) == k)
     assert np.all(held[np.arange(M), np.arange(M) % K] > 0)
     for rows, have in zip(counts, held.T, strict=True):
@@ -73,12 +75,6 @@ def test_classes_are_shared_equally_by_those_that_have_them(K, k, M, seed) -> No
             assert own.max() - own.min() <= 1
     if M >= K:
         assert held.sum() == counts.sum()
-
-
-def test_rows_of_a_class_that_nobody_has_are_not_used() -> None:
-    parties = dealt(classed(10, 20, 30), Classes(k=1), 2)
-    assert np.array_equal(table(parties), [[10, 0, 0], [0, 20, 0]])
-    assert parties.problem.N == 30
 
 
 def test_other_classes_are_drawn_with_equal_chances() -> None:

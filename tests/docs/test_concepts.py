@@ -9,7 +9,7 @@ import pytest
 from pages import DOCS, blocks
 
 SCRIPT = DOCS.parent / "scripts" / "concept_pictures.py"
-EXAMPLES = ["start.md", "concepts.md"]
+EXAMPLES = ["start.md", "concepts.md", "api.md"]
 
 
 def text(name: str) -> str:
@@ -53,6 +53,7 @@ def test_its_number_is_one_that_a_command_or_an_example_gives(title) -> None:
 def test_examples_print_what_the_page_says(name, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_OFFLINE", "1")
+    monkeypatch.setenv("MPLBACKEND", "agg")
     source = "\n".join(block.body for block in blocks(text(name)) if block.language == "python")
     page = doctest.DocTestParser().get_doctest(source, {}, name, None, 0)
     printed: list[str] = []

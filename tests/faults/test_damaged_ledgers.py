@@ -44,10 +44,6 @@ def test_a_bit_that_hides_releases(ledger: Ledger, place: int, bit: int) -> None
     assert forgotten(ledger, bytes(content)) == ""
 
 
-def test_an_emptied_ledger(ledger: Ledger) -> None:
-    assert forgotten(ledger, b"") == ""
-
-
 @pytest.mark.slow
 def test_any_bit(ledger: Ledger) -> None:
     content = ledger.path.read_bytes()

@@ -129,14 +129,6 @@ def test_no_noise_of_psgd_is_in_more_than_one_sum(tmp_path) -> None:
     assert plan.algorithm.perturbation(Budget(1.0, 1e-5), plan.problem).sigma == 0
 
 
-@pytest.mark.parametrize(("noise", "said"), [("continuous", "floating-point numbers"), ("discrete", "exact integers")])
-def test_the_statement_says_which_noise_it_is(tmp_path, noise, said) -> None:
-    (sentence,) = (
-        s for s in clinics(tmp_path, "algo=ssp", f"algo.noise={noise}").plan.statement if s.startswith("Noise:")
-    )
-    assert said in sentence
-
-
 def test_the_statement_trusts_no_place_with_all_records(tmp_path) -> None:
     trust = [sentence for sentence in clinics(tmp_path).plan.statement if sentence.startswith("Trust:")]
     assert len(trust) == 1

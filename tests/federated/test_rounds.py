@@ -50,6 +50,8 @@ def test_too_few_in_a_later_sum_end_the_release(tmp_path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
+        ("algo=ssp",),
+        ("algo=capefm",),
         (*DESCENT, "algo.unit=party"),
         (*DESCENT, "algo.noise=discrete"),
         ("algo=dpgd", "algo.rounds=3"),

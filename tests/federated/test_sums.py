@@ -7,7 +7,7 @@ import pytest
 from examples_federated import clinics, run
 
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.federated.sums import Setting, sums_of
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.protocols import FixedPoint, Stage
@@ -49,26 +49,6 @@ def test_the_model_is_that_of_one_process_bit_for_bit(tmp_path, words) -> None:
     assert made.model.weights[0].tobytes() == alone.tobytes()
     other = parties.in_one_process(replace(parties.plan.algorithm, protocol="secagg"), seed=6)
     assert not np.allclose(made.model.weights[0], other)
-
-
-@pytest.mark.parametrize("name", ["ssp", "capefm"])
-def test_without_noise_a_sum_without_one_party_gives_the_ridge_regression_of_the_others(tmp_path, name) -> None:
-    """The minimum of mean(-y x'w/2 + (x'w)^2/8) + lam/2 ||w||^2 over the rows of those who are there."""
-    parties = clinics(tmp_path, f"algo={name}", "algo.lam=0.1")
-    pooled, plan = parties.pooled(), parties.plan
-    whole = sums_of(plan.algorithm, Setting(Budget(np.inf, 1e-5), plan.problem, pooled.sizes))
-    here = np.array([0, 1, 3])
-    answers = [whole.party(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k, np.random.default_rng(k)) for k in here]
-
-    def ask(told: bytes) -> Summed:
-        rings, floats = zip(*(answer(0, told) for answer in answers), strict=True)
-        return Summed(np.sum(rings, axis=0), np.array(floats), here)
-
-    rows = np.concatenate([np.arange(pooled.offsets[k], pooled.offsets[k + 1]) for k in here])
-    X, y = pooled.X[rows], pooled.y[rows]
-    found = whole.model(ask)
-    ridge = np.linalg.solve(X.T @ X / (4 * len(y)) + 0.1 * np.eye(X.shape[1]), X.T @ y / (2 * len(y)))
-    np.testing.assert_allclose(found, ridge, rtol=1e-8)
 
 
 @pytest.mark.parametrize("stage", [Stage.KEYS, Stage.SHARES, Stage.MASKED, Stage.CONSISTENCY, Stage.UNMASK])

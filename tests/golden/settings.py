@@ -117,8 +117,8 @@ def _named(algo: str, options: dict[str, Any]) -> str:
     return " ".join([algo, *(f"{key}={value}" for key, value in options.items())])
 
 
-def parties_of(loss: str, auxiliary: float, equal: bool) -> Any:
-    """Five parties' rows: of equal and of unequal numbers."""
+def parties_of(loss: str, auxiliary: float, equal: bool, M: int = M) -> Any:
+    """Five parties' rows, of equal and of unequal numbers, or those of one."""
     data = Synthetic(RECIPES[loss], d=4, rows=200, test_rows=50, scale=3.0).load(Files(), 200, generator(1, "data"))
     if loss == "squared":
         data = replace(data, y=np.clip(data.y, -1, 1), y_test=np.clip(data.y_test, -1, 1))
@@ -126,8 +126,8 @@ def parties_of(loss: str, auxiliary: float, equal: bool) -> Any:
     return partition(data, rule, M, generator(1, "partition"))
 
 
-def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What one setting releases, and its guarantees, as plain values."""
+def made(algo: str, options: dict[str, Any], M: int = M) -> tuple[Any, Any]:
+    """The algorithm of one setting, and its parties."""
     node = yaml.safe_load((paths.folder("conf") / "algo" / f"{algo}.yaml").read_text())
     module, _, name = node["_target_"].rpartition(".")
     options = {key: node[key] for key in ("sites",) if key in node} | options
@@ -137,16 +137,26 @@ def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
     if algo in ("ssp", "ssp_descent", "dpgd", "wdgd", "newton", "outpert"):
         calibration = {"calibration": "tight"}
     algorithm = kind(**{**calibration, **options, "loss": LOSSES[loss]})
-    equal = algo in ("avg", "vote", "soft", "nn_cape", "nn_conv", "conv")
-    parties = parties_of(loss, getattr(algorithm, "auxiliary", 0.0), equal)
+    equal = M == 1 or algo in ("avg", "vote", "soft", "nn_cape", "nn_conv", "conv")
+    return algorithm, parties_of(loss, getattr(algorithm, "auxiliary", 0.0), equal, M)
+
+
+def release_of(algo: str, algorithm: Any, parties: Any, budgets: Sequence[Budget] = BUDGETS) -> Any:
+    """What is released of some budgets together."""
+    with limit_blas():
+        mechanism = algorithm.prepare(parties, generator(1, "start"))
+        return mechanism.release(list(budgets), generator(1, "noise", algo), DRAWS)
+
+
+def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
+    """What one setting releases, and its guarantees, as plain values."""
+    algorithm, parties = made(algo, options)
     guarantees = [
         [g.view, g.unit, g.eps, g.delta, g.basis, g.mu]
         for b in BUDGETS
         for g in algorithm.guarantees(b, parties.problem)
     ]
-    with limit_blas():
-        mechanism = algorithm.prepare(parties, generator(1, "start"))
-        release = mechanism.release(list(BUDGETS), generator(1, "noise", algo), DRAWS)
+    release = release_of(algo, algorithm, parties)
     metrics = {key: np.ravel(values).tolist() for key, values in release.metrics.items()}
     weights = [] if release.weights is None else np.ravel(release.weights).tolist()
     return {"weights": weights, "metrics": metrics, "guarantees": guarantees}

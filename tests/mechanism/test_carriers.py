@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import Observed, ball, capefm, fm
+from examples import LOGISTIC, Observed, capefm, fm, some_parties
 from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -13,17 +13,15 @@ from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.data import Dataset
-from dpml.data.partition import Fractions, Parties, partition
 from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Adversary, Budget
+from dpml.privacy import Budget
 
-LOGISTIC = LOSSES["logistic"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 PROGRAMS = {
     "ssp": SufficientStatistics(LOGISTIC),
     "ssp of parties": SufficientStatistics(LOGISTIC, unit="party"),
+    "ssp of targets": SufficientStatistics(LOSSES["squared"], lam=0.3),
     "dpgd": ClippedDescent(LOGISTIC, rounds=4),
     "dpgd of parties": ClippedDescent(LOGISTIC, unit="party", clip=0.2, rounds=4),
     "dpgd of parties, adaptive": ClippedDescent(LOGISTIC, unit="party", rounds=4),
@@ -52,37 +50,32 @@ PAIRS = [(name, carrier) for name in PROGRAMS for carrier in CARRIERS if (name, 
 each = pytest.mark.parametrize(("name", "carrier"), PAIRS, ids=[f"{name}-{carrier}" for name, carrier in PAIRS])
 
 
-def parties() -> Parties:
-    """Four parties of 20 to 80 rows, one of which colludes."""
-    rng = np.random.default_rng(0)
-    X = ball(rng, 200, 3)
-    y = np.where(X @ np.arange(1.0, 4) + 0.3 * rng.standard_normal(200) > 0, 1.0, -1.0)
-    data = Dataset("made", "binary", X, y, X[:0], y[:0])
-    return partition(data, Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), 4, rng, Adversary(1))
-
-
 def carried(name: str, carrier: str):
-    return replace(PROGRAMS[name], **CARRIERS[carrier]).prepare(parties(), np.random.default_rng(0))
+    return replace(PROGRAMS[name], **CARRIERS[carrier]).prepare(some_parties(), np.random.default_rng(0))
 
 
 @each
 def test_without_noise_every_carrier_releases_the_same_model(name: str, carrier: str) -> None:
     """Up to single precision, or to the grid, whose slopes have 18 bits."""
+    single = "dpgd" in name or "descent" in name or "wdgd" in name
+    off = 2e-3 if "discrete" in carrier else 1e-4 if single else 1e-12
     one, other = (
         carried(name, of).release([NONE], np.random.default_rng(1), 2).weights for of in ("simulated", carrier)
     )
     assert np.abs(one).max() > 0.05
-    np.testing.assert_allclose(other, one, atol=2e-3 * np.abs(one).max())
+    np.testing.assert_allclose(other, one, atol=off * np.abs(one).max())
 
 
 @each
 def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carrier: str) -> None:
     """Of all messages, for two budgets, at models of any length: chi-squared in every block of numbers.
 
-    Both sides together raise a false alarm in 1e-6 of all blocks; seeded.
+    Both sides together raise a false alarm in 1e-6 of all blocks, and so does a pair of numbers that would have to be
+    correlated by five and a half standard errors; seeded.
     """
     mechanism, budgets = carried(name, carrier), [BUDGET, Budget(0.1, 1e-5)]
-    draws = 200 if name.startswith("wdgd") else 500  # which maps all rows for each
+    draws = 20_000 if carrier == "simulated" else 500
+    draws = 200 if name.startswith("wdgd") else draws  # which maps all rows for each
     exact = replace(mechanism, algorithm=PROGRAMS[name])
     runs = Carrier(mechanism, budgets, np.random.default_rng(2), draws, None)
     d, rng = mechanism.problem.d, np.random.default_rng(3)
@@ -102,6 +95,8 @@ def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carri
                     continue
                 below = stats.chi2.cdf(np.sum((block / (width * deviation)) ** 2), block.size)
                 assert 5e-7 < below < 1 - 5e-7
+            noisy = own[:, own.std(axis=0) > 1e-9]
+            assert np.abs(np.corrcoef(noisy.T) - np.eye(noisy.shape[1])).max() < 5.5 / math.sqrt(draws)
 
 
 @pytest.mark.parametrize("carrier", ["simulated", "secagg"])
@@ -115,16 +110,3 @@ def test_what_an_observer_sees_is_what_is_released(carrier: str) -> None:
     if carrier == "secagg":  # simulated, only the sum's noise is drawn unless somebody looks
         plain = mechanism.release([BUDGET], np.random.default_rng(4), 3).weights
         np.testing.assert_array_equal(observed, plain)
-
-
-def test_budgets_of_other_messages_run_apart_from_the_same_random_numbers() -> None:
-    """The clip of the squared loss is as long as the step, which depends on the budget."""
-    algorithm, given = ClippedDescent(LOSSES["squared"], rounds=3), parties()
-    budgets = [Budget(eps, 1e-5) for eps in (3.0, 0.1, 1.0)]
-    mechanism = algorithm.prepare(given, np.random.default_rng(0))
-    assert len({algorithm.messages(budget, given.problem)[0].of for budget in budgets}) > 1
-    together = mechanism.release(budgets, np.random.default_rng(5), 4)
-    for i, budget in enumerate(budgets):
-        alone = mechanism.release([budget], np.random.default_rng(5), 4)
-        np.testing.assert_allclose(together.weights[i], alone.weights[0], rtol=1e-5, atol=1e-7)
-        np.testing.assert_allclose(together.metrics["step"][i], alone.metrics["step"][0])

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import ball
+from examples import LOGISTIC, SQUARED, some_parties
 from scipy.special import expit
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -14,33 +14,19 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.data import Dataset
-from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise
 from dpml.mechanism.discrete import BITS, variance_of
 from dpml.mechanism.message import discrete_rest
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, worst
 from dpml.privacy.discrete.accounting import REST, mu_of, smoothing, wrap_probability
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 ALGORITHMS = (SufficientStatistics, ClippedDescent, PreconditionedDescent)
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 each_unit = pytest.mark.parametrize("unit", ["sample", "party"])
 each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-
-
-def some_parties(loss=LOGISTIC, M=4, N=200, d=3, seed=0) -> Parties:
-    rng = np.random.default_rng(seed)
-    X = ball(rng, N, d)
-    y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(N))
-    y = np.where(y > 0, 1.0, -1.0) if loss is LOGISTIC else y
-    data = Dataset("made", "binary" if loss is LOGISTIC else "regression", X, y, X[:0], y[:0])
-    shares = np.arange(1.0, M + 1)
-    rule = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if 1 < M < N / 5 else Equal()
-    return partition(data, rule, M, rng, Adversary(1 if M > 3 else 0))
 
 
 def only(parties: Parties, rows: slice) -> Parties:
@@ -311,19 +297,6 @@ def test_every_lot_of_discrete_noise_adds_what_is_left_of_the_grid_to_the_mu() -
     ):
         (message,) = made.messages(BUDGET, problem)
         assert discrete_rest(message, problem) == pytest.approx(lots * REST, rel=1e-12, abs=0)
-
-
-def test_no_floating_point_noise_is_drawn() -> None:
-    """All that a discrete release asks of its generator is bytes."""
-
-    class Bytes:
-        def __init__(self) -> None:
-            self.bytes = np.random.default_rng(0).bytes
-
-    for algorithm in ALGORITHMS:
-        for unit in ("sample", "party"):
-            ready = prepared(short(algorithm, LOGISTIC, unit=unit, noise="discrete"), some_parties())
-            assert np.isfinite(ready.release([BUDGET], Bytes(), 2).weights).all()
 
 
 def test_the_noise_of_parties_sums_to_the_total(monkeypatch) -> None:

@@ -4,7 +4,7 @@ import math
 from itertools import product
 
 import pytest
-from examples import capefm, conv, fm, local, nn_cape, nn_conv, nn_nonpriv
+from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, nn_cape, nn_conv, nn_nonpriv
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
@@ -29,7 +29,6 @@ from dpml.privacy.discrete.accounting import REST
 from dpml.privacy.safe import up
 from dpml.sums import gamma, imprecision, single_imprecision
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 SUMMED = ClippedDescent, PreconditionedDescent, SufficientStatistics, WhitenedDescent
 DESCENTS = ClippedDescent, WhitenedDescent
 PROGRAMS = [
@@ -155,7 +154,10 @@ def seen(program: Program, problem: Problem) -> dict[str, float]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
 def test_what_is_proven_follows_from_the_messages(program) -> None:
-    """Over budgets, parties, rows, features, to 1e-14: mu^2 is the sum of (move/noise)^2 over all that is sent."""
+    """Over budgets, parties, rows, features, to 1e-14: mu^2 is the sum of (move/noise)^2 over all that is sent.
+
+    Where noise is tight the worst view has the whole budget, or all that a grid leaves of it.
+    """
     some = PROBLEMS[:2] if program.name == "psgd" else PROBLEMS  # whose noise takes long to find
     for problem, (eps, delta) in product(some, ((0.01, 1e-2), (1.0, 1e-5), (10.0, 1e-9))):
         budget = Budget(eps, delta)
@@ -166,6 +168,10 @@ def test_what_is_proven_follows_from_the_messages(program) -> None:
         for view, guarantee in proven.items():
             assert guarantee.mu == pytest.approx(up(expected[view]), rel=1e-14, abs=0)
             assert guarantee.unit == program.unit
+            assert guarantee.delta == delta
+        if program.calibration == "tight" and not isinstance(program, Counting):  # whose counts are on top of it
+            left = 5e-6 if program.noise == "discrete" else 1e-9
+            assert (1 - left) * eps <= max(g.eps for g in proven.values()) <= eps * (1 + 1e-12)
         none = [g for g in program.guarantees(Budget(math.inf, 1e-5), problem) if g.basis == "proven"]
         assert {g.eps for g in none} == {math.inf}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import release_of
 
 import dpml
 from dpml.audit import audit
@@ -52,8 +53,7 @@ def parties(colluders: int = 0):
 
 
 def models(algorithm, budget: Budget = BUDGET, draws: int = 5, seed: int = 1) -> np.ndarray:
-    prepared = algorithm.prepare(parties(), np.random.default_rng(0))
-    return prepared.release([budget], np.random.default_rng(seed), draws).weights[0]
+    return release_of(algorithm, parties(), [budget], draws, seed=seed).weights[0]
 
 
 def test_its_code_and_its_options_are_short(folder) -> None:

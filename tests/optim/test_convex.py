@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from examples import LOGISTIC
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from dpml import optim
 from dpml.optim import convex
 from dpml.optim.losses import LOSSES, Loss, ShiftedLogistic, mean_gradient, mean_loss
-
-LOGISTIC = LOSSES["logistic"]
 
 
 def binary_problem(n: int = 200, d: int = 6) -> tuple[np.ndarray, np.ndarray]:

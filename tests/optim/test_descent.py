@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SIGMOID
 
 from dpml.optim import descent
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
-from dpml.optim.losses import LOSSES, mean_loss
-
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
+from dpml.optim.losses import mean_loss
 
 
 def rows_and_labels(n: int, d: int, seed: int = 0):
@@ -25,27 +24,6 @@ def plainly(loss, X, y, v, start, step, scale, noise, lam):
         gradient = (v * loss.slope((X @ w)[:, None], y)[:, 0]) @ X + lam * w
         w = w - step * (gradient + scale * z)
     return w
-
-
-@pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
-@pytest.mark.parametrize("weights", ["equal", "unequal"])
-@pytest.mark.parametrize("lam", [0.0, 0.3])
-def test_all_runs_at_once_are_each_run_alone(loss, weights, lam):
-    rng = np.random.default_rng(1)
-    steps, scales, draws, rounds, d = np.array([0.1, 1.0, 4.0]), np.array([[0.0, 0.5], [0.2, 3.0]]), 3, 7, 5
-    parts = [rows_and_labels(n, d, seed) for n, seed in ((200, 2), (31, 3))]
-    # duplicates, some with another label
-    parts = [(np.concatenate([X, X[: len(X) // 2]]), np.concatenate([y, -y[: len(y) // 2]])) for X, y in parts]
-    v = [np.full(len(y), 1 / len(y)) if weights == "equal" else rng.random(len(y)) / len(y) for _, y in parts]
-    start, noise = rng.standard_normal(d), rng.standard_normal((rounds, 2, draws, d))
-    groups = [Rows.of(loss, X, y, weight, np.float64) for (X, y), weight in zip(parts, v, strict=True)]
-    assert sum(map(len, groups[0].half)) == 300  # equal rows keep their places
-    found = descend(groups, start, steps, scales, iter(noise).__next__, rounds, lam)
-    assert found.shape == (2, 2, 3, draws, d)
-    for g, e, s, i in np.ndindex(found.shape[:-1]):
-        (X, y), z = parts[g], noise[:, g, i]
-        alone = plainly(loss, X, y, v[g], start, steps[s], scales[g, e], z, lam)
-        np.testing.assert_allclose(found[g, e, s, i], alone, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n", "runs"), [(5000, 3), (3001, 64), (2500, 230), (700, 3000), (9, 70_000)])

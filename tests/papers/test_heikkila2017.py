@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from examples import release_of
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up
 from scipy.stats import norm
 
@@ -107,8 +108,7 @@ def dealt(n=60, d=2, zero=False):
 
 
 def released(algorithm, parties, eps=2.0, draws=1):
-    mechanism = algorithm.prepare(parties, np.random.default_rng(2))
-    return mechanism.release([Budget(eps, 1e-4)], np.random.default_rng(3), draws).weights[0]
+    return release_of(algorithm, parties, [Budget(eps, 1e-4)], draws, seed=3).weights[0]
 
 
 def test_a_model_in_the_programs_steps():

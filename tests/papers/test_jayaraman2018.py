@@ -1,11 +1,12 @@
 """Jayaraman et al. 2018: its baselines against closed forms, its theorems against integrals, and its claims."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from examples import wddp
+from examples import release_of, unit_rows, wddp
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, made_up
 from scipy import stats
 from scipy.integrate import quad
@@ -28,21 +29,11 @@ CLAIMS = claims_of("jayaraman2018")
 M, ROWS, D, LAM, DRAWS = 6, 10, 5, 0.1, 4000
 
 
-def dealt(zero=False):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((M * ROWS, D))
-    X /= np.linalg.norm(X, axis=1)[:, None] * (1 + 1e-12)
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    data = Dataset("made", "binary", 0 * X if zero else X, y, X[:1], y[:1])
-    return partition(data, Equal(), M, np.random.default_rng(1))
+dealt = partial(unit_rows, M, M * ROWS, D)
 
 
 def released(algorithm, budget, parties, draws=1):
-    return (
-        algorithm.prepare(parties, np.random.default_rng(2))
-        .release([budget], np.random.default_rng(3), draws)
-        .weights[0]
-    )
+    return release_of(algorithm, parties, [budget], draws, seed=3).weights[0]
 
 
 # ---- methods

@@ -6,14 +6,14 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from examples import LOGISTIC
 from harness import without_pictures
 
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
-from dpml.optim.losses import LOSSES, mean_loss
+from dpml.optim.losses import mean_loss
 from dpml.packs.kang2019.bounds import METHODS, excess_risk_bound, published_bounds, table1, theorem2
 
-LOGISTIC = LOSSES["logistic"]
 AT = {"p": 10, "G": 1.0, "N": 4000, "T": 50, "lam": 0.1, "eps": 0.5, "delta": 1e-3}
 
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, release_of
 from scipy import stats
 
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
@@ -11,13 +12,11 @@ from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES
 from dpml.packs.rajkumar2012 import bounds
 from dpml.privacy import Budget, Problem
 from dpml.seeds import generator
 
 BUDGET = Budget(0.1, 0.05)
-LOGISTIC = LOSSES["logistic"]
 
 
 def test_the_bound_is_its_three_terms() -> None:
@@ -64,8 +63,7 @@ def test_gop_keeps_the_bound() -> None:
     data = Synthetic("ball_sign", d=5, rows=2000, test_rows=5000, scale=2.0).load(Files(), None, generator(1, "data"))
     parties = partition(data, Equal(), 1, np.random.default_rng(0))
     budget, lam = Budget(0.5, 0.05), 0.2
-    gop = GaussianObjectivePerturbation(LOGISTIC, lam=lam).prepare(parties, np.random.default_rng(0))
-    weights = gop.release([budget], np.random.default_rng(2), 200).weights[0]
+    weights = release_of(GaussianObjectivePerturbation(LOGISTIC, lam=lam), parties, [budget], 200, seed=2).weights[0]
     limit = bounds.risk_bound(budget, parties.problem, lam, 2.0)
     assert np.mean(bounds.excess_loss(weights, parties, LOGISTIC, lam) <= limit) >= 0.9
     table = bounds.bounds([500, 2000], 5, 0.5, 0.05, lam, 2.0)

@@ -1,17 +1,17 @@
 """Wei et al. 2020: noise and bounds against the printed formulas, NbAFL against scipy, and the claims."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
+from examples import release_of, unit_rows
 from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import comb
 from scipy.stats import norm
 
-from dpml.data import Dataset
-from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.packs.wei2020 import theorems
@@ -138,18 +138,11 @@ def test_theorem_2_and_what_it_bounds():
 # ---- algorithm
 
 
-def dealt(zero=False):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((24, 3))
-    X /= np.linalg.norm(X, axis=1)[:, None] * (1 + 1e-12)
-    y = np.where(X[:, 0] > 0, 1.0, -1.0)
-    data = Dataset("made", "binary", 0 * X if zero else X, y, X[:1], y[:1])
-    return partition(data, Equal(), 4, np.random.default_rng(1))
+dealt = partial(unit_rows, 4, 24, 3)
 
 
 def released(algorithm, eps, parties, draws=1):
-    mechanism = algorithm.prepare(parties, np.random.default_rng(2))
-    return mechanism.release([Budget(eps, DELTA)], np.random.default_rng(3), draws).weights[0]
+    return release_of(algorithm, parties, [Budget(eps, DELTA)], draws, seed=3).weights[0]
 
 
 @pytest.mark.parametrize("clip", [0.6, 50])

@@ -10,11 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Guarantee, gdp
 from dpml.privacy.accountant import Accountant
-
-LOGISTIC = LOSSES["logistic"]
 
 
 @cache

@@ -1,20 +1,14 @@
 """How many parties collude: a setting that every view, calibration and attack reads."""
 
-import dataclasses
-import itertools
 import math
 
 import pytest
+from examples import LOGISTIC
 
-from dpml.algorithms.descent.network import Network
-from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.audit import audit
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem
-
-LOGISTIC = LOSSES["logistic"]
 
 
 @pytest.mark.parametrize(
@@ -38,34 +32,6 @@ def test_what_is_no_number_of_parties_is_refused(given) -> None:
 def test_somebody_must_be_left_to_protect() -> None:
     with pytest.raises(UserError, match="leaves none of M=3 parties"):
         Adversary(3).count(3)
-
-
-def proven(algorithm, budget, problem):
-    return {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
-
-
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        FunctionalMechanism(LOGISTIC, sites="cape"),
-        Network(LOGISTIC, sites="cape", epochs=3),
-        NoisyDescent(LOGISTIC, sites="clients", variant="synchronous", rounds=20, calibrate_for="colluders"),
-    ],
-    ids=lambda algorithm: algorithm.name,
-)
-def test_more_colluders_see_more_and_tight_noise_is_for_them(algorithm, calibration) -> None:
-    algorithm, budget = dataclasses.replace(algorithm, calibration=calibration), Budget(1.0, 1e-3)
-    problems = [Problem(5, 100, 3, colluders=colluders) for colluders in range(5)]
-    views = [proven(algorithm, budget, problem) for problem in problems]
-    eps = [view["colluders"] for view in views]
-    if calibration == "tight":
-        assert eps == pytest.approx([1.0] * 5, rel=1e-5)
-        release = [view["release"] for view in views]
-        assert all(more < less for less, more in itertools.pairwise(release))  # so there is more noise
-    else:
-        assert all(less < more for less, more in itertools.pairwise(eps))
-        assert len({view["release"] for view in views}) == 1
 
 
 def test_more_colluders_are_shown_more_by_the_attacked_pair(monkeypatch) -> None:

@@ -23,12 +23,17 @@ def uncorrelated(*columns: np.ndarray) -> bool:
 
 @pytest.mark.parametrize(
     ("draw", "law"),
-    [(noise.gaussian, "norm"), (noise.single_gaussian, "norm"), (noise.laplace, "laplace")],
-    ids=["gaussian", "single_gaussian", "laplace"],
+    [
+        (noise.gaussian, "norm"),
+        (noise.single_gaussian, "norm"),
+        (noise.laplace, "laplace"),
+        (lambda rng, shape: noise.gaussian_messages(rng, *shape, 1)[..., 0], "norm"),
+    ],
+    ids=["gaussian", "single_gaussian", "laplace", "gaussian_messages"],
 )
 def test_independent_entries_of_scale_one(draw: Callable[..., np.ndarray], law: str) -> None:
-    drawn = draw(rng(), (20_000, 3))
-    assert drawn.shape == (20_000, 3)
+    drawn = draw(rng(), (40_000, 3))
+    assert drawn.shape == (40_000, 3)
     for column in drawn.T:
         assert stats.kstest(column.astype(float), law).pvalue > 1e-6
     assert uncorrelated(*drawn.T)
@@ -42,7 +47,7 @@ def test_what_cape_parties_draw_is_independent(monkeypatch: pytest.MonkeyPatch, 
     Were `ehat` and `g` one array, the broadcast mean of ehat would tell the sum of the g.
     """
     monkeypatch.setattr(noise, "_BLOCK", block)
-    draws, parties, size = 6000, 3, 4
+    draws, parties, size = 20_000, 3, 4
     ehat, g = noise.cape_parties(rng(1), draws, parties, size)
     assert not np.shares_memory(ehat, g)
     columns = [part[:, k, j] for part in (ehat, g) for k in range(parties) for j in range(size)]
@@ -61,7 +66,7 @@ def test_cape_messages_have_the_covariance_of_the_definition(
     Entries are means of n products of correlated Gaussians a, b, whose variance is at most 2 Var a Var b / n.
     """
     monkeypatch.setattr(noise, "_BLOCK", block)
-    n, M = 10_000, 4
+    n, M = 40_000, 4
     messages, ehat = noise.cape_messages(rng(2), n, M, 2, shared, own)
     centred = np.eye(M) - 1 / M
     within, across = shared**2 * centred + own**2 * np.eye(M), shared * centred
@@ -77,7 +82,7 @@ def test_cape_messages_have_the_covariance_of_the_definition(
 @pytest.mark.parametrize("block", [1 << 22, 64])
 def test_totals_are_sums_of_every_partys_noise(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     monkeypatch.setattr(noise, "_BLOCK", block)
-    draws, M, size = 4000, 5, 5
+    draws, M, size = 20_000, 5, 5
     for total, deviation in (
         (noise.cape_total(rng(3), draws, M, size, shared=30.0, own=0.7), 0.7 * math.sqrt(M)),
         (noise.gaussian_total(rng(4), draws, M, size), math.sqrt(M)),
@@ -114,7 +119,7 @@ def test_l2_laplace_sums_have_the_characteristic_function(parties: int, d: int) 
 
     A mean of n cosines has a standard deviation of at most sqrt(1/n); five of them: 6e-7 each.
     """
-    n = 20_000
+    n = 40_000
     drawn = {"total": noise.l2_laplace_total(rng(5), n, parties, d)}
     drawn["one by one"] = sum(noise.l2_laplace(rng(6 + k), n, d) for k in range(parties))
     for sample in drawn.values():
@@ -127,10 +132,10 @@ def test_l2_laplace_sums_have_the_characteristic_function(parties: int, d: int) 
         assert abs(energy.mean() - parties * d * (d + 1)) < 5 * energy.std() / math.sqrt(n)
 
 
-@pytest.mark.parametrize("d", [1, 2, 6])
+@pytest.mark.parametrize("d", [1, 2, 3, 7])
 def test_lengths_and_directions(d: int) -> None:
     """Length Gamma(d, 1) or Exponential(1), direction uniform and independent of it, draw by draw."""
-    n = 20_000
+    n = 40_000
     for draw, law in ((noise.l2_laplace, stats.gamma(d)), (noise.radial, stats.expon())):
         sample = draw(rng(7), n, d)
         length = np.linalg.norm(sample, axis=1)

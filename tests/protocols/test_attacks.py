@@ -427,25 +427,6 @@ def test_a_party_that_was_hidden_from_another_is_not_counted_in() -> None:
     assert answer(run, 1, Kind.SURVIVORS, messages.pack_survivors(range(1, 4), 4)) is not None
 
 
-def test_nobody_speaks_for_a_party_without_its_signing_key() -> None:
-    """A server that plays a party which is not there, for others and for an honest server."""
-    run = Run(Session.of(4, D, complete(4)), numbers(4, D))
-    forger = Ed25519PrivateKey.generate()
-    body = messages.pack_keys(*(X25519PrivateKey.generate().public_key().public_bytes_raw() for _ in range(2)))
-    said = [messages.unpack(party.start(), run.session.name) for party in run.parties]
-    entries = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in said]
-    for signer in (forger, run.signers[3]):
-        text = identities.signed(run.session, signer, Kind.KEYS, 2, body)
-        with pytest.raises(RefusedError, match="signature under the message KEYS of party 2 is not that party's"):
-            run.server.receive(text, 2)
-        entry = (2, *messages.unpack_keys(body), messages.unpack(text, run.session.name).signature)
-        assert (
-            answer(run, 1, Kind.NEIGHBOURS, messages.pack_neighbours(bytes(64), [entries[0], entry, entries[3]]))
-            is None
-        )
-    assert run.refused == ["the signature under the message KEYS of party 2 is not that party's."] * 2
-
-
 # ---- the ring
 
 

@@ -1,4 +1,7 @@
-"""CAPE on secure aggregation: the paper's statements on samples, drop-outs, the whole view, and its two protocols."""
+"""CAPE on secure aggregation: the paper's statements on samples, drop-outs, the whole view, and its two protocols.
+
+The releases of `capefm` by both are compared in tests/mechanism/test_carriers.py and tests/audit/test_right_code.py.
+"""
 
 import numpy as np
 import pytest
@@ -6,12 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.data import Dataset
-from dpml.data.partition import Fractions, Parties, partition
 from dpml.mechanism.sharing import MASK, CapeNoise, cape_spread
-from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Problem, noise
+from dpml.privacy import Problem, noise
 from dpml.protocols import FixedPoint, ProtocolError, Stage, in_process
 from dpml.protocols.cape import Cape, CapeSettings, cape_mean, cape_sum
 
@@ -133,17 +132,6 @@ def test_the_whole_view_with_drop_outs(parties, survivors, colluders, spread, le
 # ---- simulate and secagg
 
 
-def test_parties_draw_the_numbers_whose_sum_is_simulated(monkeypatch) -> None:
-    """`cape_parties` are the parties' own parts of `cape_total`, also across blocks."""
-    monkeypatch.setattr(noise, "_BLOCK", 100)
-    draws, parties, size = 3, 4, 50
-    ehat, g = noise.cape_parties(rng(7), draws, parties, size)
-    assert ehat.shape == g.shape == (draws, parties, size)
-    e = ehat - ehat.mean(axis=1, keepdims=True)
-    total = noise.cape_total(rng(7), draws, parties, size, shared=5.0, own=0.5)
-    assert np.allclose((5.0 * e + 0.5 * g).sum(axis=1), total, atol=1e-12)
-
-
 def both(shares: np.ndarray, scales: np.ndarray, spread: float, seeds=(5, 5), draws: int = 3) -> tuple[Cape, Cape]:
     return (
         cape_sum(shares, scales, rng(seeds[0]), CapeSettings(None, draws, spread)),
@@ -190,81 +178,3 @@ def test_with_other_seeds_both_have_one_distribution() -> None:
     assert of_variance(np.ravel(real.total), 9.0)
     one = real.messages[0].ravel()  # one site's message: e_k and g_k, 9 (1 - 1/M + 1/M)
     assert of_variance(one, 9.0)
-
-
-# ---- capefm over the protocol
-
-
-def given_parties(loss: str = "squared") -> Parties:
-    X = rng().uniform(-0.5, 0.5, (60, 3))
-    y = np.tanh(X.sum(axis=1))
-    y, task = (y, "regression") if loss == "squared" else (np.sign(y), "binary")
-    data = Dataset("toy", task, X, y, X[:0], X[:0, 0])
-    return partition(data, Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), 4, rng(1))
-
-
-def released(protocol: str, calibration: str, seed: int = 3, loss: str = "squared"):
-    algorithm = FunctionalMechanism(LOSSES[loss], calibration, "cape", protocol=protocol, lam=0.1)
-    budgets = [Budget(eps, 1e-3) for eps in (0.5, 5.0, np.inf)]
-    return algorithm.prepare(given_parties(loss), rng()).release(budgets, rng(seed), 6)
-
-
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_capefm_releases_the_same_models_by_either_protocol(calibration: str, loss: str) -> None:
-    simulated, real = (released(protocol, calibration, loss=loss) for protocol in ("simulate", "secagg"))
-    assert np.allclose(simulated.weights, real.weights, rtol=0, atol=1e-8)
-    for name, values in simulated.metrics.items():
-        assert np.allclose(values, real.metrics[name], rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize(("calibration", "spread"), [("published", 1.0), ("tight", 1000.0)])
-def test_what_the_sites_of_capefm_send(calibration: str, spread: float) -> None:
-    """The messages of the real protocol: noise a thousand times wider as `tight`, and an L0 that is not there."""
-    drawn = []
-
-    class Sites:
-        def drawn(self, parts) -> None:
-            drawn.append(parts)
-
-        def sent(self, message, exact) -> None:
-            assert message.shape == (6, 3 + 6 + (calibration == "published"))
-
-    algorithm = FunctionalMechanism(LOSSES["squared"], calibration, "cape", protocol="secagg")
-    prepared = algorithm.prepare(given_parties(), rng())
-    prepared.release([Budget(0.5, 1e-3)], rng(3), 6, Sites())
-    noises = drawn[0][:4, :, -9:]  # of the four messages, before the secrets; L1, and the entries of L2
-    noises = noises * np.sqrt(1 + (np.arange(9) >= 6))  # those beside the diagonal are means of two
-    width = np.sqrt(spread**2 * (1 - 1 / 4) + 1 / 4)
-    measured = np.sqrt(noises.var(axis=1, ddof=1).mean())  # 180 degrees of freedom: 5.3 % standard error; five of them
-    assert measured == pytest.approx(width, rel=0.26)
-    views = algorithm.sharing(prepared.problem).views(prepared.problem)
-    assert views["client"] == pytest.approx(1 / width)
-
-
-@pytest.mark.parametrize("calibration", ["tight", pytest.param("published", marks=pytest.mark.slow)])
-def test_from_the_command_line(run_command, tmp_path, calibration: str) -> None:
-    import pandas as pd
-
-    tables = []
-    for protocol in ("simulate", "secagg"):
-        done = run_command(
-            "dpml-run", "algo=capefm", f"algo.protocol={protocol}", f"calibration={calibration}", "dataset=synthetic",
-            "dataset.d=4", "loss=squared", "N=200", "eps=0.5", "delta=1e-3", "draws=3", f"hydra.run.dir={protocol}",
-        )  # fmt: skip
-        assert done.code == 0, done.err
-        tables.append(pd.read_csv(tmp_path / protocol / "rows.csv"))
-    one, two = tables
-    assert np.allclose(one["value"], two["value"], rtol=1e-6, atol=1e-8)
-    assert set(one["algo.protocol"]) == {"simulate"}
-    assert set(two["algo.protocol"]) == {"secagg"}
-    differing = ["value", "algo.protocol", "proven_eps"]
-    assert np.allclose(one["proven_eps"], two["proven_eps"], rtol=1e-8)  # but for the rounding to the ring
-    assert one.drop(columns=differing).equals(two.drop(columns=differing))
-
-
-def test_an_unknown_protocol_is_a_mistake(run_command) -> None:
-    done = run_command("dpml-run", "algo=capefm", "algo.protocol=secag", "eps=1")
-    assert done.code != 0
-    assert "algo.protocol must be one of simulate, secagg, got 'secag': did you mean 'secagg'?" in done.err
-    assert "Traceback" not in done.err

@@ -20,7 +20,6 @@ from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
 
-KEYS = {b"pair mask": masks.pair_mask_key, b"seal": masks.seal_key}
 OWN_KEYS = {b"self mask": masks.self_mask_key, b"commitment": masks.commitment}
 
 
@@ -88,17 +87,6 @@ def test_the_key_derivation_written_here_is_the_rfcs() -> None:
     """RFC 5869, test case 1."""
     found = hkdf(b"\x0b" * 22, bytes(range(13)), bytes(range(0xF0, 0xFA)), 42)
     assert found.hex().startswith("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf")
-
-
-def test_keys_are_hkdf_of_the_secret_in_the_session_for_the_purpose_between_two_ends() -> None:
-    secret, session = b"\x07" * 32, enrol(Session.of(3, D))[0]
-    one, other = End(1, b"\x01" * 32), End(2, b"\x02" * 32)
-    for purpose, make in KEYS.items():
-        assert make(secret, session, one, other) == hkdf(secret, session.context, info(purpose, one, other), 32)
-    assert masks.seal_key(secret, session, other, one) == hkdf(secret, session.context, info(b"seal", other, one), 32)
-    assert masks.pair_mask_key(secret, session, other, one) == masks.pair_mask_key(secret, session, one, other)
-    for purpose, make in OWN_KEYS.items():
-        assert make(secret, session, one) == hkdf(secret, session.context, info(purpose, one, one), 32)
 
 
 def test_no_key_serves_two_purposes_sessions_parties_or_public_keys() -> None:
@@ -228,21 +216,6 @@ def a_run_and_held_shares():
 
     run.go(to_server=note).assert_exact()
     return run, held
-
-
-def test_no_key_stream_seals_two_messages() -> None:
-    """The nonce is fixed: each ordered pair needs a key of its own. Sealed less plain text is the stream itself."""
-    run, held = a_run_and_held_shares()
-    streams = []
-    for sender, body in bodies(run, Kind.SHARES).items():
-        for receiver, sealed in messages.unpack_shares(body)[1]:
-            plain = held[receiver][sender]
-            assert len(sealed) == len(plain) + 16
-            streams.append(bytes(a ^ b for a, b in zip(sealed, plain, strict=False)))
-    assert len(streams) == len(set(streams)) == M * (M - 1)
-    # nor do two of them agree in a part, as streams of one key with another counter would
-    parts = [stream[i : i + 8] for stream in streams for i in range(0, 72, 8)]
-    assert len(set(parts)) == len(parts)
 
 
 def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_direction() -> None:

@@ -91,14 +91,17 @@ def test_a_sweep_says_that_algorithms_are_at_different_calibrations(run_command)
     assert "Not the same privacy" not in done.out
 
 
-def test_a_release_of_it_has_to_be_asked_for_and_its_file_says_so(run_command, own) -> None:
+def test_a_release_of_it_has_to_be_asked_for_and_its_file_and_card_say_so(run_command, own) -> None:
     done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert "declared by centroid.Centroid, which is not part of dpml" in done.err
     assert "--declared" in done.err
     assert not Path("t.csv.ledger").exists()
-    done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid", "--declared")
+    done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid", "--declared", "--card", "card.yaml")
     assert done.code == 0, done.err
+    card = yaml.safe_load(Path("card.yaml").read_text())["deployment"]
+    assert "declared by centroid.Centroid" in card["privacy_loss"]["privacy_parameters_details"]
+    assert "declared by centroid.Centroid" in card["accounting"]["composition"]
     content = json.loads(Path("model.json").read_text())
     assert {guarantee["basis"] for guarantee in content["guarantees"]} == {"declared"}
     assert "declared by centroid.Centroid" in content["statement"][1]
@@ -109,14 +112,6 @@ def test_a_release_of_it_has_to_be_asked_for_and_its_file_says_so(run_command, o
     assert "holds, if what 'centroid.Centroid' declares is right" in done.out
     assert {each.basis for each in Ledger(Path("t.csv.ledger")).entries()[0].guarantees} == {"declared"}
     assert "Release 1: declared by code that is not part of dpml" in run_command("dpml", "ledger", "t.csv.ledger").out
-
-
-def test_a_card_says_that_it_is_declared(run_command, own) -> None:
-    done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid", "--declared", "--card", "card.yaml")
-    assert done.code == 0, done.err
-    card = yaml.safe_load(Path("card.yaml").read_text())
-    assert "declared by centroid.Centroid" in card["deployment"]["privacy_loss"]["privacy_parameters_details"]
-    assert "declared by centroid.Centroid" in card["deployment"]["accounting"]["composition"]
 
 
 def test_an_estimator_of_it_is_saved_only_if_that_is_asked_for(own) -> None:

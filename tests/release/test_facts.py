@@ -218,7 +218,6 @@ REFUSED = {
     "labels deal rows": (["algo=la", "algo.lam=1", "partition=dirichlet", "M=2", "delta=null"], "private labels"),
     "a delta of 1/N": (["delta=0.0025", "dataset.drop=[who]"], "is 1/N or more"),
     "no such folder": (["delta=1e-5", "dataset.drop=[who]", "-o", "nowhere/m.json"], "cannot be written"),
-    "no linear model": (["algo=nn_cape", "delta=1e-5"], "releases no linear model"),
 }
 
 

@@ -22,7 +22,7 @@ from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Guarantee, gdp
+from dpml.privacy import Guarantee
 from dpml.release import release
 from dpml.release.exactness import require_exact
 from dpml.release.ledger import Ledger
@@ -117,17 +117,6 @@ def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, peo
     assert [each["eps"] for each in told if each["basis"] == "proven"] == [each.eps for each in model.guarantees]
     assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
     assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
-
-
-@pytest.mark.usefixtures("uncomposed")
-def test_two_releases_of_the_same_setting_have_different_noise_and_one_ledger(run_command, people, tmp_path) -> None:
-    for name in ("a.json", "b.json"):
-        assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", name).code == 0
-    one, other = (read_model(tmp_path / name).weights for name in ("a.json", "b.json"))
-    assert not np.isclose(one, other).any()
-    ledger = Ledger(tmp_path / "people.csv.ledger")
-    mu = ledger.entries()[0].guarantees[0].mu
-    assert ledger.spent("sample", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(mu * np.sqrt(2), 1e-5))
 
 
 @pytest.mark.usefixtures("uncomposed")

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "release.md").read_text(encoding="utf-8")
@@ -39,9 +38,3 @@ def test_four_clinics_from_file_to_prediction(run_command, tmp_path, monkeypatch
     third = run_command(*[word.replace("eps=1", "eps=20") for word in release[:-1]], "third.json")
     assert "above its cap of 3" in third.err
     assert not (tmp_path / "third.json").exists()
-
-
-@pytest.mark.parametrize("word", re.findall(r"`(test_\w+)`", PAGE))
-def test_tests_that_the_page_names_exist(word) -> None:
-    tests = Path(__file__).parents[1]
-    assert any(f"def {word}(" in path.read_text(encoding="utf-8") for path in tests.rglob("test_*.py"))

@@ -198,10 +198,6 @@ WEAKER = [
 ]  # fmt: skip
 
 
-def test_fifty_edits() -> None:
-    assert len(WEAKER) >= 50
-
-
 def test_a_certificate_is_accepted_by_the_file_alone(file, tmp_path) -> None:
     copy = tmp_path / "alone.py"
     copy.write_text(FILE.read_text(encoding="utf-8"))

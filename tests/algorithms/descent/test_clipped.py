@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import ball, binary_parties
-from scipy import stats
+from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -16,15 +15,12 @@ from dpml.algorithms.defaults import CLIP_QUANTILE, DESCENT_RULES
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, PerParty, partition
-from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows
-from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
-from dpml.privacy import Adversary, Budget, Problem, gdp
+from dpml.privacy import Budget, Problem
 from dpml.sums import imprecision
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET = Budget(1.0, 1e-5)
 
 
@@ -56,18 +52,6 @@ def test_clipped_sums_are_sums_of_clipped_gradients(loss, clip) -> None:
     for model, sums in zip(w, found, strict=True):
         rows = zip(parties.X, parties.y, strict=True)
         np.testing.assert_allclose(sums, sum(slope_of(loss, x @ model, y, clip) * x for x, y in rows), atol=1e-12)
-
-
-def test_the_clipped_logistic_loss_is_convex() -> None:
-    """Its gradient is monotone along every line."""
-    parties = some_parties()
-    rng = np.random.default_rng(0)
-    rows = Rows.of(LOGISTIC, parties.X, parties.y, dtype=np.float64, clip=0.1)
-    start, way = 5 * rng.standard_normal((50, 4)), rng.standard_normal((50, 4))
-    before, after = np.empty_like(start), np.empty_like(start)
-    rows.gradient(start, before)
-    rows.gradient(start + way, after)
-    assert np.all(np.einsum("bj,bj->b", after - before, way) >= -1e-12)
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
@@ -151,23 +135,6 @@ def test_rows_of_a_party_move_its_part_by_twice_the_clip_and_its_count_by_one() 
 
 
 @pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-@pytest.mark.parametrize(("M", "colluders"), [(1, 0), (5, 1), (9, 0), (9, 8)])
-@pytest.mark.parametrize("eps", [1e-3, 1.0, 50.0])
-def test_the_worst_view_has_exactly_the_budget(loss, unit, M, colluders, eps) -> None:
-    problem = Problem(M, 900, 3, colluders=colluders)
-    guarantees = ClippedDescent(loss, unit=unit).guarantees(Budget(eps, 1e-5), problem)
-    views = {g.view: g.eps for g in guarantees}
-    assert {g.unit for g in guarantees} == {unit}
-    assert {g.basis for g in guarantees} == {"proven"}
-    assert set(views) == ({"release"} if M == 1 else {"release", "aggregate", "colluders"})
-    assert max(views.values()) == pytest.approx(eps, rel=1e-9)
-    if M > 1:
-        apart = gdp.mu_of(views["colluders"], 1e-5) / gdp.mu_of(views["release"], 1e-5)
-        assert apart == pytest.approx(math.sqrt(M / (M - colluders)), rel=1e-6)
-
-
-@pytest.mark.parametrize("unit", ["sample", "party"])
 def test_the_rounds_against_another_accountant(unit) -> None:
     """Each sum is a Gaussian release of sensitivity 2 in noise z, each count one of sensitivity 1 in noise b."""
     problem = Problem(1, 500, 3) if unit == "sample" else Problem(50, 500, 3, colluders=0)
@@ -202,7 +169,7 @@ def test_a_release_is_the_plain_loop(loss, lam) -> None:
     parties = some_parties(loss, M=1)
     algorithm = ClippedDescent(loss, rounds=8, lam=lam)
     budgets = [Budget(eps, 1e-5) for eps in (0.5, 3.0)]
-    release = algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(3), 4)
+    release = release_of(algorithm, parties, budgets, 4, seed=3)
     rng = np.random.default_rng(3)
     noises = np.array([rng.standard_normal((1, 4, 4), dtype=np.float32)[0] for _ in range(8)])
     for b, budget in enumerate(budgets):
@@ -212,58 +179,13 @@ def test_a_release_is_the_plain_loop(loss, lam) -> None:
             np.testing.assert_allclose(release.weights[b, draw], alone, rtol=2e-3, atol=2e-4)
 
 
-@pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-def test_budgets_share_noise_and_do_not_depend_on_each_other(loss, unit) -> None:
-    prepared = ClippedDescent(loss, unit=unit, rounds=6).prepare(some_parties(loss), np.random.default_rng(0))
-    budgets = [Budget(eps, 1e-5) for eps in (0.1, 1.0, 4.0)]
-    together = prepared.release(budgets, np.random.default_rng(5), 3).weights
-    for b, budget in enumerate(budgets):
-        alone = prepared.release([budget], np.random.default_rng(5), 3).weights
-        np.testing.assert_allclose(together[b], alone[0], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-def test_without_noise_the_real_protocol_gives_the_same_model(loss, unit) -> None:
-    free = Budget(math.inf, 1e-5)
-    models = [
-        ClippedDescent(loss, unit=unit, rounds=12, protocol=protocol)
-        .prepare(some_parties(loss), np.random.default_rng(0))
-        .release([free], np.random.default_rng(0), 1)
-        .weights
-        for protocol in ("simulate", "secagg")
-    ]
-    np.testing.assert_allclose(*models, rtol=1e-3, atol=1e-4)
-
-
 def test_without_noise_and_clip_it_approaches_the_minimiser() -> None:
     parties = some_parties(LOGISTIC, N=400, M=1)
     algorithm = ClippedDescent(LOGISTIC, lam=0.05, clip=1.0, rounds=400)
-    weights = algorithm.prepare(parties, np.random.default_rng(0)).release(
-        [Budget(math.inf, 1e-5)], np.random.default_rng(0), 1
-    )
+    weights = release_of(algorithm, parties, [Budget(math.inf, 1e-5)], 1, seed=0)
     best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
     best = best if isinstance(best, np.ndarray) else best.weights
     np.testing.assert_allclose(weights.weights[0, 0], np.ravel(best), atol=0.02)
-
-
-# 2 x 3 tests at 1e-4 each
-@pytest.mark.parametrize("protocol", ["simulate", "secagg"])
-@pytest.mark.parametrize("unit", ["sample", "party"])
-def test_the_noise_as_drawn_is_the_noise_that_is_counted(unit, protocol) -> None:
-    """The models of one round are ``-step (sum/c + z N)/n``: a chi-square test of the variance, at 1e-4."""
-    parties = some_parties(M=4)
-    algorithm = ClippedDescent(LOGISTIC, unit=unit, rounds=1, protocol=protocol)
-    schedule = algorithm.schedule(BUDGET, parties.problem)
-    draws = 3000 if protocol == "simulate" else 400
-    release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), draws)
-    moved = release.weights[0] * algorithm.counted(parties.problem) / schedule.step / schedule.noise
-    moved = moved - moved.mean(axis=0)
-    low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], (draws - 1) * moved.shape[1])
-    assert low <= np.sum(moved**2) <= high
-    mu = math.sqrt(4 / schedule.noise**2 + 1 / schedule.count_noise**2) * (1 + algorithm.imprecision(parties.problem))
-    assert algorithm.guarantees(BUDGET, parties.problem)[0].mu == pytest.approx(mu)
 
 
 def test_an_adaptive_clip_follows_its_quantile() -> None:
@@ -287,50 +209,11 @@ def test_more_budget_means_longer_steps_up_to_a_limit() -> None:
     assert slow.step * 0.1 / slow.clip == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("eps", [1e-30, 1e-6, 1e3, 1e30])
-@pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-def test_every_budget_has_finite_models(loss, unit, eps) -> None:
-    algorithm = ClippedDescent(loss, unit=unit, rounds=3)
-    release = algorithm.prepare(some_parties(loss), np.random.default_rng(0)).release(
-        [Budget(eps, 1e-5)], np.random.default_rng(0), 2
-    )
-    assert np.isfinite(release.weights).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"calibration": "published"}, "calibration must be tight, got 'published'"),
-        ({"unit": "row"}, "algo.unit must be one of sample, party, got 'row'"),
-        ({"rounds": 0}, "algo.rounds of dpgd must be at least 1 and at most 1000000, got 0."),
-        ({"rounds": 10**8}, "algo.rounds of dpgd must be at least 1 and at most 1000000, got 100000000."),
-        ({"clip": 0.0}, "algo.clip of dpgd must be a positive number, got 0.0."),
-        ({"noise_step": -1.0}, "algo.noise_step of dpgd must be a positive number"),
-        ({"protocol": "mpc"}, "algo.protocol must be one of simulate, secagg"),
-    ],
-)
-def test_mistakes(options, sentence) -> None:
-    with pytest.raises(UserError) as error:
-        ClippedDescent(LOGISTIC, **options)
-    assert sentence in str(error.value)
-
-
-def test_a_party_and_a_row_are_different_units() -> None:
-    """The colluders' share of the noise does not depend on the unit, but what is counted does."""
-    problem = Problem(10, 1000, 3)
-    row, party = (ClippedDescent(LOGISTIC, unit=unit) for unit in ("sample", "party"))
-    assert row.counted(problem) == 1000
-    assert party.counted(problem) == 10
-    assert Adversary().count(10) == problem.colluders
-
-
 @pytest.mark.parametrize("lam", [0.1, 1.0, 10.0])
 def test_a_ridge_and_a_short_clip_do_not_turn_the_model_round(lam) -> None:
     """Where the adaptive clip has shrunk, a step as long as the first clip allows would make the ridge overshoot."""
     algorithm = ClippedDescent(LOGISTIC, unit="party", lam=lam)
-    prepared = algorithm.prepare(some_parties(N=400, M=100), np.random.default_rng(0))
-    release = prepared.release([Budget(8.0, 1e-5)], np.random.default_rng(0), 3)
+    release = release_of(algorithm, some_parties(N=400, M=100), [Budget(8.0, 1e-5)], 3, seed=0)
     assert release.metrics["clip"].max() < 0.3
     # no gradient of the mean loss is longer than 1, so that no minimiser is longer than 1/lam
     assert np.linalg.norm(release.weights, axis=-1).max() < 2 / lam + 1

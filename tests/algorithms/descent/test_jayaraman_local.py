@@ -5,37 +5,19 @@ import math
 import numpy as np
 import pytest
 from examples import wddp
+from test_kang2019 import SIZES, dealt, problem_of
 
 from dpml.algorithms.descent.jayaraman_local import LocalRounds
-from dpml.data import Dataset
-from dpml.data.partition import PerParty, partition
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget, gdp
 
 LOGISTIC, BUDGET = LOSSES["logistic"], Budget(0.25, 1e-3)
-SIZES, EQUAL = np.array([30, 10, 40, 10, 25, 60, 15]), np.full(6, 20)
+EQUAL = np.full(6, 20)
 
 
 def algorithm(**options):
     return LocalRounds(LOGISTIC, sites="clients", **options)
-
-
-def dealt(sizes, d=5):
-    class Given(PerParty):
-        def sizes(self, N, M, rng):
-            return np.asarray(sizes)
-
-    n, rng = int(np.sum(sizes)), np.random.default_rng(0)
-    X = rng.standard_normal((n + 10, d))
-    X *= (rng.uniform(0.2, 1, len(X)) / np.linalg.norm(X, axis=1))[:, None]
-    y = np.where(X @ np.linspace(-3, 5, d) > 0, 1.0, -1.0)
-    data = Dataset("made", "binary", X[:n], y[:n], X[n:], y[n:])
-    return partition(data, Given(), len(sizes), np.random.default_rng(0))
-
-
-def problem_of(sizes, d=5):
-    return Problem(len(sizes), int(np.sum(sizes)), d).of_sizes(np.asarray(sizes))
 
 
 def released(kind, parties, budget, draws=3):

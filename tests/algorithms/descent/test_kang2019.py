@@ -7,19 +7,16 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
-from dp_accounting.pld import PLDAccountant
-from examples import jayaraman, wang, wddp
+from examples import LOGISTIC, SIGMOID, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 
 from dpml.data import Dataset
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES, mean_gradient, mean_loss
+from dpml.optim.losses import mean_gradient, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
 SIZES = np.array([30, 10, 40, 10, 25, 60, 15])
 
@@ -144,24 +141,6 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
                 assert mu == pytest.approx(expected, rel=1e-9)
 
 
-def test_views_of_local_rounds_are_ordered():
-    """The server gets last models only: their average says less than the smallest client's own."""
-    mus = wddp(LOGISTIC).mus(BUDGET, problem_of())
-    assert mus["release"] == mus["aggregate"] < mus["colluders"] == mus["client"]
-
-
-@pytest.mark.parametrize("algorithm", [wang(LOGISTIC, rounds=50), jayaraman(SIGMOID, rounds=7)])
-def test_composition_against_dp_accounting(algorithm):
-    """privacy-loss distributions of T Gaussian rounds, at several budgets, from a code that is not ours."""
-    for eps, delta in ((0.25, 1e-3), (2.0, 1e-5)):
-        budget, problem = Budget(eps, delta), problem_of()
-        n = problem.N if algorithm.name == "wang" else problem.M * problem.smallest
-        event = GaussianDpEvent(noise_of_rounds(algorithm, budget) * n / (2 * algorithm.lipschitz))
-        theirs = PLDAccountant().compose(SelfComposedDpEvent(event, algorithm.rounds)).get_epsilon(delta)
-        for ours in proven(algorithm, budget).values():
-            assert ours == pytest.approx(theirs, rel=2e-3, abs=2e-4)
-
-
 @pytest.mark.parametrize(("loss", "reach"), [(LOGISTIC, 0.98), (SIGMOID, 0.999)], ids=["logistic", "sigmoid"])
 def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
     """Maximised over rows, labels and models: never above 2G/n, and as good as reached."""
@@ -200,8 +179,7 @@ def test_a_row_of_a_client_moves_what_the_weights_say():
 def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
     parties = dealt()
-    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-    weights = mechanism.release([BUDGET], np.random.default_rng(1), draws).weights[0]
+    weights = release_of(algorithm, parties, [BUDGET], draws).weights[0]
     variance = weights.var(axis=0, ddof=1).mean() / algorithm.tried(BUDGET, parties.problem)[0] ** 2
     freedom = (draws - 1) * weights.shape[1]
     return math.sqrt(variance), 4 / math.sqrt(2 * freedom)  # 4 s.d.: a false alarm in 16,000
@@ -231,7 +209,7 @@ def test_local_rounds_add_up_noise_of_every_client():
     parties.X[:] = 0.0
     for options in (KINDS["paper"], KINDS["tight client"]):
         algorithm = wddp(LOGISTIC, rounds=20, step=0.5, **options)
-        release = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 2000)
+        release = release_of(algorithm, parties, [BUDGET], 2000)
         scales = noise_of_clients(algorithm) * SIZES / SIZES.sum()
         expected = 20 * 0.25 * np.sum(scales**2)
         ratio = release.weights[0].var(axis=0, ddof=1).mean() / expected
@@ -249,20 +227,14 @@ def test_published_noise_is_the_formula():
     assert noise_of_rounds(wang(SIGMOID, noise_constant=4.0)) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
 
 
-def test_the_claim_of_wang_holds_and_that_of_wddp_does_not():
-    """mu = eps / (2 sqrt(ln(1/delta))) for all N and T; a client of wddp has N/N_k times that (M = 32, Adult)."""
+def test_the_claim_of_wang_holds():
+    """mu = eps / (2 sqrt(ln(1/delta))) for all N and T. That of wddp does not: `test_last_models.py`, known values."""
     adult = 30_162
     for T in (1, 1000):
         mu = wang(LOGISTIC, rounds=T).mus(BUDGET, Problem(1, adult, 105))["release"]
         rounding = single_imprecision(adult, 105)
         assert mu == pytest.approx((1 + rounding) * 0.25 / (2 * math.sqrt(math.log(1e3))))
         assert gdp.eps_of(mu, 1e-3) < 0.25
-    worst = {
-        u: max(proven(wddp(LOGISTIC), problem=problem_of(TwoGroup(u=u).sizes(adult, 32, None))).values())
-        for u in (1, 9)
-    }
-    assert worst[1] == pytest.approx(5.32, abs=0.01)
-    assert worst[9] > 50
 
 
 @pytest.mark.parametrize("eps", [0.01, 0.25, 3.0])
@@ -294,24 +266,11 @@ def test_one_client_is_the_centre():
     """With M = 1 all three are one algorithm, number for number."""
     parties = dealt([100])
     released = [
-        algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 3).weights
+        release_of(algorithm, parties, [BUDGET], 3).weights
         for algorithm in (kind(LOGISTIC, rounds=30) for kind in (wang, jayaraman, wddp))
     ]
     for other in released[1:]:
         np.testing.assert_array_equal(other, released[0])
-
-
-def test_equal_sizes_make_jayaraman_wang():
-    parties = dealt([20] * 5)
-    first, second = (
-        kind(LOGISTIC, rounds=30).prepare(parties, np.random.default_rng(0)).release(
-            [BUDGET, Budget(1.0, 1e-3)], np.random.default_rng(1), 3
-        ).weights
-        for kind in (wang, jayaraman)
-    )  # fmt: skip
-    np.testing.assert_allclose(first, second, rtol=1e-5)
-    first, second = (proven(kind(LOGISTIC), problem=parties.problem)["release"] for kind in (jayaraman, wang))
-    assert first == second
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
@@ -322,8 +281,7 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
     once = wddp(LOGISTIC, variant="once", **options)
 
     def released(algorithm, parties):
-        mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-        return mechanism.release([BUDGET, Budget(2.0, 1e-3)], np.random.default_rng(1), 3).weights
+        return release_of(algorithm, parties, [BUDGET, Budget(2.0, 1e-3)], 3).weights
 
     for sizes in (SIZES, [20] * 5):
         parties = dealt(sizes)
@@ -331,17 +289,19 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
         ours, theirs = (proven(algorithm, problem=parties.problem) for algorithm in (once, pooled))
         assert ours == theirs | {"colluders": theirs["aggregate"]}
         assert calibration == "published" or ours["aggregate"] == pytest.approx(BUDGET.eps)
-    equal = released(jayaraman(LOGISTIC, **options), parties)
-    np.testing.assert_allclose(released(once, parties), equal, rtol=1e-4, atol=1e-6)
+    equal = jayaraman(LOGISTIC, **options)
+    np.testing.assert_allclose(released(once, parties), released(equal, parties), rtol=1e-5, atol=1e-6)
+    if calibration == "published":
+        assert proven(equal, problem=parties.problem)["release"] == theirs["release"]
 
 
 def test_without_noise_every_one_of_them_learns():
     """eps = inf: wang and synchronous wddp come to the pooled optimum; with local rounds, to the mean of the optima."""
     parties = dealt([200, 300])
-    budget, rng = Budget(math.inf, 1e-3), np.random.default_rng
+    budget = Budget(math.inf, 1e-3)
     options = {"lam": 0.05, "rounds": 400}
     found = {
-        name: algorithm.prepare(parties, rng(0)).release([budget], rng(1), 1).weights[0, 0]
+        name: release_of(algorithm, parties, [budget]).weights[0, 0]
         for name, algorithm in {
             "wang": wang(LOGISTIC, **options),
             "synchronous": wddp(LOGISTIC, variant="synchronous", **options),
@@ -361,8 +321,7 @@ def test_without_noise_every_one_of_them_learns():
 def test_unequal_sizes_weigh_in_the_objective_that_jayaraman_comes_to():
     """Without noise: the mean over parties of their mean losses, minimised by a general code."""
     parties = dealt([200, 30])
-    release = jayaraman(LOGISTIC, lam=0.05, rounds=400).prepare(parties, np.random.default_rng(0))
-    found = release.release([Budget(math.inf, 1e-3)], np.random.default_rng(1), 1).weights[0, 0]
+    found = release_of(jayaraman(LOGISTIC, lam=0.05, rounds=400), parties, [Budget(math.inf, 1e-3)]).weights[0, 0]
 
     def cost(w):
         losses = np.log1p(np.exp(-parties.y * (parties.X @ w)))
@@ -379,19 +338,6 @@ def test_a_loss_that_is_not_convex():
     before, after = (mean_loss(SIGMOID, parties.X, parties.y, w) for w in (mechanism.start[None], weights))
     assert np.all(after < before - 0.02)
     assert algorithm.tried(BUDGET, parties.problem) == pytest.approx(6 * math.sqrt(3))
-
-
-def test_sizes_in_a_problem():
-    problem = problem_of()
-    assert (problem.N, problem.smallest) == (SIZES.sum(), 10)
-    assert problem.squares == pytest.approx(np.sum((SIZES / SIZES.sum()) ** 2))
-    kept = np.sort(SIZES)[: problem.honest]
-    assert problem.honest == len(SIZES) - 2
-    assert problem.honest_squares == pytest.approx(np.sum((kept / SIZES.sum()) ** 2))
-    equal, given = Problem(5, 100, 2), Problem(5, 100, 2).of_sizes(np.full(5, 20))
-    assert (given.smallest, given.squares, given.honest_squares) == pytest.approx(
-        (equal.smallest, equal.squares, equal.honest_squares)
-    )
 
 
 def test_the_command_knows_the_sizes_of_a_run(run_command):
@@ -424,26 +370,11 @@ def test_the_command_takes_any_number_of_rows(run_command):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"rounds": 0}, "algo.rounds"),
-        ({"noise_constant": 0.0}, "algo.noise_constant"),
-        ({"lam": -1.0}, "algo.lam"),
-        ({"step": math.nan}, "algo.step"),
-        ({"steps": ()}, "algo.steps"),
-        ({"step_selection": "orcale"}, "did you mean 'oracle'"),
         ({"step_selection": "private"}, "needs calibration=tight"),
         ({"step_selection": "oracle", "step": 0.1}, "algo.step is a fixed step size"),
-        ({"calibrate_for": "clients"}, "did you mean 'client'"),
-        ({"variant": "authors"}, "algo.variant"),
         ({"variant": "once", "calibration": "tight", "calibrate_for": "client"}, "noise of the clients' own"),
-        ({"calibration": "loose"}, "calibration"),
-        ({"loss": LOSSES["softmax"]}, "loss=logistic or loss=sigmoid"),
     ],
 )
 def test_mistakes_are_one_sentence(options, says):
     with pytest.raises(UserError, match=says):
-        wddp(**({"loss": LOGISTIC} | options))
-
-
-def test_a_budget_needs_a_delta():
-    with pytest.raises(UserError, match="needs a delta"):
-        wang(LOGISTIC).guarantees(Budget(1.0), problem_of())
+        wddp(LOGISTIC, **options)

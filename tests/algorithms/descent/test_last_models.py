@@ -4,28 +4,18 @@ import math
 
 import numpy as np
 import pytest
-from examples import jayaraman, wang, wddp
+from examples import LOGISTIC, SIGMOID, jayaraman, release_of, wang, wddp
 from scipy.special import expit
 from scipy.stats import norm
-from test_kang2019 import dealt
+from test_kang2019 import dealt, problem_of, proven
 
 from dpml.audit.neighbours import turned_label
 from dpml.data.partition import TwoGroup
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
 ADULT = 45_222
-
-
-def problem_of(sizes, d: int = 5) -> Problem:
-    return Problem(len(sizes), int(np.sum(sizes)), d).of_sizes(np.asarray(sizes))
-
-
-def proven(algorithm, problem, budget=BUDGET) -> dict[str, float]:
-    return {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
 
 
 def chains(c: float, sizes, noises, rounds: int, others: float, G: float = 1.0) -> float:
@@ -72,7 +62,7 @@ def test_the_average_of_local_rounds_is_bounded_and_the_bound_is_reached(lam, op
 )
 def test_known_values(sizes, average, client):
     """M = 32, T = 1000, lam = 0: 2 G T / (N sigma sqrt((T - 1) s_k^2 + sum s_j^2)) for the smallest client k."""
-    found = proven(wddp(LOGISTIC), problem_of(sizes, 104))
+    found = proven(wddp(LOGISTIC), problem=problem_of(sizes, 104))
     assert found["release"] == found["aggregate"] == pytest.approx(average, rel=1e-3)
     assert found["client"] == pytest.approx(client, rel=1e-3)
     shares = sizes / sizes.sum()
@@ -123,7 +113,7 @@ def test_exact_densities_of_the_last_model_stay_below_delta(lam, step, clip):
     """Logistic regression on a line, a label turned; 12 rounds, noise for (1, 0.01) of the last model."""
     budget = Budget(1.0, 0.01)
     algorithm = wang(LOGISTIC, calibration="tight", lam=lam, step=step, clip=clip, rounds=12)
-    (eps,) = proven(algorithm, problem_of([3], 1), budget).values()
+    (eps,) = proven(algorithm, budget, problem_of([3], 1)).values()
     assert eps == pytest.approx(1, rel=1e-9)
     masses = masses_of_last_models(algorithm, budget)
     assert hockey_stick(*masses, 0.0) > 0  # there is something to see
@@ -136,7 +126,7 @@ def test_noise_for_the_last_model_is_what_is_drawn():
     parties.X[:] = 0.0
     lam, step, rounds, n = 0.5, 0.8, 40, parties.problem.N
     algorithm = wang(LOGISTIC, calibration="tight", lam=lam, step=step, clip=1.0, rounds=rounds)
-    weights = algorithm.prepare(parties, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 4000)
+    weights = release_of(algorithm, parties, [BUDGET], 4000)
     c = 1 - lam * step
     reach = (1 - c**rounds) / (1 - c) * step * 2 / n  # how far a row moves the last model along these rounds
     deviation = math.sqrt(weights.weights[0].var(axis=0, ddof=1).mean())
@@ -147,10 +137,10 @@ def test_noise_for_the_last_model_is_what_is_drawn():
 def test_tight_noise_is_for_the_view_that_is_protected_and_lists_no_other():
     problem = problem_of([30, 20])
     options = {"calibration": "tight", "lam": 0.05}
-    assert proven(wang(LOGISTIC, **options), problem) == {"release": pytest.approx(0.25, rel=1e-9)}
-    assert proven(jayaraman(LOGISTIC, calibrate_for="release", **options), problem).keys() == {"release"}
+    assert proven(wang(LOGISTIC, **options), problem=problem) == {"release": pytest.approx(0.25, rel=1e-9)}
+    assert proven(jayaraman(LOGISTIC, calibrate_for="release", **options), problem=problem).keys() == {"release"}
     for kind in (wang, jayaraman):
-        found = proven(kind(LOGISTIC, calibrate_for="aggregate", **options), problem)
+        found = proven(kind(LOGISTIC, calibrate_for="aggregate", **options), problem=problem)
         assert found.pop("release") < 0.25
         assert all(eps == pytest.approx(0.25, rel=1e-9) for eps in found.values())
     large = Problem(1, ADULT, 5)

@@ -5,13 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import nn_cape, nn_conv, nn_nonpriv
+from examples import nn_cape, nn_conv, nn_nonpriv, release_of
 from scipy import stats
 
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
-from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
@@ -66,11 +65,6 @@ def test_initial_weights_are_he_et_als() -> None:
     assert stats.kstest(start.outer[:-1].ravel() * math.sqrt(1500), "norm").pvalue > 1e-6
     assert not start.inner[..., -1].any()
     assert not start.outer[-1].any()
-
-
-def test_parameter_vectors_go_to_and_fro() -> None:
-    flat = np.random.default_rng(0).standard_normal((5, SIZE))
-    np.testing.assert_array_equal(Models.of(flat, H).flat(), flat)
 
 
 def test_gradient_against_finite_differences() -> None:
@@ -197,8 +191,7 @@ def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws
         seen.append(gradient.flat())  # and no step: every round is at the starting point
 
     monkeypatch.setattr(Adam, "step", spy)
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    prepared.release([budget], np.random.default_rng(7), draws)
+    release_of(algorithm, given, [budget], draws, seed=7)
     return seen
 
 
@@ -352,25 +345,10 @@ def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
         assert kind(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
 
 
-def test_budgets_side_by_side_are_as_one_by_one() -> None:
-    given = parties()
-    prepared = nn_cape(LOSS, epochs=4, batch=20).prepare(given, np.random.default_rng(0))
-    budgets = [Budget(0.5, 1e-3), Budget(5.0, 1e-3)]
-    together = prepared.release(budgets, np.random.default_rng(3), 3).metrics
-    for i, budget in enumerate(budgets):
-        alone = prepared.release([budget], np.random.default_rng(3), 3).metrics
-        for name, values in alone.items():
-            np.testing.assert_allclose(together[name][i], values[0], rtol=1e-9, err_msg=name)
-    assert {"loss", "train_accuracy", "accuracy", "path_loss"} == set(together)
-
-
 def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
     given, budget = parties(), Budget(math.inf, 1e-3)
     metrics = [
-        kind(LOSS, epochs=20, **extra)
-        .prepare(given, np.random.default_rng(0))
-        .release([budget], np.random.default_rng(1), 2)
-        .metrics
+        release_of(kind(LOSS, epochs=20, **extra), given, [budget], 2).metrics
         for kind, extra in ((nn_nonpriv, {}), (nn_cape, {"clip": 1e9}), (nn_conv, {"clip": 1e9}))
     ]
     for other in metrics[1:]:
@@ -403,8 +381,7 @@ def test_it_learns_two_gaussians() -> None:
     data = Synthetic(recipe="two_gaussians", d=50, scale=2.0, rows=700, test_rows=2000)
     given = partition(data.load(Files(), None, np.random.default_rng(0)), Equal(), 4, np.random.default_rng(0))
     for algorithm, least in ((nn_nonpriv(LOSS, epochs=100), 0.98), (nn_cape(LOSS, epochs=100), 0.95)):
-        prepared = algorithm.prepare(given, np.random.default_rng(0))
-        metrics = prepared.release([Budget(5.0, 0.01)], np.random.default_rng(1), 2).metrics
+        metrics = release_of(algorithm, given, [Budget(5.0, 0.01)], 2).metrics
         assert metrics["accuracy"].min() > least
         assert metrics["loss"].max() < 0.5
         assert (metrics["path_loss"] > metrics["loss"]).all()
@@ -449,17 +426,3 @@ def test_adam_against_its_formula(corrected: bool) -> None:
         w = w - 0.01 * m / (1 - 0.9**t) / np.sqrt(second + 1e-8)
         adam.step(Models.of(2 * g, H), 2.0)
         np.testing.assert_allclose(given.flat(), w, rtol=1e-10)
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"variant": "author"}, "algo.variant of nn_cape must be one of paper, authors"),
-        ({"variant": "authors", "calibration": "tight"}, "reading of the published noise only"),
-        ({"hidden": 0}, "algo.hidden of nn_cape must be a positive number"),
-        ({"loss": LOSSES["squared"]}, "needs loss=logistic"),
-    ],
-)
-def test_mistakes_are_one_sentence(options, sentence) -> None:
-    with pytest.raises(UserError, match=sentence):
-        nn_cape(**({"loss": LOSS} | options))

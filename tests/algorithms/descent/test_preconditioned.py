@@ -6,35 +6,20 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from examples import Observed, noisy_coefficients, recipe_parties
-from scipy import stats
+from examples import LOGISTIC, SQUARED, noisy_coefficients, recipe_parties, release_of
 from test_clipped import slope_of, some_parties
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
-from dpml.errors import UserError
 from dpml.optim.convex import optimum
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET, FREE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 
 
 def released(algorithm, parties, budgets, draws=1, seed=0):
-    return algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(seed), draws)
-
-
-@pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-@pytest.mark.parametrize(("M", "colluders"), [(1, 0), (9, 0), (9, 8)])
-@pytest.mark.parametrize("share", [0.01, 0.3, 0.99])
-def test_both_stages_together_have_exactly_the_budget(loss, unit, M, colluders, share) -> None:
-    problem = Problem(M, 900, 3, colluders=colluders)
-    views = PreconditionedDescent(loss, unit=unit, budget_share=share).guarantees(BUDGET, problem)
-    assert {(g.unit, g.basis) for g in views} == {(unit, "proven")}
-    assert max(g.eps for g in views) == pytest.approx(1.0, rel=1e-9)
+    return release_of(algorithm, parties, budgets, draws, seed=seed)
 
 
 def test_the_stages_against_another_accountant() -> None:
@@ -83,28 +68,6 @@ def test_a_release_is_the_plain_loop(loss) -> None:
         np.testing.assert_allclose(weights[0, draw], np.mean(models[2:], axis=0), rtol=2e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-def test_without_noise_the_real_protocol_gives_the_same_model(loss, unit) -> None:
-    models = [
-        released(PreconditionedDescent(loss, unit=unit, rounds=3, protocol=protocol), some_parties(loss), [FREE])
-        for protocol in ("simulate", "secagg")
-    ]
-    np.testing.assert_allclose(models[0].weights, models[1].weights, rtol=1e-3, atol=1e-4)
-
-
-def test_the_real_protocol_draws_as_much_noise() -> None:
-    """The mean square distance from the model without noise, simulated and real, agree: a t-test at 1e-3."""
-    parties = some_parties(M=4)
-    distances = []
-    for protocol in ("simulate", "secagg"):
-        algorithm = PreconditionedDescent(LOGISTIC, rounds=3, lam=0.5, protocol=protocol)
-        exact = released(algorithm, parties, [FREE]).weights[0, 0]
-        drawn = released(algorithm, parties, [Budget(5.0, 1e-5)], 300, seed=2).weights[0]
-        distances.append(np.log(np.sum((drawn - exact) ** 2, axis=1)))
-    assert stats.ttest_ind(*distances).pvalue > 1e-3
-
-
 def test_without_noise_and_clip_least_squares_is_found_at_once() -> None:
     parties = recipe_parties("linear")
     weights = released(PreconditionedDescent(SQUARED, clip=1e6, lam=0.01), parties, [FREE]).weights[0, 0]
@@ -116,51 +79,6 @@ def test_without_noise_rounds_approach_the_logistic_minimiser() -> None:
     parties = recipe_parties("logistic")
     weights = released(PreconditionedDescent(LOGISTIC, clip=1.0, lam=0.05, rounds=60), parties, [FREE]).weights[0, 0]
     np.testing.assert_allclose(weights, optimum(LOGISTIC, parties.X, parties.y, 0.05), atol=0.02)
-
-
-def test_budgets_and_blocks_of_draws_share_noise() -> None:
-    prepared = PreconditionedDescent(LOGISTIC, rounds=3).prepare(some_parties(), np.random.default_rng(0))
-    budgets = [Budget(eps, 1e-5) for eps in (0.1, 1.0, 4.0)]
-    together = prepared.release(budgets, np.random.default_rng(5), 3).weights
-    alone = prepared.release(budgets[1:2], np.random.default_rng(5), 3).weights
-    np.testing.assert_allclose(together[1], alone[0], rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("eps", [1e-30, 1e3, 1e30])
-@pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-def test_every_budget_has_finite_models(loss, unit, eps) -> None:
-    release = released(PreconditionedDescent(loss, unit=unit, rounds=3), some_parties(loss), [Budget(eps, 1e-5)], 2)
-    assert np.isfinite(release.weights).all()
-
-
-def test_noise_in_the_rounds_is_what_is_counted() -> None:
-    """Messages, less what would be sent without noise, in units of its noise: chi-square at 1e-4."""
-    prepared = PreconditionedDescent(LOGISTIC, rounds=3).prepare(some_parties(M=4), np.random.default_rng(0))
-    observer = Observed(prepared)
-    prepared.release([BUDGET], np.random.default_rng(0), 500, observer)
-    residuals = observer.residuals
-    assert [of.shape for of in residuals] == [(500, 14)] + 3 * [(500, 4)]
-    for some in (residuals[:1], residuals[1:]):
-        low, high = stats.chi2.ppf([5e-5, 1 - 5e-5], np.size(some))
-        assert low <= np.sum(np.square(some)) <= high
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"calibration": "published"}, "calibration must be tight, got 'published'"),
-        ({"budget_share": 1.0}, "algo.budget_share of ssp_descent must lie strictly between 0 and 1, got 1.0."),
-        ({"rounds": 0}, "algo.rounds of ssp_descent must be at least 1 and at most 1000000, got 0."),
-        ({"rounds": 10**8}, "algo.rounds of ssp_descent must be at least 1 and at most 1000000, got 100000000."),
-        ({"clip": -1.0}, "algo.clip of ssp_descent must be a positive number, got -1.0."),
-        ({"unit": "rows"}, "algo.unit must be one of sample, party"),
-    ],
-)
-def test_mistakes(options, sentence) -> None:
-    with pytest.raises(UserError) as error:
-        PreconditionedDescent(LOGISTIC, **options)
-    assert sentence in str(error.value)
 
 
 def test_mu_is_split() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import Observed, binary_parties, eta_of, proven
+from examples import LOGISTIC, Observed, binary_parties, eta_of, proven, release_of
 from scipy import stats
 
 from dpml.algorithms.descent.private_sgd import PrivateSGD
@@ -13,41 +13,21 @@ from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.data.partition import Equal, Fractions, Parties
 from dpml.errors import UserError
 from dpml.mechanism.message import Terms
-from dpml.optim.losses import LOSSES, mean_gradient
+from dpml.optim.losses import mean_gradient
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import noisy_sums
 from dpml.sums import imprecision
 
-LOGISTIC = LOSSES["logistic"]
 BUDGET = Budget(0.5, 1e-2)
 
 
 def test_psgd_sees_the_parties_through_their_number_only() -> None:
     shares = (Equal(), Fractions(fractions=(0.01, 0.29, 0.2, 0.25, 0.25)))
     algorithm = PrivateSGD(LOGISTIC, lam=0.1, rounds=20)
-    found = [
-        algorithm.prepare(binary_parties(rule), np.random.default_rng(0))
-        .release([BUDGET], np.random.default_rng(2), 3)
-        .weights
-        for rule in shares
-    ]
+    found = [release_of(algorithm, binary_parties(rule), [BUDGET], 3, seed=2).weights for rule in shares]
     assert np.allclose(*found, rtol=1e-9)
-    other = (
-        algorithm.prepare(binary_parties(M=7), np.random.default_rng(0))
-        .release([BUDGET], np.random.default_rng(2), 3)
-        .weights
-    )
+    other = release_of(algorithm, binary_parties(M=7), [BUDGET], 3, seed=2).weights
     assert not np.allclose(found[0], other)
-
-
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_budgets_share_directions_and_do_not_touch_each_other(calibration: str) -> None:
-    algorithm, parties = PrivateSGD(LOGISTIC, calibration=calibration, lam=0.1, rounds=30), binary_parties()
-    prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    budgets = [Budget(0.5, 1e-2), Budget(3.0, 1e-2)]
-    together = prepared.release(budgets, np.random.default_rng(3), 4).weights
-    for i, budget in enumerate(budgets):
-        assert np.allclose(prepared.release([budget], np.random.default_rng(3), 4).weights[0], together[i], atol=1e-12)
 
 
 def gradients(parties: Parties) -> Terms:
@@ -110,8 +90,7 @@ def covariance(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> np.nd
 def noise_of_one_round(algorithm: PrivateSGD, parties: Parties, draws: int) -> np.ndarray:
     """What is in the sum at 0, (draws, d), from the model after one round: the sum over N (lam + Delta + c)."""
     made = algorithm.perturbation(BUDGET, parties.problem)
-    prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    weights = prepared.release([BUDGET], np.random.default_rng(4), draws).weights[0]
+    weights = release_of(algorithm, parties, [BUDGET], draws, seed=4).weights[0]
     return -weights * (algorithm.lam + made.extra + 0.25) * len(parties.y) - gradients(parties).total(np.zeros((1, 4)))
 
 
@@ -143,7 +122,7 @@ def test_every_round_has_the_same_weight_in_the_last_model() -> None:
     algorithm = PrivateSGD(LOGISTIC, calibration="tight", lam=0.2, rounds=50)
     strength = 0.2 + algorithm.perturbation(BUDGET, short.problem).extra
     weight = 1 / (strength * 50 + 0.25) / 300
-    noisy = algorithm.prepare(short, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(8), 3000)
+    noisy = release_of(algorithm, short, [BUDGET], 3000, seed=8)
     # 12,000 normal numbers: five standard errors
     expected = weight * algorithm.messages(BUDGET, short.problem)[0].noise * math.sqrt(50)
     assert noisy.weights.std() == pytest.approx(expected, rel=5 / math.sqrt(2 * 12_000))
@@ -155,7 +134,7 @@ def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
     budget = Budget(20.0, 1e-2)
     for rounds, within in ((100, 2e-2), (3000, 1e-3)):
         algorithm = PrivateSGD(LOGISTIC, lam=1.0, rounds=rounds)
-        release = algorithm.prepare(parties, np.random.default_rng(0)).release([budget], np.random.default_rng(5), 20)
+        release = release_of(algorithm, parties, [budget], 20, seed=5)
         assert release.metrics["distance"].max() < within
         made = algorithm.perturbation(budget, parties.problem)
         eta = eta_of(release.weights[0], parties, 1.0 + made.extra)
@@ -165,15 +144,16 @@ def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
 def test_the_distance_falls_as_one_over_the_root_of_the_rounds() -> None:
     parties, found = binary_parties(), []
     for rounds in (250, 4000):
-        prepared = PrivateSGD(LOGISTIC, lam=0.3, rounds=rounds).prepare(parties, np.random.default_rng(0))
-        found.append(prepared.release([BUDGET], np.random.default_rng(6), 60).metrics["distance"].mean())
+        release = release_of(PrivateSGD(LOGISTIC, lam=0.3, rounds=rounds), parties, [BUDGET], 60, seed=6)
+        found.append(release.metrics["distance"].mean())
     assert found[0] / found[1] == pytest.approx(4, rel=0.25)
 
 
 def test_tolerance_stops_a_run_before_its_rounds() -> None:
     parties = binary_parties()
-    prepared = PrivateSGD(LOGISTIC, lam=0.3, rounds=2000, tolerance=1e-3).prepare(parties, np.random.default_rng(0))
-    release = prepared.release([BUDGET, Budget(50.0, 1e-2)], np.random.default_rng(7), 5)
+    release = release_of(
+        PrivateSGD(LOGISTIC, lam=0.3, rounds=2000, tolerance=1e-3), parties, [BUDGET, Budget(50.0, 1e-2)], 5, seed=7
+    )
     used = release.metrics["rounds"]
     assert used.max() < 2000
     assert used[1].mean() < used[0].mean()
@@ -208,16 +188,6 @@ def test_only_honest_parties_parts_of_eta_protect(view: str, honest: int) -> Non
     assert proven(algorithm, budget, problem)[view] == pytest.approx(eps, rel=1e-6)  # rounding
 
 
-def test_without_noise_secure_sums_are_the_sums() -> None:
-    parties, free = binary_parties(Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), M=4), [Budget(math.inf, 1e-3)]
-    found = [
-        PrivateSGD(LOGISTIC, rounds=20, protocol=protocol).prepare(parties, np.random.default_rng(0))
-        .release(free, np.random.default_rng(1), 2).weights
-        for protocol in ("simulate", "secagg")
-    ]  # fmt: skip
-    assert np.allclose(*found, atol=1e-12)
-
-
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
     """One round from 0: of known mean and variance. False alarms: 1e-6."""
@@ -227,11 +197,6 @@ def test_secure_sums_have_the_noise_that_is_counted(calibration) -> None:
     ((variance,),) = covariance(algorithm, BUDGET, parties.problem)
     assert stats.ttest_1samp(noise.ravel(), 0.0).pvalue > 1e-6
     assert noise.var() == pytest.approx(variance, rel=5 * math.sqrt(4 / noise.size))
-
-
-def test_a_protocol_that_does_not_exist() -> None:
-    with pytest.raises(UserError, match="must be one of simulate, secagg"):
-        PrivateSGD(LOGISTIC, protocol="tls")
 
 
 def test_halving_budgets_add_up_to_less_than_eps() -> None:
@@ -272,9 +237,9 @@ def test_the_noise_of_halving_budgets_doubles(protocol) -> None:
 
 def test_most_halvings_still_give_numbers() -> None:
     parties = binary_parties(M=3)
-    release = PrivateSGD(LOGISTIC, variant="halving", rounds=400).prepare(parties, np.random.default_rng(0)).release(
-        [Budget(0.1), Budget(math.inf)], np.random.default_rng(5), 3
-    )  # fmt: skip
+    release = release_of(
+        PrivateSGD(LOGISTIC, variant="halving", rounds=400), parties, [Budget(0.1), Budget(math.inf)], 3, seed=5
+    )
     assert np.isfinite(release.weights).all()
     assert np.isfinite(release.metrics["distance"]).all()
     assert release.metrics["distance"][1].max() < 0.02  # without noise it is on its way

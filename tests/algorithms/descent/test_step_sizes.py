@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import jayaraman, wang, wddp
+from examples import LOGISTIC, jayaraman, release_of, wang, wddp
 from test_kang2019 import dealt
 
 from dpml.audit import audit
@@ -15,13 +15,12 @@ from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
-LOGISTIC, SIGMOID = LOSSES["logistic"], LOSSES["sigmoid"]
 BUDGET = Budget(0.25, 1e-3)
 SMALL = Problem(5, 25, 2)
 
 
 def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
-    return algorithm.prepare(parties, np.random.default_rng(0)).release(budgets, np.random.default_rng(seed), draws)
+    return release_of(algorithm, parties, budgets, draws, seed=seed)
 
 
 # ---- by rule
@@ -54,20 +53,6 @@ def test_the_rule_reads_no_row():
     assert first.shape == (4, 4)
     assert np.all(np.diff(first[:, 0]) >= 0)
     assert first[-1, 0] == 1 / 0.35
-
-
-@pytest.mark.parametrize("step_selection", ["rule", "private", "oracle", "validated"])
-def test_budgets_together_are_each_budget_alone(step_selection):
-    """Steps and noise differ from budget to budget; the noise's directions are the same."""
-    parties, budgets = dealt(), [Budget(eps, 1e-3) for eps in (0.05, 1.0, 20.0)]
-    algorithm = wddp(
-        LOGISTIC, calibration="tight", calibrate_for="client", rounds=20, step_selection=step_selection, lam=0.1
-    )
-    together = released(algorithm, parties, budgets)
-    for e, budget in enumerate(budgets):
-        alone = released(algorithm, parties, [budget])
-        np.testing.assert_array_equal(together.metrics["step"][e], alone.metrics["step"][0])
-        np.testing.assert_allclose(together.weights[e], alone.weights[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():

@@ -22,7 +22,6 @@ from dpml.algorithms.descent.label_sums import LabelSums
 from dpml.algorithms.descent.whitened import WhitenedDescent, _most
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
-from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS
 from dpml.optim.descent import Rows, cut_vectors
 from dpml.optim.losses import LOSSES, for_task
@@ -316,39 +315,6 @@ def test_several_classes_are_learnt(kind, unit: str) -> None:
     algorithm = kind(LOSSES["softmax"], unit=unit)
     weights = algorithm.prepare(parties, rng).release([Budget(8.0, 1e-5)], RNG(7), 1).weights[0, 0]
     assert np.mean(np.argmax(X @ weights.reshape(3, 3).T, axis=1) == y) > 0.8
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"budget_share": 0.0}, "algo.budget_share of wdgd must lie strictly between 0 and 1, got 0.0."),
-        ({"rounds": 0}, "algo.rounds of wdgd must be at least 1 and at most 1000000, got 0."),
-        ({"clip": -1.0}, "algo.clip of wdgd must be a positive number, got -1.0."),
-        ({"calibration": "published"}, "calibration must be tight, got 'published': choose one of tight."),
-        (
-            {"loss": LOSSES["sigmoid"]},
-            "algo=wdgd needs loss=logistic or loss=softmax or loss=squared, not loss=sigmoid.",
-        ),
-    ],
-)
-def test_mistakes(options, sentence: str) -> None:
-    with pytest.raises(UserError) as error:
-        WhitenedDescent(**{"loss": LOSSES["logistic"], **options})
-    assert sentence in str(error.value)
-
-
-def test_a_released_label_share_costs_what_it_says() -> None:
-    """mu^2 is that of X'X, the labels and the rounds; with a stated clip, or for targets, no label is released.
-
-    To a thousandth: sums of rows leave room for more rounding than others.
-    """
-    budget, problem = Budget(1.0, 1e-5), Problem(5, 1000, 4)
-    for options, count in (({}, 3), ({"clip": 0.2}, 2), ({"loss": LOSSES["squared"]}, 2), ({"unit": "party"}, 2)):
-        algorithm = WhitenedDescent(**{"loss": LOSSES["logistic"], **options})
-        sent = algorithm.messages(budget, problem)
-        assert len(sent) == count
-        target = algorithm.target_mu(budget, problem)
-        assert sum(message.mu**2 for message in sent) == pytest.approx(target**2, rel=1e-3)
 
 
 @pytest.mark.parametrize(("edge", "share"), [(4.0, 0.02), (0.55, 0.02), (0.45, 0.1), (0.01, 0.1)])

@@ -5,21 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import ball, capefm, fm
+from examples import LOGISTIC, SQUARED, capefm, fm, release_of, some_parties
 from scipy import stats
 
 from dpml.algorithms.quadratic.coefficients import whole_products
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.pairs import worst_case
-from dpml.data import Dataset
-from dpml.data.partition import Equal, Parties, partition
+from dpml.data.partition import Parties
 from dpml.data.steps import shrink
-from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, worst
 
-LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
 BUDGET = Budget(1.0, 1e-5)
 each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 each_algorithm = pytest.mark.parametrize("kind", [fm, capefm], ids=["fm", "capefm"])
@@ -29,19 +25,9 @@ def discrete(kind, loss=LOGISTIC, **options):
     return kind(loss, calibration="tight", noise="discrete", **options)
 
 
-def some_parties(loss, M: int, N: int = 90, d: int = 3, colluders: int = 0) -> Parties:
-    rng = np.random.default_rng(0)
-    X = ball(rng, N, d)
-    y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(N))
-    task = "regression" if loss is SQUARED else "binary"
-    data = Dataset("made", task, X, y if loss is SQUARED else np.sign(y), X[:0], y[:0])
-    return partition(data, Equal(), M, rng, Adversary(colluders))
-
-
 def models(algorithm, parties: Parties) -> np.ndarray:
     budgets = [Budget(8.0, 1e-5), BUDGET, Budget(math.inf, 1e-5)]
-    ready = algorithm.prepare(parties, np.random.default_rng(0))
-    return ready.release(budgets, np.random.default_rng(3), 4).weights
+    return release_of(algorithm, parties, budgets, 4, seed=3).weights
 
 
 # ---- whose release it is
@@ -49,7 +35,7 @@ def models(algorithm, parties: Parties) -> np.ndarray:
 
 @each_loss
 def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> None:
-    parties = some_parties(loss, M=5, colluders=2)
+    parties = some_parties(loss, 5, N=90, colluders=2)
     alone = replace(parties, offsets=np.array([0, 90]), adversary=Adversary(0))
     found = models(discrete(fm, loss), parties)
     assert len(np.unique(found[:2])) == found[:2].size
@@ -68,7 +54,7 @@ def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> No
 @pytest.mark.parametrize("protocol", ["simulate", "secagg"])
 def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
     """With the same guarantees, view by view: given their sum, messages with uniform zero-sum noise show nothing."""
-    parties = some_parties(loss, M=5, colluders=2)
+    parties = some_parties(loss, 5, N=90, colluders=2)
     ssp = SufficientStatistics(loss, noise="discrete", protocol=protocol)
     cape = discrete(capefm, loss, protocol=protocol)
     np.testing.assert_array_equal(models(cape, parties), models(ssp, parties))
@@ -79,12 +65,11 @@ def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
 @each_algorithm
 def test_models_have_the_law_of_those_with_continuous_noise(kind, loss) -> None:
     """Kolmogorov and Smirnov's test on a projection of 400 models of either noise; false alarm 1e-4 each."""
-    parties = some_parties(loss, M=4, colluders=1)
+    parties = some_parties(loss, N=90)
     one, other = (
-        kind(loss, calibration="tight", noise=noise)
-        .prepare(parties, np.random.default_rng(0))
-        .release([Budget(8.0, 1e-5)], np.random.default_rng(seed), 400)
-        .weights[0]
+        release_of(kind(loss, calibration="tight", noise=noise), parties, [Budget(8.0, 1e-5)], 400, seed=seed).weights[
+            0
+        ]
         @ [0.2, 0.5, 0.8]
         for seed, noise in enumerate(("continuous", "discrete"))
     )
@@ -163,26 +148,6 @@ def test_hardly_less_is_proven_than_was_asked_for_and_never_more(kind, loss) -> 
     for problem in (Problem(1, 2, 1), Problem(32, 30_162, 104), Problem(1000, 1000, 3)):
         for eps in (1e-3, 1.0, 1e3):
             assert (1 - 3e-6) * eps < worst(discrete(kind, loss).guarantees(Budget(eps, 1e-5), problem)).eps <= eps
-
-
-@each_algorithm
-def test_published_noise_is_continuous(kind) -> None:
-    with pytest.raises(UserError, match=rf"algo.noise=discrete of algo={kind(LOGISTIC).name} .* set calibration=tight"):
-        kind(LOGISTIC, noise="discrete")
-    with pytest.raises(UserError, match=r"algo\.noise must be one of continuous, discrete"):
-        kind(LOGISTIC, noise="discreet")
-
-
-@each_algorithm
-def test_no_floating_point_noise_is_drawn(kind) -> None:
-    """All that a discrete release asks of its generator is bytes."""
-
-    class Bytes:
-        def __init__(self) -> None:
-            self.bytes = np.random.default_rng(0).bytes
-
-    ready = discrete(kind).prepare(some_parties(LOGISTIC, M=4), np.random.default_rng(0))
-    assert np.isfinite(ready.release([BUDGET], Bytes(), 2).weights).all()
 
 
 @pytest.mark.parametrize("bits", [20, 12])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples import capefm, conv, fm, local, noisy_coefficients, recipe_parties
+from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, noisy_coefficients, recipe_parties, release_of
 
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
@@ -12,11 +12,8 @@ from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.authors import CrimeAuthors
 from dpml.optim.interior_point import stop_in_box
-from dpml.optim.losses import LOSSES, mean_loss
+from dpml.optim.losses import mean_loss
 from dpml.privacy import Budget
-
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
-
 
 NO_NOISE = Budget(np.inf)
 
@@ -30,11 +27,7 @@ def test_without_noise_every_mechanism_minimises_the_same_polynomial(algorithm, 
     parties = recipe_parties(recipe, fractions=(0.1, 0.2, 0.3, 0.4))
     loss = SQUARED if recipe == "linear" else LOGISTIC
     q, lam = loss.quadratic, 0.05
-    release = (
-        algorithm(loss, lam=lam)
-        .prepare(parties, np.random.default_rng(0))
-        .release([NO_NOISE], np.random.default_rng(0), 2)
-    )
+    release = release_of(algorithm(loss, lam=lam), parties, [NO_NOISE], 2, seed=0)
     rows = parties.of(3) if algorithm is local else slice(None)
     X, y = parties.X[rows], parties.y[rows]
     A = q.square * X.T @ X / len(y) + lam / 2 * np.eye(X.shape[1])
@@ -49,8 +42,7 @@ def test_noise_in_the_model_falls_from_local_to_conv_to_cape_as_the_theory_says(
     parties, budget = recipe_parties(rows=40_000), Budget(5.0, 1e-3)  # little noise: the minimiser is linear in it
     spread = {}
     for algorithm in (capefm, conv, local):
-        mechanism = algorithm(SQUARED, ridge=0.0).prepare(parties, np.random.default_rng(0))
-        weights = mechanism.release([budget], np.random.default_rng(3), 4000).weights[0]
+        weights = release_of(algorithm(SQUARED, ridge=0.0), parties, [budget], 4000, seed=3).weights[0]
         spread[algorithm] = weights.var(axis=0).sum()
     # 24,000 nearly Gaussian coordinates: a relative standard error of about 1.5 %
     assert spread[conv] / spread[capefm] == pytest.approx(4, rel=0.1)
@@ -64,8 +56,7 @@ def test_tight_beats_published_at_the_same_proven_budget() -> None:
         proven = max(g.eps for g in published.guarantees(Budget(eps, delta), parties.problem) if g.basis == "proven")
         loss = {}
         for algorithm, budget in ((published, Budget(eps, delta)), (capefm(LOGISTIC, "tight"), Budget(proven, delta))):
-            prepared = algorithm.prepare(parties, np.random.default_rng(0))
-            weights = prepared.release([budget], np.random.default_rng(5), 200).weights[0]
+            weights = release_of(algorithm, parties, [budget], 200, seed=5).weights[0]
             loss[algorithm.calibration] = mean_loss(LOGISTIC, parties.X, parties.y, weights).mean()
         assert loss["tight"] < loss["published"]
 
@@ -74,8 +65,7 @@ def test_a_small_ridge_needs_trimming_and_reports_it() -> None:
     parties = recipe_parties()
     trimmed = {}
     for ridge in (0.0, 1.25, 3.0):
-        prepared = capefm(SQUARED, ridge=ridge).prepare(parties, np.random.default_rng(0))
-        release = prepared.release([Budget(0.01, 1e-5)], np.random.default_rng(0), 300)
+        release = release_of(capefm(SQUARED, ridge=ridge), parties, [Budget(0.01, 1e-5)], 300, seed=0)
         trimmed[ridge] = release.metrics["trimmed"].mean()
         assert np.isfinite(release.weights).all()
     assert trimmed[0.0] > 0.9
@@ -85,8 +75,9 @@ def test_a_small_ridge_needs_trimming_and_reports_it() -> None:
 @pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism, NonPrivate])
 def test_the_authors_variant_stays_in_the_box(algorithm) -> None:
     parties = recipe_parties()
-    prepared = algorithm(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0))
-    weights = prepared.release([Budget(0.05, 1e-3), Budget(5.0, 1e-3)], np.random.default_rng(0), 7).weights
+    weights = release_of(
+        algorithm(SQUARED, variant="authors"), parties, [Budget(0.05, 1e-3), Budget(5.0, 1e-3)], 7, seed=0
+    ).weights
     assert weights.shape == (2, 7, 6)
     assert np.abs(weights).max() <= 1
 
@@ -119,9 +110,8 @@ def test_crime_curves_of_the_authors_are_met_within_a_factor_of_two() -> None:
     data = CrimeAuthors().load(Files(str(RAW)), None, np.random.default_rng(0))
     parties = partition(data, Equal(), 5, np.random.default_rng(1))
     for algorithm, points in published.items():
-        prepared = algorithm(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0))
         budgets = [Budget(eps, 1e-3) for eps in points]
-        release = prepared.release(budgets, np.random.default_rng(2), 10)
+        release = release_of(algorithm(SQUARED, variant="authors"), parties, budgets, 10, seed=2)
         ratios = release.metrics["noisy_objective"].mean(axis=1) / list(points.values())
         assert ratios.min() > 0.5
         assert ratios.max() < 2

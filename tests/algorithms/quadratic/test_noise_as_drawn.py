@@ -4,20 +4,28 @@ import math
 
 import numpy as np
 import pytest
-from examples import capefm, conv, exact_coefficients, fm, local, noisy_coefficients, unit_noise
+from examples import (
+    LOGISTIC,
+    SQUARED,
+    capefm,
+    conv,
+    exact_coefficients,
+    fm,
+    local,
+    noisy_coefficients,
+    release_of,
+    unit_noise,
+)
 from scipy import stats
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
-from dpml.mechanism.sharing import MASK
 from dpml.optim.losses import LOSSES
 from dpml.optim.quadratic import minimise_floored, minimise_quadratic
-from dpml.privacy import Budget, Problem, gdp, noise
+from dpml.privacy import Budget, Problem
 
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 D, DRAWS = 3, 20_000
 
 
@@ -35,27 +43,6 @@ def noise_of(algorithm, given: Parties, budget: Budget, draws: int = DRAWS) -> t
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     noisy = noisy_coefficients(prepared, [budget], np.random.default_rng(11), draws)
     return tuple(part[0] - exact for part, exact in zip(noisy[1:], exact_coefficients(prepared)[1:], strict=True))
-
-
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local])
-@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
-def test_measured_noise_gives_the_proven_eps(algorithm, loss, calibration) -> None:
-    budget, given = Budget(0.5, 1e-4), parties(loss.name, fractions=(0.1, 0.2, 0.3, 0.4))
-    mechanism = algorithm(loss, calibration=calibration)
-    b, A = noise_of(mechanism, given, budget)
-    linear = b.std()
-    # off the diagonal two entries of the drawn matrix are averaged
-    square = np.sqrt(
-        (np.sum(A.diagonal(axis1=1, axis2=2) ** 2) + 2 * np.sum(2 * A[:, *np.triu_indices(D, 1)] ** 2)) / A.size
-    )
-    scales = mechanism.scales(budget, given.problem)
-    # 60,000 and 120,000 Gaussians: relative standard errors below 0.3 %; five of them
-    assert linear == pytest.approx(scales.linear, rel=0.015)
-    assert square == pytest.approx(scales.square, rel=0.015)
-    mu = joint_sensitivity(loss.quadratic, Scales(scales.constant, linear, square), given.problem.d)
-    proven = {g.view: g.eps for g in mechanism.guarantees(budget, given.problem) if g.basis == "proven"}
-    assert gdp.eps_of(mu, 1e-4) == pytest.approx(proven["release"], rel=0.03)
 
 
 @pytest.mark.parametrize(
@@ -76,13 +63,14 @@ def test_published_noise_is_the_papers(loss, widths, M) -> None:
         assert (none.constant, none.linear, none.square) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("calibration", ["published", "tight"])
 @pytest.mark.parametrize("recipe", ["squared", "logistic"])
-def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe) -> None:
+def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe, calibration) -> None:
     """L0, L1 and L2 as they are released, for two budgets at once: 40,000 draws, five relative standard errors."""
     loss, budgets = LOSSES[recipe], [Budget(0.5, 1e-4), Budget(3.0, 1e-4)]
     given = parties(recipe, fractions=(0.1, 0.2, 0.3, 0.4))
     for algorithm in (fm, capefm, conv, local):
-        mechanism = algorithm(loss, lam=0.3)
+        mechanism = algorithm(loss, calibration=calibration, lam=0.3)
         prepared = mechanism.prepare(given, np.random.default_rng(0))
         rows = 24 if algorithm is local else 60
         own = given.y[-rows:], given.X[-rows:]
@@ -91,10 +79,10 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
         noisy = noisy_coefficients(prepared, budgets, np.random.default_rng(3), 40_000)
         for i, budget in enumerate(budgets):
             scales = mechanism.scales(budget, given.problem)
-            z0, z1, z2 = (part[i] - value for part, value in zip(noisy, exact, strict=True))
+            z0, z1, z2 = (0 if part is None else part[i] - value for part, value in zip(noisy, exact, strict=True))
             off = z2[:, *np.triu_indices(D, 1)]
             for z, scale in (
-                (z0, scales.constant),
+                (z0, scales.constant if calibration == "published" else 0),
                 (z1, scales.linear),
                 (z2.diagonal(axis1=1, axis2=2), scales.square),
                 (off, scales.square / math.sqrt(2)),
@@ -106,8 +94,7 @@ def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new() -> None:
     d = 220  # five draws at once
     algorithm = capefm(SQUARED)
     assert algorithm.together(Problem(5, 100, d)) == 5
-    prepared = algorithm.prepare(parties("squared", d=d), np.random.default_rng(0))
-    release = prepared.release([Budget(1.0, 1e-3), Budget(9.0, 1e-3)], np.random.default_rng(1), 13)
+    release = release_of(algorithm, parties("squared", d=d), [Budget(1.0, 1e-3), Budget(9.0, 1e-3)], 13)
     assert release.weights.shape == (2, 13, d)
     assert all(values.shape == (2, 13) for values in release.metrics.values())
     assert len(np.unique(release.weights.round(12), axis=1)[0]) == 13
@@ -210,39 +197,3 @@ def test_matrix_noise_is_symmetric_and_independent_across_entries() -> None:
         correlation = np.corrcoef(together.T) - np.eye(together.shape[1])
         assert np.abs(correlation).max() < 5 / np.sqrt(DRAWS)  # 45 pairs at five standard errors
         assert np.abs(together.mean(axis=0) / together.std(axis=0)).max() < 5 / np.sqrt(DRAWS)
-
-
-def test_zero_sum_noise_has_cape_covariance() -> None:
-    M, n = 5, 40_000
-    e = noise.cape_messages(np.random.default_rng(0), n, M, 1, shared=1.0, own=0.0)[0][:, :, 0]
-    assert np.abs(e.sum(axis=1)).max() < 1e-12
-    expected = np.eye(M) - 1 / M  # Lemma 1: variance 1 - 1/M each
-    assert np.abs(e.T @ e / n - expected).max() < 5 * np.sqrt(2 / n)
-
-
-@pytest.mark.parametrize("shared", [1.0, MASK])
-def test_cape_total_is_distributed_as_the_pooled_noise(shared: float) -> None:
-    M = 7
-    total = noise.cape_total(np.random.default_rng(1), 4000, M, 5, shared=shared, own=1 / np.sqrt(M))
-    assert total.shape == (4000, 5)
-    assert stats.kstest(total.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
-
-
-def test_summed_noise_in_blocks_is_still_the_sum(monkeypatch) -> None:
-    monkeypatch.setattr(noise, "_BLOCK", 64)
-    for total in (
-        noise.cape_total(np.random.default_rng(2), 2000, 6, 4, shared=1.0, own=1 / np.sqrt(6)),
-        noise.gaussian_total(np.random.default_rng(3), 2000, 6, 4) / np.sqrt(6),
-    ):
-        assert stats.kstest(total.ravel(), "norm").pvalue > 1e-4
-        assert np.abs(np.corrcoef(total.T) - np.eye(4)).max() < 5 / np.sqrt(2000)
-
-
-def test_l2_laplace_length_and_direction() -> None:
-    d, n = 6, 20_000
-    x = noise.l2_laplace(np.random.default_rng(4), n, d)
-    length = np.linalg.norm(x, axis=1)
-    assert stats.kstest(length, stats.gamma(d).cdf).pvalue > 1e-4
-    # the square of one coordinate of a uniform direction is Beta(1/2, (d-1)/2)
-    assert stats.kstest((x[:, 0] / length) ** 2, stats.beta(0.5, (d - 1) / 2).cdf).pvalue > 1e-4
-    assert np.abs((x / length[:, None]).mean(axis=0)).max() < 5 / np.sqrt(n * d)

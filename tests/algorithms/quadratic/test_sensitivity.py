@@ -6,17 +6,16 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from examples import capefm, conv, fm, local, unit_noise
+from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, unit_noise
 from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import QUADRATIC_NORM
 from dpml.algorithms.quadratic.functional_mechanism import PUBLISHED_SENSITIVITY
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity, tight_scales
-from dpml.optim.losses import LOSSES, Loss
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 Point = tuple[np.ndarray, float]
 
 
@@ -204,13 +203,14 @@ def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: s
 
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize(("d", "reached"), [(1, 0.79), (2, 0.85), (5, 0.9)])
+@pytest.mark.parametrize(("d", "reached"), [(1, 0.79), (2, 0.85), (3, 0.85), (5, 0.9)])
 def test_pure_eps_bounds_what_brute_force_finds_for_all_coefficients(
     loss: Loss, calibration: str, d: int, reached: float
 ) -> None:
     mechanism = LaplaceFunctionalMechanism(loss, calibration=calibration)
     scales = mechanism.scales(Budget(1.0), Problem(1, 50, d))
-    (proven,) = (g for g in mechanism.guarantees(Budget(1.0), Problem(1, 50, d)) if g.basis == "proven")
+    *_, proven = mechanism.guarantees(Budget(1.0), Problem(1, 50, d))
+    assert (proven.basis, proven.view, proven.unit, proven.delta) == ("proven", "release", "sample", 0)
 
     def distance(p: Point, q: Point) -> float:
         constant, linear, square = (
@@ -220,7 +220,7 @@ def test_pure_eps_bounds_what_brute_force_finds_for_all_coefficients(
         first = abs(float(constant)) / scales.constant if loss is SQUARED and calibration == "published" else 0.0
         return first + float(np.abs(linear).sum()) / scales.linear + float(np.abs(square).sum()) / scales.square
 
-    found = search(distance, loss, d, starts=8)
+    found = search(distance, loss, d, starts=12)
     assert found <= proven.eps * (1 + 1e-6)
     assert found >= (0.94 if calibration == "tight" else reached) * proven.eps
 
@@ -260,24 +260,6 @@ def test_capefm_views_against_the_covariance_of_everything_seen(M: int, calibrat
     assert 1 / np.linalg.norm(weights @ messages) == pytest.approx(views["release"] == 1 and 1.0)
 
 
-def test_capefm_views_are_the_erratum_of_the_paper() -> None:
-    for M in (5, 10, 100):
-        problem = Problem(M, 10 * M, 2)
-        H = problem.honest
-        assert M - math.ceil(M / 3) + 1 == H
-        published = capefm(SQUARED).sharing(problem).views(problem)["colluders"]
-        assert published**2 == pytest.approx(M / (M + 1) * (1 + M / H))
-        tight = capefm(SQUARED, calibration="tight").sharing(problem).views(problem)["colluders"]
-        assert tight**2 == pytest.approx(M / H, rel=1e-5)
-
-
-def test_conventional_message_has_its_share_of_the_sum() -> None:
-    problem = Problem(9, 90, 2)
-    views = conv(SQUARED).sharing(problem).views(problem)
-    assert views["client"] == views["transcript"] == views["colluders"] == 3
-    assert views["release"] == 1
-
-
 @pytest.mark.parametrize("algorithm", [fm, capefm, conv, local])
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
@@ -305,30 +287,6 @@ def test_guarantees_do_not_depend_on_the_number_of_rows() -> None:
             assert one.eps == pytest.approx(other.eps, rel=1e-3 if other.basis == "proven" else 0)
 
 
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
-@pytest.mark.parametrize("d", [2, 3])
-def test_pure_proven_eps_covers_the_worst_neighbours_and_not_much_more(loss: Loss, calibration: str, d: int) -> None:
-    """The largest privacy loss of independent Laplace noise is the sum of all moves over their scales."""
-    mechanism, problem = LaplaceFunctionalMechanism(loss, calibration=calibration), Problem(2, 50, d)
-    scales = mechanism.scales(Budget(0.7), problem)
-    *_, guarantee = mechanism.guarantees(Budget(0.7), problem)
-    assert (guarantee.basis, guarantee.view, guarantee.unit, guarantee.delta) == ("proven", "release", "sample", 0)
-
-    def distance(p: Point, q: Point) -> float:
-        constant, linear, square = (
-            np.abs(np.subtract(a, b)) for a, b in zip(coefficients(loss, *p), coefficients(loss, *q), strict=True)
-        )
-        if calibration == "tight":  # the lower triangle repeats the upper one, and L0 is not released
-            constant, square = 0.0, np.triu(square)
-        first = constant / scales.constant if scales.constant else 0.0
-        return float(first + linear.sum() / scales.linear + square.sum() / scales.square)
-
-    found = search(distance, loss, d, 12)
-    assert found <= guarantee.eps * (1 + 1e-6)
-    assert found >= 0.6 * guarantee.eps
-
-
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("radius", [0.2, 1.0, 6.0])
 def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: Loss, radius: float) -> None:
@@ -353,10 +311,3 @@ def test_pure_tight_split_is_the_best_split_for_the_noise_in_the_gradient(loss: 
     assert least == pytest.approx(min(others), rel=1e-3)
     (proven,) = mechanism.guarantees(budget, problem)
     assert proven.eps == pytest.approx(budget.eps)
-
-
-def test_pure_tight_spends_exactly_eps() -> None:
-    for loss in (SQUARED, LOGISTIC):
-        (proven,) = LaplaceFunctionalMechanism(loss, calibration="tight").guarantees(Budget(0.7), Problem(2, 50, 9))
-        assert proven.eps == pytest.approx(0.7)
-        assert proven.delta == 0

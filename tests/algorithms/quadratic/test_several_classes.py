@@ -5,20 +5,17 @@ from itertools import product
 
 import numpy as np
 import pytest
-from examples import ball
+from examples import SOFTMAX, SQUARED, ball, release_of
 from scipy.optimize import minimize
 
 from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.neighbours import synthetic_parties
-from dpml.audit.pairs import worst_case
-from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.optim.losses import LOSSES, codes
+from dpml.optim.losses import codes
 from dpml.privacy import Budget, Problem
 
-SOFTMAX, SQUARED = LOSSES["softmax"], LOSSES["squared"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
 
 
@@ -30,8 +27,7 @@ def parties(K: int = 4, sizes: tuple[int, ...] = (20, 50, 130), d: int = 3) -> P
 
 
 def released(algorithm: SufficientStatistics, given: Parties, budget: Budget = NONE, draws: int = 1) -> np.ndarray:
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    return prepared.release([budget], np.random.default_rng(1), draws).weights[0]
+    return release_of(algorithm, given, [budget], draws).weights[0]
 
 
 @pytest.mark.parametrize(("K", "d"), [(2, 2), (3, 1), (10, 3)])
@@ -69,17 +65,6 @@ def test_the_sensitivity_in_closed_form() -> None:
         assert (message.sensitivity / message.noise) ** 2 == pytest.approx(2 * A + 2 * B + A * A / (2 * B), rel=1e-12)
 
 
-@pytest.mark.parametrize("unit", ["sample", "party"])
-@pytest.mark.parametrize(("d", "K"), [(1, 3), (2, 2), (4, 5)])
-def test_the_worst_neighbours_show_all_that_is_proven(unit: str, d: int, K: int) -> None:
-    problem, algorithm = Problem(4, 80, d, classes=K), SufficientStatistics(SOFTMAX, unit=unit)
-    pair = worst_case(algorithm, BUDGET, problem)
-    assert pair[0].problem.classes == K
-    proven = {guarantee.view: guarantee.mu for guarantee in algorithm.guarantees(BUDGET, problem)}
-    for exposure in exposures(algorithm, pair, BUDGET)[1:]:
-        assert exposure.distance() == pytest.approx(proven[exposure.view], rel=1e-6)
-
-
 def test_without_noise_it_is_least_squares_of_centred_codes() -> None:
     given = parties()
     expected = np.linalg.lstsq(given.X, np.eye(4)[given.y.astype(int)] - 1 / 4, rcond=None)[0].T.ravel()
@@ -95,7 +80,7 @@ def test_the_floor_and_lam_are_those_of_every_class() -> None:
     W = released(algorithm, given).reshape(4, 3)
     gradient = 2 * (W @ given.X.T - codes(given.y, 4).T) @ given.X / 200 + 0.3 * W
     assert np.abs(gradient).max() < 1e-10
-    metrics = algorithm.prepare(given, np.random.default_rng(0)).release([BUDGET], np.random.default_rng(1), 50).metrics
+    metrics = release_of(algorithm, given, [BUDGET], 50).metrics
     assert {values.shape for values in metrics.values()} == {(1, 50)}
 
 

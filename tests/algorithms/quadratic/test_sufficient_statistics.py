@@ -1,44 +1,25 @@
 """`ssp`: its sensitivity by search, its noise as drawn, what its parties send, and its limits."""
 
 import math
-from functools import cache
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent
-from dp_accounting.pld import PLDAccountant
-from examples import ball, fm, noisy_coefficients, proven
+from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, release_of, some_parties
 from scipy import stats
 from scipy.optimize import minimize
 
 from dpml import protocols
 from dpml.algorithms.quadratic.objective import spectral_edge
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.audit.pairs import worst_case
-from dpml.audit.views import exposures
 from dpml.data import Dataset
-from dpml.data.partition import Equal, Fractions, Parties, partition
-from dpml.errors import UserError
-from dpml.optim.losses import LOSSES, Loss, mean_loss
-from dpml.privacy import Adversary, Budget, Problem
+from dpml.data.partition import Equal, partition
+from dpml.optim.losses import Loss, mean_loss
+from dpml.privacy import Budget, Problem
 
-SQUARED, LOGISTIC = LOSSES["squared"], LOSSES["logistic"]
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
 UNITS = "sample", "party"
 each_unit = pytest.mark.parametrize("unit", UNITS)
 each_loss = pytest.mark.parametrize("loss", [SQUARED, LOGISTIC], ids=["squared", "logistic"])
-
-
-def parties(loss: Loss, M: int = 4, n: int = 200, d: int = 3, seed: int = 0, colluders: int = 1) -> Parties:
-    """Parties of very different sizes."""
-    rng = np.random.default_rng(seed)
-    X = ball(rng, n, d)
-    y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(n))
-    y = y if loss is SQUARED else np.where(y > 0, 1.0, -1.0)
-    data = Dataset("made", "regression" if loss is SQUARED else "binary", X, y, X[:0], y[:0])
-    shares = np.arange(1.0, M + 1)
-    rule = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if M > 1 else Equal()
-    return partition(data, rule, M, rng, Adversary(colluders if M > 1 else 0))
 
 
 def statistics_noise(algorithm: SufficientStatistics, problem: Problem) -> tuple[float, float]:
@@ -108,85 +89,16 @@ def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     assert 0.95 * mu < farthest <= mu * (1 + 1e-9)
 
 
-@each_unit
-def test_the_worst_case_is_as_bad_as_the_proof(unit: str) -> None:
-    for loss in (SQUARED, LOGISTIC):
-        for d in (1, 2, 5):
-            problem = Problem(4, 80, d)
-            algorithm = SufficientStatistics(loss, unit=unit)
-            pair = worst_case(algorithm, BUDGET, problem)
-            differ = np.any(pair[0].X != pair[1].X, axis=1) | (pair[0].y != pair[1].y)
-            assert np.flatnonzero(differ).tolist() == (list(range(60, 80)) if unit == "party" else [79])
-            for exposure in exposures(algorithm, pair, BUDGET)[1:]:
-                expected = next(g.mu for g in algorithm.guarantees(BUDGET, problem) if g.view == exposure.view)
-                assert exposure.distance() == pytest.approx(expected, rel=1e-6)
-
-
 # ---- the guarantees
-
-
-@cache
-def eps_by_google(deviation: float) -> float:
-    """At a delta of 1e-5, of Gaussian noise that hides a move of 1."""
-    return PLDAccountant().compose(GaussianDpEvent(deviation)).get_epsilon(1e-5)
-
-
-@each_unit
-@each_loss
-@pytest.mark.parametrize(("M", "colluders"), [(1, 0), (2, 0), (32, 10), (9, 8)])
-def test_the_worst_view_has_what_was_asked_for(loss: Loss, unit: str, M: int, colluders: int) -> None:
-    """The colluders' view by an accountant of its own: the honest parties' share of the noise hides the same move."""
-    problem = Problem(M, 100 * M, 20, colluders=colluders)
-    algorithm = SufficientStatistics(loss, unit=unit)
-    guarantees = algorithm.guarantees(BUDGET, problem)
-    assert {g.unit for g in guarantees} == {unit}
-    assert {g.basis for g in guarantees} == {"proven"}
-    eps = proven(algorithm, BUDGET, problem)
-    assert set(eps) == ({"release"} if M == 1 else {"release", "aggregate", "colluders"})
-    assert max(eps.values()) == eps.get("colluders", eps["release"]) == pytest.approx(1.0, rel=1e-9)
-    sum_alone = next(g.mu for g in guarantees if g.view == "release")
-    left = math.sqrt((M - colluders) / M) / sum_alone
-    assert eps_by_google(round(left, 9)) == pytest.approx(1.0, rel=2e-3)
-    many = algorithm.guarantees(BUDGET, Problem(M, 10**6 * M, 20, colluders=colluders))
-    assert [g.eps for g in many] == pytest.approx([g.eps for g in guarantees], rel=1e-12)
 
 
 # ---- the noise
 
 
 @each_unit
-@pytest.mark.parametrize("protocol", ["simulate", "secagg"])
-def test_the_noise_as_drawn_is_the_noise_counted(unit: str, protocol: str) -> None:
-    """Of three budgets at once, over N or over M: chi-squared, with a false-alarm rate of 1e-6 each, seeded."""
-    given = parties(SQUARED)
-    draws = 20_000 if protocol == "simulate" else 400
-    algorithm = SufficientStatistics(SQUARED, lam=0.3, unit=unit, protocol=protocol)
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    budgets = [Budget(0.1, 1e-5), Budget(1.0, 1e-5), NONE]
-    _, linear, square = noisy_coefficients(prepared, budgets, np.random.default_rng(3), draws)
-    weights = np.ones(200) if unit == "sample" else np.repeat(1 / given.sizes, given.sizes)
-    linear = linear - -2 * (weights * given.y) @ given.X
-    square = square - (given.X.T * weights) @ given.X
-    assert np.abs(square - square.transpose(0, 1, 3, 2)).max() < 1e-12
-    i, j = np.triu_indices(3, 1)
-    for of_one, on_linear, on_square in zip(budgets[:2], linear, square, strict=False):
-        (message,) = algorithm.messages(of_one, given.problem)
-        for drawn, scale in (
-            (on_linear, message.units[0]),
-            (on_square.diagonal(axis1=1, axis2=2), message.units[1]),
-            (on_square[:, i, j], message.units[1] / math.sqrt(2)),
-        ):
-            below = stats.chi2.cdf(np.sum((drawn / scale) ** 2), drawn.size)
-            assert 5e-7 < below < 1 - 5e-7
-        together = np.column_stack([on_linear, on_square.diagonal(axis1=1, axis2=2), on_square[:, i, j]])
-        assert np.abs(np.corrcoef(together.T) - np.eye(9)).max() < 5.5 / math.sqrt(draws)
-    assert max(np.abs(linear[2]).max(), np.abs(square[2]).max()) < 1e-9
-
-
-@each_unit
 def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) -> None:
     """d + d (d + 1)/2 numbers each, per budget and draw; noise of 1/M of the variance; the sum is that of all rows."""
-    given, sent = parties(LOGISTIC), []
+    given, sent = some_parties(LOGISTIC), []
     secure_sum = protocols.secure_sum
 
     def spy(vectors, bound, rng, *rest, **options):
@@ -195,11 +107,10 @@ def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) 
         return secure_sum(vectors, bound, rng, *rest, **options)
 
     monkeypatch.setattr(protocols, "secure_sum", spy)
-    simulated = SufficientStatistics(LOGISTIC, unit=unit).prepare(given, np.random.default_rng(0))
     algorithm = SufficientStatistics(LOGISTIC, unit=unit, protocol="secagg")
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     exact = prepared.release([NONE], np.random.default_rng(1), 1).weights
-    assert np.allclose(exact, simulated.release([NONE], np.random.default_rng(1), 1).weights, atol=1e-9)
+    assert np.allclose(exact, release_of(SufficientStatistics(LOGISTIC, unit=unit), given, [NONE]).weights, atol=1e-9)
     assert sent[0].shape == (4, 3 + 6)
     i, j = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
     for k in range(4):
@@ -217,17 +128,6 @@ def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) 
         assert 5e-7 < stats.chi2.cdf(np.sum(own[k] ** 2), 900) < 1 - 5e-7
 
 
-def test_with_one_seed_the_real_protocol_shows_what_the_simulated_one_does() -> None:
-    for unit in UNITS:
-        simulated, real = (SufficientStatistics(SQUARED, unit=unit, protocol=p) for p in ("simulate", "secagg"))
-        pair = worst_case(simulated, BUDGET, Problem(3, 30, 2, colluders=1))
-        for one, other in zip(*(exposures(a, pair, BUDGET)[1:] for a in (simulated, real)), strict=True):
-            assert one.view == other.view
-            for which in (0, 1):
-                seen = [exposure.sample(which, np.random.default_rng(6), 30) for exposure in (one, other)]
-                assert np.allclose(*seen, rtol=1e-6, atol=1e-6)
-
-
 # ---- the model
 
 
@@ -235,33 +135,30 @@ def test_with_one_seed_the_real_protocol_shows_what_the_simulated_one_does() -> 
 def test_without_noise_it_is_least_squares(loss: Loss) -> None:
     """Logistic: twice as long. However many parties there are, and with all of their means if parties are the unit."""
     for M in (1, 4):
-        given = parties(loss, M)
-        (w,) = SufficientStatistics(loss).prepare(given, np.random.default_rng(0)).release(
-            [NONE], np.random.default_rng(0), 3
-        ).weights  # fmt: skip
+        given = some_parties(loss, M)
+        (w,) = release_of(SufficientStatistics(loss), given, [NONE], 3, seed=0).weights
         expected = np.linalg.lstsq(given.X, given.y, rcond=None)[0] * (1 if loss is SQUARED else 2)
         assert w.shape == (3, 3)
         assert np.allclose(w, expected, atol=1e-10)
-    by_party = SufficientStatistics(loss, unit="party").prepare(given, np.random.default_rng(0))
     root = np.sqrt(np.repeat(1 / given.sizes, given.sizes))
     expected = np.linalg.lstsq(root[:, None] * given.X, root * given.y, rcond=None)[0] * (1 if loss is SQUARED else 2)
-    assert np.allclose(by_party.release([NONE], np.random.default_rng(0), 1).weights, expected, atol=1e-10)
+    assert np.allclose(
+        release_of(SufficientStatistics(loss, unit="party"), given, [NONE], 1, seed=0).weights, expected, atol=1e-10
+    )
 
 
 def test_lam_is_part_of_the_objective() -> None:
-    given = parties(SQUARED)
-    w = SufficientStatistics(SQUARED, lam=0.7).prepare(given, np.random.default_rng(0)).release(
-        [NONE], np.random.default_rng(0), 1
-    ).weights[0, 0]  # fmt: skip
+    given = some_parties(SQUARED)
+    w = release_of(SufficientStatistics(SQUARED, lam=0.7), given, [NONE], 1, seed=0).weights[0, 0]
     gradient = 2 * given.X.T @ (given.X @ w - given.y) / 200 + 0.7 * w
     assert np.abs(gradient).max() < 1e-10
 
 
 def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
     """`ssp` with M = 1 and `fm`, tight, are the same mechanism: from one stream, the same models."""
-    given, budgets = parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
+    given, budgets = some_parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
     releases = [
-        algorithm.prepare(given, np.random.default_rng(0)).release(budgets, np.random.default_rng(2), 50).weights
+        release_of(algorithm, given, budgets, 50, seed=2).weights
         for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
     ]
     assert np.allclose(*releases, rtol=1e-9)
@@ -288,23 +185,3 @@ def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
 
 
 # ---- refusals
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda: SufficientStatistics(SQUARED, calibration="published"), "calibration must be tight, got 'published'"),
-        (
-            lambda: SufficientStatistics(LOSSES["sigmoid"]),
-            "loss=squared or loss=logistic or loss=softmax",
-        ),
-        (lambda: SufficientStatistics(SQUARED, unit="row"), "algo.unit must be one of sample, party, got 'row'"),
-        (lambda: SufficientStatistics(SQUARED, protocol="real"), "algo.protocol must be one of simulate, secagg"),
-        (lambda: SufficientStatistics(SQUARED, radius=0.0), "algo.radius must be a positive number"),
-        (lambda: SufficientStatistics(SQUARED).guarantees(Budget(1.0), Problem(1, 9, 2)), "needs a delta"),
-    ],
-)
-def test_mistakes(make, said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        make()
-    assert SufficientStatistics(SQUARED).variant == "paper"
