@@ -29,13 +29,20 @@ def print_table(
         keys: how many of the first columns identify a line, and so begin a paragraph.
         wrapped: heads of the columns whose cells may be broken between words.
     """
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table, widths, widest = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0)), [], []
     for head, *cells in zip(heads, *lines, strict=True):
-        widest = max(map(cell_len, (head, *cells)))
-        table.add_column(Text(head), overflow="fold", min_width=None if head in wrapped else widest)
+        widest.append(max(map(cell_len, (head, *cells))))
+        widths.append(max(map(cell_len, " ".join((head, *cells)).split())) if head in wrapped else widest[-1])
+        table.add_column(Text(head), width=widths[-1])
     for line in lines:
         table.add_row(*map(Text, line))
-    if Measurement.get(console, console.options.update(width=_ANY), table).minimum <= console.width:
+    spare = console.width - Measurement.get(console, console.options.update(width=_ANY), table).minimum
+    if spare >= 0:
+        for _ in range(min(spare, sum(widest) - sum(widths))):  # one character more to the narrowest that lacks some
+            k = min((k for k in range(len(widths)) if widths[k] < widest[k]), key=lambda k: widths[k])
+            widths[k] += 1
+        for column, width in zip(table.columns, widths, strict=True):
+            column.width = width
         console.print(table)
         return
     for line in lines:

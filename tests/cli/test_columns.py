@@ -29,6 +29,13 @@ def test_a_column_of_words_is_broken_between_words(capsys) -> None:
     assert " ".join(line[22:].strip() for line in lines[3:6]).strip().startswith("Gaussian DP of the joint")
 
 
+def test_a_key_that_is_to_be_typed_stays_in_one_piece(capsys) -> None:
+    key, words = "dataset.drop=[PatientNr]", ("values", "note")
+    for width in range(28, 60):
+        print_table(Console(width=width), words, [("100000 to 102999", f"numbers of rows? {key}")], wrapped=words)
+        assert key in capsys.readouterr().out
+
+
 def test_paragraphs_where_there_is_none(capsys) -> None:
     lines = printed(40, capsys)
     assert lines == [
