@@ -33,7 +33,7 @@ def print_table(
     for head, *cells in zip(heads, *lines, strict=True):
         widest.append(max(map(cell_len, (head, *cells))))
         widths.append(max(map(cell_len, " ".join((head, *cells)).split())) if head in wrapped else widest[-1])
-        table.add_column(Text(head), width=widths[-1])
+        table.add_column(Text(head), overflow="fold", width=widths[-1])  # a tab is wider than it counts
     for line in lines:
         table.add_row(*map(Text, line))
     spare = console.width - Measurement.get(console, console.options.update(width=_ANY), table).minimum

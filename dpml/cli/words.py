@@ -9,6 +9,7 @@ from dpml import packs, paths
 from dpml.errors import UserError
 
 _MULTIRUN = ("-m", "--multirun")
+_IN_BOTH = ("label", "party", "drop", "bounds", "encoding", "separator", "decimal", "na")  # settings and options
 
 
 def add_packs(words: Sequence[str]) -> list[str]:
@@ -47,8 +48,8 @@ def refuse_settings(unknown: Sequence[str], options: argparse.Namespace) -> None
     """Raise UserError at the first of the `unknown` words that is a setting of which the command has an option."""
     for word in unknown:
         name, _, value = word.removeprefix("dataset.").partition("=")
-        if word.startswith("dataset.") and name in options:
-            texts = " ".join(shlex.quote(text.strip()) for text in value.strip("[]").split(","))
+        if word.startswith("dataset.") and name in _IN_BOTH and name in options:
+            texts = " ".join(shlex.quote(text.strip(" \"'")) for text in value.strip("[]").split(","))
             raise UserError(
                 f"{word} is a setting of dpml-run; here it is an option: write --{name} {texts or 'VALUE'}."
             )

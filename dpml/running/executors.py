@@ -116,6 +116,9 @@ def in_order(work: Callable[[A], B], items: Sequence[A], sizes: Sequence[int]) -
         work: a function of a module.
         items: what it is called with.
         sizes: of the items, in bytes; where all together have less than `WORTH`, this process does the work.
+
+    Raises:
+        UserError: a process died.
     """
     workers = min(os.cpu_count() or 1, len(items))
     if workers < 2 or sum(sizes) < WORTH:
@@ -127,6 +130,8 @@ def in_order(work: Callable[[A], B], items: Sequence[A], sizes: Sequence[int]) -
                 order = sorted(range(len(items)), key=lambda number: -sizes[number])
                 results = {number: pool.submit(work, items[number]) for number in order}
             yield from (results[number].result() for number in range(len(items)))
+        except BrokenProcessPool:
+            raise UserError("a worker process died (out of memory?): nothing more was computed.") from None
         except BaseException:
             stop(pool)  # Ctrl-C, or an error: do not wait for the others
             raise

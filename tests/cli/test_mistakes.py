@@ -160,7 +160,7 @@ def test_the_sentences_of_further_mistakes(default, tmp_path, words, expected) -
         (["audit", "M=inf"], "M must be a whole number"),
         (["audit", "--config-dir", "nowhere"], "--config-dir=nowhere is no folder."),
         (["plot", "nowhere"], "there is no nowhere/rows.csv"),
-        (["data", "describe", "a.csv", "dataset.drop=[id, b]"], "here it is an option: write --drop id b."),
+        (["data", "describe", "a.csv", 'dataset.drop=[id, "b c"]'], "an option: write --drop id 'b c'."),
         (["predict", "m.json", "a.csv", "dataset.encoding=cp1252"], "here it is an option: write --encoding cp1252."),
     ],
     ids=lambda value: " ".join(value)[:40],
@@ -176,6 +176,9 @@ def test_an_unknown_option_says_how_the_command_is_used(run_command) -> None:
     done = run_command("dpml", "guarantee", "algo=capefm", "--jsn")
     assert done.code == 2
     assert "unrecognized arguments: --jsn" in done.err
+    done = run_command("dpml", "verify", "results", "dataset.path=a.csv")  # it takes a path, but has no option --path
+    assert done.code == 2
+    assert "unrecognized arguments: dataset.path=a.csv" in done.err
 
 
 # ---- plug-ins

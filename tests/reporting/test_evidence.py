@@ -1,6 +1,7 @@
 """Verdicts and tables follow from the rows that are published; files that were cut or edited give one sentence."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,12 @@ def test_processes_say_the_same_in_the_same_order(copy, monkeypatch):
     (copy / "imtiaz2019" / "remark3_rows.csv.xz").write_bytes(b"a,b\n")
     with pytest.raises(UserError, match=r"remark3_rows.csv.xz is not as it was written"):
         list(verify(copy))
+
+
+def test_a_process_that_dies_gives_one_sentence(monkeypatch):
+    monkeypatch.setattr(executors.os, "cpu_count", lambda: 2)
+    with pytest.raises(UserError, match=r"a worker process died \(out of memory\?\)"):
+        list(executors.in_order(os._exit, [1, 1], [executors.WORTH, 0]))
 
 
 def test_what_is_missing_is_named(copy, tmp_path):
