@@ -21,7 +21,6 @@ from dpml.reporting import evidence, specification
 from dpml.reporting.artifacts import write_claims, write_rankings
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, read_published, shown
-from dpml.reporting.claims import Verdict
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
@@ -52,8 +51,6 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     known = claims_about(about["experiment"])
     claims = [known[claim["id"]] for claim in about["claims"]]
     verdicts = evidence.judge(rows, claims, about["panels"], points, about.get("substitutes", {}))
-    if not pictures and verdicts == [Verdict.stored(claim) for claim in about["claims"]]:
-        return
     about = about | {"claims": [verdict.record for verdict in verdicts]}
     written = specification.draw(verdicts, evidence.readings_path(base)) if pictures else []
     for one in about["figures"]:

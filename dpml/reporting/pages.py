@@ -139,7 +139,7 @@ def paper_page(
 
 
 def _entry(verdict: Verdict) -> str:
-    seeds = f" over {verdict.seeds} seed{'' if verdict.seeds == 1 else 's'}" if verdict.seeds else ""
+    seeds = f" over at least {verdict.seeds} seed{'' if verdict.seeds == 1 else 's'}" if verdict.seeds else ""
     lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{_told(verdict)}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
     lines += [f"- What would decide: {verdict.open}"] if verdict.open else []

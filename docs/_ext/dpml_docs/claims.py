@@ -42,7 +42,7 @@ def counted(verdicts: Sequence[Verdict]) -> str:
 
 def block(verdict: Verdict) -> str:
     """A claim with its verdict; how it was tested and the numbers behind a click."""
-    seeds = f" Seeds: {verdict.seeds}." if verdict.seeds else ""
+    seeds = f" Seeds: at least {verdict.seeds}." if verdict.seeds else ""
     rows = f"\n*Rows.* {_escaped(verdict.rows)}\n" if verdict.rows else ""
     return f"""**{verdict.id}** {badge(verdict)}
 
