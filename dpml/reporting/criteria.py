@@ -41,7 +41,7 @@ from scipy.special import betaincinv, stdtr, stdtrit
 
 from dpml.arrays import Array, Index
 from dpml.reporting.replicates import error_of_difference
-from dpml.reporting.statistics import LEVEL, means_of_seeds, moments_of_seeds
+from dpml.reporting.statistics import LEVEL, means_of_seeds, moments_of_seeds, welch
 
 K = TypeVar("K", bound=Hashable)
 
@@ -317,11 +317,9 @@ class _Compared:
         estimate = float(theirs.mean() - ours.mean())
         if min(len(ours), len(theirs)) < 2:
             return Effect(estimate, math.nan, 0)
-        parts = [float(values.var(ddof=1)) / len(values) for values in (ours, theirs)]
-        if sum(parts) == 0:
-            return Effect(estimate, 0.0, len(ours) + len(theirs) - 2)
-        freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(ours) - 1) + parts[1] ** 2 / (len(theirs) - 1))
-        return Effect(estimate, math.sqrt(sum(parts)), freedom)
+        sizes = len(ours), len(theirs)
+        error, freedom = map(float, welch(np.array([ours.var(ddof=1), theirs.var(ddof=1)]), np.array(sizes)))
+        return Effect(estimate, error, freedom if error else sum(sizes) - 2)
 
     def needs(self, distance: float, level: float) -> Needs:
         """The seeds, or draws, with which an effect this far from the criterion's limit would be seen, at `POWER`.

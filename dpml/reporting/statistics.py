@@ -111,11 +111,8 @@ def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.Data
     theirs = per_seed[is_reference].drop(columns=["algo", "line"])
     both = per_seed[~is_reference].merge(theirs, on=["same", "seed"], suffixes=("", "_reference"))
     both["difference"] = both["mean"] - both["mean_reference"]
-    errors = both["var"] / both["count"], both["var_reference"] / both["count_reference"]
-    both["error"] = sum(errors)
-    denominator = errors[0] ** 2 / (both["count"] - 1) + errors[1] ** 2 / (both["count_reference"] - 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        both["freedom"] = both["error"] ** 2 / denominator
+    variances, counts = (both[[name, f"{name}_reference"]].to_numpy().T for name in ("var", "count"))
+    both["error"], both["freedom"] = welch(variances, counts)
     table = both.groupby("line", sort=False).agg(
         difference=("difference", "mean"),
         spread=("difference", "std"),
@@ -125,7 +122,7 @@ def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.Data
     )
     table = about.join(table, how="right")
     several = table["n"] > 1
-    over_draws = stdtrit(table["freedom"].clip(lower=1), 1 - LEVEL / 2) * np.sqrt(table["error"])
+    over_draws = stdtrit(table["freedom"].clip(lower=1), 1 - LEVEL / 2) * table["error"]
     table["interval"] = _half_width(table["spread"], table["n"]).where(several, over_draws)
     table["paired"] = np.where(several, "seeds", "no")
     table["reference"] = reference
@@ -175,6 +172,18 @@ def _span(numbers: pd.Series, noun: str) -> str:
 def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
     """Half the t-interval of a mean of `count` values; NaN for one value."""
     return stdtrit(np.maximum(count - 1, 1), 1 - LEVEL / 2) * std / np.sqrt(count)
+
+
+def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
+    """The standard error of the difference of two means, and its degrees of freedom (Welch 1947).
+
+    Args:
+        variances, counts: of the values of the first and of the second, (2, ...).
+    """
+    parts = variances / counts
+    with np.errstate(divide="ignore", invalid="ignore"):  # one value has no variance, and equal ones have no error
+        freedom = parts.sum(axis=0) ** 2 / (parts**2 / (counts - 1)).sum(axis=0)
+    return np.sqrt(parts.sum(axis=0)), freedom
 
 
 def _lines(rows: pd.DataFrame) -> pd.Series:
