@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SIGMOID, SQUARED
+from examples import LOGISTIC, SIGMOID, SOFTMAX, SQUARED
 
 from dpml import sums
 from dpml.optim.descent import Rows, descend
@@ -125,17 +125,20 @@ def test_no_term_is_longer_than_its_clip(loss, clip) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("runs", [1, 3, 64, 200])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, SIGMOID], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, SIGMOID, SOFTMAX], ids=lambda loss: loss.name)
 def test_a_row_that_is_replaced_changes_no_other_slope(loss, runs, dtype) -> None:
     """Bit for bit: the proof needs it of matrix products and of elementwise functions."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 11))
     X /= np.linalg.norm(X, axis=1)[:, None]
     y = np.where(rng.random(3000) < 0.5, 1.0, -1.0)
-    w = (rng.standard_normal((runs, 11)) * np.geomspace(0.1, 1e4, runs)[:, None]).astype(dtype)
+    classes = 3 if loss is SOFTMAX else 1
+    w = np.repeat(rng.standard_normal((runs, 11)) * np.geomspace(0.1, 1e4, runs)[:, None], classes, axis=0)
+    w = (w * np.tile(np.arange(1, classes + 1), runs)[:, None]).astype(dtype)
 
     def slopes(X, y):
-        rows = Rows.of(loss, X, y, dtype=dtype, clip=0.3 if loss is SQUARED else None)
+        clip = {SQUARED: 0.3, SOFTMAX: 0.7}.get(loss)
+        rows = Rows.of(loss, X, y + 1 if loss is SOFTMAX else y, dtype=dtype, clip=clip, classes=classes)
         return np.concatenate([slopes.copy() for _, _, slopes in rows.slopes_in_parts(w)])[:3000]
 
     before = slopes(X, y)

@@ -23,6 +23,8 @@ Arithmetic is in rational numbers; irrational ones are enclosed; what is uncerta
    eps >= 2/R - 2/s^2; L2-Laplace noise of scale b, gradients below g and curvatures below c: eps = 2 g/b + c/R, and for
    the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b. A model beside its exact minimiser that is mu-GDP given
    that one: the sum of `delta_with` (docs/privacy/perturbed_minima.md; dpml/privacy/proofs/approximate_minima.py).
+   Softmax loss of K classes, Gaussian noise s: K - 1 times the curve of mu = 2 sqrt2/s at eps - k, where that is at
+   least 2/s^2, k = (K - 1) log(1 + 1/(K R)) (the same page, Theorem 3).
 6. *Views.* The noise of parties is as wide in each; one who knows the noise of all but h of M sees h/M of its variance.
    CAPE (Imtiaz, Mohammadi & Sarwate 2019) with zero-sum noise: docs/privacy/imtiaz2019.md.
 """
@@ -36,8 +38,7 @@ from fractions import Fraction as Q
 from pathlib import Path
 from typing import Any
 
-Pair = tuple[Q, Q]
-"""A lower and an upper bound."""
+Pair = tuple[Q, Q]  # a lower and an upper bound
 
 BITS = 180
 FAR = 1 << 10  # e^-FAR is as good as 0
@@ -84,6 +85,12 @@ def exp_minus(x: Q) -> Pair:
     return Q(low, 1 << w), Q(high, 1 << w)
 
 
+def log_above(x: Q) -> Q:
+    """An upper bound on log(1 + x), x >= 0: a rounded logarithm where its exponential is as large, else x."""
+    near = Q(math.log1p(x)) * (1 + Q(1, 10**14))
+    return near if exp_minus(near)[1] * (1 + x) <= 1 else x
+
+
 def density(z: Q) -> Pair:
     """phi(z)."""
     low, high = exp_minus(z * z / 2)
@@ -114,9 +121,7 @@ def delta_of(mu: Q, eps: Q) -> Q:
         return Q(0)
     z1, z2 = eps / mu - mu / 2, eps / mu + mu / 2
     phi, first, second = density(z1), mills(abs(z1)), mills(z2)
-    if z1 >= 0:
-        return phi[1] * (first[1] - second[0])
-    return 1 - phi[0] * (first[0] + second[0])
+    return phi[1] * (first[1] - second[0]) if z1 >= 0 else 1 - phi[0] * (first[0] + second[0])
 
 
 def tail_above(z: Q) -> Q:
@@ -136,9 +141,6 @@ def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
         middle = down((low + high) / 2, 80)
         low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
     return high
-
-
-# ---- messages
 
 
 class RejectedError(ValueError):
@@ -193,18 +195,16 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
     moved = number(message, "sensitivity")
     if message["law"] == "gaussian":
         return moved**2 * Q(n, h) / (number(message, "deviation") ** 2 * factor)
-    least = None
+    widths = []
     for block in message["blocks"]:
         variance, count = number(block, "variance"), whole(block, "numbers", 1)
         rest = Q(13, 4) + Q((h * count).bit_length(), 28)
         if factor != 1 or variance < 2 * rest:
             raise RejectedError("discrete noise is too narrow, or not of this kind")
-        width = (h * variance - rest) * number(block, "step") ** 2  # in units of the sensitivity
-        least = width if least is None else min(least, width)
-    if not least:
+        widths.append((h * variance - rest) * number(block, "step") ** 2)  # in units of the sensitivity
+    if not min(widths, default=0):
         raise RejectedError("a message has no noise")
-    blocks = len(message["blocks"])
-    return (root_above(moved**2 / least) + number(message, "rounding") + blocks * Q(1, 10**25)) ** 2
+    return (root_above(moved**2 / min(widths)) + number(message, "rounding") + len(widths) * Q(1, 10**25)) ** 2
 
 
 def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Callable[[Q], Q]:
@@ -218,8 +218,9 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
             squares += times * squared_mu(message, heads)
         elif law in ("laplace", "discrete laplace", "l2 laplace"):
             pure += times * number(message, "sensitivity") / number(message, "scale")
-        elif law == "gaussian objective":
-            apart += [(number(message, "deviation"), number(message, "ridge"))] * times
+        elif law in ("gaussian objective", "softmax objective"):
+            classes = whole(message, "classes", 2) if law == "softmax objective" else 0
+            apart += [(number(message, "deviation"), number(message, "ridge"), classes)] * times
         elif law == "laplace objective":
             scale, ridge = number(message, "deviation"), number(message, "ridge")
             slope, curvature = number(message, "slope"), number(message, "curvature")
@@ -228,7 +229,7 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
         else:
             raise RejectedError(f"unknown law {str(law)[:40]!r}")
     mu = root_above(squares) if squares else Q(0)
-    if len(apart) > 1:
+    if len(apart) > 1 or (mu and any(classes for _, _, classes in apart)):
         raise RejectedError("objectives are not composed here")
 
     def delta_at(eps: Q) -> Q:
@@ -237,7 +238,10 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
             return Q(1)
         if not apart:
             return delta_of(mu, left)
-        ((deviation, ridge),) = apart
+        ((deviation, ridge, classes),) = apart
+        if classes:
+            left -= (classes - 1) * log_above(1 / (classes * ridge))
+            return (classes - 1) * delta_of(root_above(8 / deviation**2), left) if left >= 2 / deviation**2 else Q(1)
         paid = 2 / ridge - 2 / deviation**2  # the curvature of the loss costs nothing from here on
         if not mu:
             return delta_of(2 / deviation, left) if left <= 1 / deviation**2 or left >= paid else Q(1)
@@ -245,9 +249,6 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
         return delta_of(root_above(4 / deviation**2 + mu * mu), left) + excess
 
     return delta_at
-
-
-# ---- a certificate
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
@@ -283,9 +284,8 @@ def main(path: str) -> int:
         certificate = content.get("certificate", content)
         results = verify(certificate)
         given = ", given its ratio of move and noise" if '"stated": true' in json.dumps(content) else ""
-        given += (
-            f", if what {str(certificate['declared'])[:80]!r} declares is right" if "declared" in certificate else ""
-        )
+        if "declared" in certificate:
+            given += f", if what {str(certificate['declared'])[:80]!r} declares is right"
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
         print(f"{path}: not verified: {error if isinstance(error, RejectedError) else repr(error)}")
         return 2

@@ -124,6 +124,7 @@ FURTHER = [  # of values, which Hydra has nothing to do with
     (["loss=3"], "loss must be text, got loss=3"),
     (["loss=squard"], "unknown loss 'squard': did you mean 'squared'?"),
     (["algo=nonpriv", "loss=softmax"], "loss=softmax takes the whole numbers 0..K-1, but the data have the label -1"),
+    (["algo=ssp", "loss=softmax"], "loss=softmax takes the whole numbers 0..K-1, but the data have the label -1"),
     (["dataset=synthetic", "loss=logistic"], "loss=logistic takes the labels -1 and +1, but the data have the label"),
     (["algo=dpfm", "algo.variant=authors", "calibration=tight"], "set calibration=published"),
     (["algo.lam=x"], "algo.lam must be a number"),

@@ -83,12 +83,12 @@ def certified(algorithm, budget: Budget, problem: Problem) -> dict | None:
     return json.loads(json.dumps(certificate(algorithm, budget, problem, proven)))
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("loss", ["logistic", "squared", "softmax"])
 def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
-    seen = set()
+    seen, classes = set(), 4 if loss == "softmax" else 1
     for algorithm in algorithms(loss):
         for M, C, N, d in SETTINGS:
-            made = certified(algorithm, Budget(1.0, 1e-5), Problem(M, N, d, colluders=C))
+            made = certified(algorithm, Budget(1.0, 1e-5), Problem(M, N, d, colluders=C, classes=classes))
             if made is None:
                 continue
             seen.add(algorithm.name)
@@ -98,7 +98,45 @@ def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
                 else:
                     assert proven == stated, (algorithm.name, view)
             assert len(json.dumps(made)) < 100_000
-    assert seen >= {"dpgd", "ssp", "fm", "capefm", "outpert"}
+    assert seen >= ({"dpgd", "ssp", "wdgd", "gop"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm", "outpert"})
+
+
+@pytest.mark.parametrize("K", [2, 3, 10, 1000])
+@pytest.mark.parametrize("budget", [Budget(1.0, 1e-5), Budget(0.01, 0.1)])
+def test_an_objective_of_several_classes_has_the_eps_of_its_theorem_and_no_smaller_one(K, budget) -> None:
+    """Theorem 3 of docs/privacy/perturbed_minima.md with 60 digits; that of two classes would accept 0.58 for 1."""
+    (gop,) = (each for each in algorithms("softmax") if each.name == "gop")
+    made = certified(gop, budget, Problem(1, 2000, 7, classes=K))
+    (message,) = made["messages"]
+    sigma, ridge = message["deviation"], message["ridge"]
+
+    def theorem(eps: Fraction) -> mpmath.mpf:
+        with mpmath.workdps(60):
+            left = mpmath.mpf(eps.numerator) / eps.denominator - (K - 1) * mpmath.log1p(1 / (K * mpmath.mpf(ridge)))
+            mu = 2 * mpmath.sqrt(2) / mpmath.mpf(sigma)
+            return (K - 1) * exact_delta(mu, left) if left >= mu**2 / 4 else mpmath.mpf(1)
+
+    made["views"]["release"]["eps"] *= 0.999
+    ((_, stated, proven),) = verify.verify(made)
+    assert theorem(stated) > budget.delta
+    assert theorem(proven) <= budget.delta < theorem(proven * Fraction(1 - 2e-6))
+
+
+def test_objectives_of_several_classes_that_cannot_be_judged_are_rejected() -> None:
+    """Fewer than two classes; and beside another release, where no composition is proven."""
+    sent = {"law": "softmax objective", "times": 1, "deviation": 10, "ridge": 10, "classes": 3}
+    beside = {"law": "gaussian", "times": 1, "sensitivity": 1, "deviation": 10}
+    for messages in ([sent | {"classes": 1}], [sent | {"times": 2}], [sent, beside]):
+        with pytest.raises(verify.RejectedError, match=r"classes=1 is below 2|objectives are not composed here"):
+            verify.delta_with(messages, (1, 1, Fraction(1)))
+
+
+@pytest.mark.parametrize("x", ["1/3", "1e-9", "1e-30", "7", "1e25", "1e250"])
+def test_a_logarithm_is_bounded_from_above_and_closely(x) -> None:
+    found = verify.log_above(Fraction(x))
+    with mpmath.workdps(300):
+        exact = mpmath.log1p(mpmath.mpf(Fraction(x).numerator) / Fraction(x).denominator)
+        assert exact <= mpmath.mpf(found.numerator) / found.denominator <= exact * (1 + mpmath.mpf(10) ** -13)
 
 
 @pytest.mark.parametrize("d", [2, 7, 104, 118])

@@ -80,7 +80,8 @@ class SufficientStatistics(Program):
             check_positive("algo.radius", self.radius)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        of = Coefficients(self.loss, unit=self.unit, classes=self.loss.outputs(problem.classes))
+        least = 2 if self.loss.name == "softmax" else 1  # it may not be known how many; any number has the budget
+        of = Coefficients(self.loss, unit=self.unit, classes=max(least, self.loss.outputs(problem.classes)))
         scales = split(of, problem.d, self.target_mu(budget, problem, of), self.radius)
         return (coefficients_sum(of, scales, problem.d),)
 

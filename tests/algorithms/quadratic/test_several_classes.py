@@ -122,12 +122,15 @@ def test_noise_on_a_grid_has_the_spread_that_is_counted() -> None:
     assert np.abs(np.mean(residuals**2, axis=0) - 1).max() < 5.5 * math.sqrt(2 / 4_000)
 
 
-def test_two_classes_and_too_many() -> None:
+def test_two_classes_an_unknown_number_and_too_many() -> None:
     """Two classes have the scores of the squared loss with labels of -1/2 and 1/2."""
     given = parties(K=2)
     W = released(SufficientStatistics(SOFTMAX), given).reshape(2, 3)
     signs = synthetic_parties("regression", given.X, given.y - 0.5, given.sizes)
     assert np.allclose(W, np.outer([-1, 1], released(SufficientStatistics(SQUARED), signs)), atol=1e-10)
+    for unknown in (0, 1):  # as of two, for any number has the budget
+        (guarantee,) = SufficientStatistics(SOFTMAX).guarantees(BUDGET, Problem(1, 10, 2, classes=unknown))
+        assert 0.999 * BUDGET.eps < guarantee.eps <= BUDGET.eps
     many = SufficientStatistics(SOFTMAX, noise="discrete")
     with pytest.raises(UserError, match="takes at most 1,024 classes, not 2,000"):
         many.guarantees(BUDGET, Problem(1, 10, 2, classes=2_000))
