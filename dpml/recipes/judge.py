@@ -190,8 +190,8 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """The share of clients in a round, of a fixed number of them rounded up."""
-    if recipe.client_sampling != "fixed":
+    """The share of clients in a round, of a whole number of them rounded up."""
+    if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 

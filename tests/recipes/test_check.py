@@ -73,6 +73,17 @@ def test_shuffled_batches_count_once_an_epoch() -> None:
     assert "no amplification" in release.source
 
 
+@pytest.mark.parametrize(("clients", "rate"), [(10, 0.11), (10, 0.3), (7, 0.35), (5, 0.25), (10, 0.2)])
+def test_a_batch_of_shuffled_clients_is_whole(clients, rate) -> None:
+    """The last client of every order that is dealt in batches, the largest that the rate may mean, over 30 rounds."""
+    batch = math.ceil(clients * rate)
+    dealt = [order[at : at + batch] for order in [range(clients)] * 30 for at in range(0, clients, batch)]
+    most = max(sum(client in some for some in dealt[:30]) for client in range(clients))
+    keys = {"client_sampling": "shuffled", "client_rate": rate, "clients": clients}
+    assert proven(noise_multiplier=2, unit="client", **keys)["release"] >= gdp.eps_of(most**0.5, D) * (1 - 1e-9)
+    assert proven(noise_multiplier=2, **keys)["release"] >= gdp.eps_of(most**0.5, D) * (1 - 1e-9)
+
+
 def test_sampled_clients_are_hidden_from_those_who_do_not_run_it() -> None:
     common = {"noise_multiplier": 2, "clients": 50, "unit": "client", "client_sampling": "poisson", "client_rate": 0.1}
     hidden, seen = SampledGaussian(2, 30, "replace", "poisson", 0.1), SampledGaussian(2, 30, "replace", present=0.1)
