@@ -20,6 +20,7 @@ _OPACUS = (
     *("noise_multiplier", "max_grad_norm", "poisson_sampling", "clipping"),
     *("batch_size", "drop_last", "rows", "epochs"),
 )
+_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # by Opacus
 _NVFLARE = "task_result_filters"
 FRAMEWORKS = {"flower", "opacus", _NVFLARE}
 
@@ -28,7 +29,7 @@ def translated(content: Mapping[str, Any]) -> TrainingRecipe:
     """The recipe in our own keys; keys of ours beside a framework's add to it.
 
     Raises:
-        UserError: a key or a value is unknown, or missing.
+        UserError: a key or a value is unknown, or missing, or a key of ours says something else than the framework's.
     """
     named = sorted(FRAMEWORKS & set(content))
     if len(named) > 1:
@@ -59,6 +60,16 @@ def _positive(where: str, said: Any) -> float:
     return number
 
 
+def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
+    """The same recipe, unless it has another value for a key than what is `said` of it."""
+    due = typed({"rounds": 1, "delta": recipe.delta, **said})
+    for key in said:
+        means = getattr(due, key)
+        if getattr(recipe, key) != means:
+            raise UserError(f"{where} means {key}={means}: leave out {key}, or write all in a recipe's own keys.")
+    return recipe
+
+
 def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     names = ("LocalDpMod", *_FIXED)
     if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in names:
@@ -71,11 +82,14 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         if given["delta"] >= 1:
             raise UserError(f"{where}.delta must lie below 1.")
         std = given["sensitivity"] * math.sqrt(2 * math.log(1.25 / given["delta"])) / given["epsilon"]
-        common = {"clip": given["clipping_norm"], "std": std, "noise_by": "clients", "delta": given["delta"]}
-        return _of_clients(typed(common | {"claimed_eps": given["epsilon"]} | own))
+        common = {"clip": given["clipping_norm"], "std": std, "noise_by": "clients"}
+        recipe = _agreeing(where, typed(common | {"delta": given["delta"]} | own), common)
+        if "claimed_eps" not in own and recipe.delta == given["delta"]:  # of no other delta is it claimed
+            recipe = replace(recipe, claimed_eps=given["epsilon"])
+        return _of_clients(recipe)
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _CENTRAL, _CENTRAL).items()}
-    common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"]}
-    recipe = typed(common | {"clients": given["num_sampled_clients"]} | own)
+    common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"], "noise_by": "server"}
+    recipe = _agreeing(where, typed(common | {"clients": given["num_sampled_clients"]} | own), common)
     share = given["num_sampled_clients"] / recipe.clients
     if share < 1 and recipe.client_sampling == "none":  # FedAvg draws so many of them, all sets as likely
         recipe = typed(common | own | {"client_sampling": "fixed", "client_rate": share})
@@ -115,12 +129,11 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     common = {
         "clip": math.hypot(*(_positive("opacus.max_grad_norm", norm) for norm in norms[:10_000])),
         "noise_multiplier": given["noise_multiplier"],
-        "neighbours": "add_remove",
         "rounds": math.ceil(epochs * batches),
         "row_sampling": "none" if batches == 1 else "poisson" if poisson else "shuffled",
         "row_rate": 1 / batches,
     }
-    return typed(common | own)
+    return _agreeing("opacus", typed({"neighbours": "add_remove"} | common | own), common | _ONE)
 
 
 def _nvflare(said: Any, own: dict[str, Any]) -> TrainingRecipe:

@@ -139,6 +139,8 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
         return "how many clients share the noise is random (noise_by=shared, client_sampling=poisson)"
     if hidden and recipe.weight is None:
         return "how the server weighs clients is not known: give weight, 1 where all have as many records"
+    if came and recipe.weight != 1:
+        return "shares of a mean change for all when one comes or goes (weight): use neighbours=replace or zero_out"
     uneven = recipe.most_in_round != recipe.in_round or recipe.clients % recipe.in_round
     if not hidden and recipe.client_sampling == "shuffled" and uneven:
         return "the last clients of an epoch are fewer, with less noise: use a client_rate of equal batches"
@@ -188,8 +190,8 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """The share of clients in a round, of a fixed number of them rounded up."""
-    if recipe.client_sampling != "fixed":
+    """The share of clients in a round, of a whole number of them rounded up."""
+    if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 
@@ -200,9 +202,14 @@ def _epochs(batches: int, rate: float) -> int:
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
-    """Whether the pair is one of the recipe's own, so that its test is an attack on the view."""
-    alone = recipe.noise_by != "server" and _alone(recipe)
-    return not (alone and (view in ("release", "aggregate") or recipe.secure_sum))
+    """Whether the pair is one of the recipe's own, so that its test is an attack on the view.
+
+    Clients' known weights may be of parts or of messages with their noise: what is proven holds for both.
+    """
+    if recipe.noise_by == "server":
+        return True
+    alone = _alone(recipe)
+    return recipe.weight in (None, 1) and not (alone and (view in ("release", "aggregate") or recipe.secure_sum))
 
 
 def claimed_eps(recipe: TrainingRecipe) -> float | None:

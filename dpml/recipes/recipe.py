@@ -31,7 +31,7 @@ class TrainingRecipe:
             in every message.
         std: the deviation itself, instead of the multiplier.
         weight: the largest weight of a unit in a sum that is weighted, where the noise is for weights of 1; None: not
-            known.
+            known, but where clients add noise, of messages that have it.
         noise_by: the `server` adds all noise to the sum, the `clients` each add their own, or it is `shared`: each of n
             clients adds 1/n of its variance.
         clients: how many there are.

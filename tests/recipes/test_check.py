@@ -1,8 +1,10 @@
 """`dpml check`: who sees which noise, what others' words mean, and what is said of a mistake."""
 
+import itertools
 import json
 import math
 
+import numpy as np
 import pytest
 
 import dpml
@@ -69,6 +71,17 @@ def test_shuffled_batches_count_once_an_epoch() -> None:
     (release, _) = dpml.check(noise_multiplier=2, rounds=31, delta=D, row_sampling="shuffled", row_rate=0.1)
     assert release.attacked is None
     assert "no amplification" in release.source
+
+
+@pytest.mark.parametrize(("clients", "rate"), [(10, 0.11), (10, 0.3), (7, 0.35), (5, 0.25), (10, 0.2)])
+def test_a_batch_of_shuffled_clients_is_whole(clients, rate) -> None:
+    """The last client of every order that is dealt in batches, the largest that the rate may mean, over 30 rounds."""
+    batch = math.ceil(clients * rate)
+    dealt = [order[at : at + batch] for order in [range(clients)] * 30 for at in range(0, clients, batch)]
+    most = max(sum(client in some for some in dealt[:30]) for client in range(clients))
+    keys = {"client_sampling": "shuffled", "client_rate": rate, "clients": clients}
+    assert proven(noise_multiplier=2, unit="client", **keys)["release"] >= gdp.eps_of(most**0.5, D) * (1 - 1e-9)
+    assert proven(noise_multiplier=2, **keys)["release"] >= gdp.eps_of(most**0.5, D) * (1 - 1e-9)
 
 
 def test_sampled_clients_are_hidden_from_those_who_do_not_run_it() -> None:
@@ -157,6 +170,65 @@ def test_opacus() -> None:
         dpml.check(opacus=said | {"drop_last": True, "rows": 60}, delta=D)
     shuffled = dpml.check(opacus=said | {"poisson_sampling": False}, delta=D)
     assert shuffled[0].proven == math.inf
+
+
+OPACUS = {"noise_multiplier": 1.1, "max_grad_norm": 1, "batch_size": 64, "rows": 1000, "epochs": 2}
+
+
+@pytest.mark.parametrize(
+    ("keys", "means"),
+    [
+        ({"unit": "client", "clients": 50}, "unit=record"),  # 20 records of a client move a sum by 20 clips
+        ({"clients": 5, "noise_by": "clients"}, "clients=1"),  # others' noise hides no step but a client's last
+        ({"rounds": 3}, "rounds=32"),  # of a federation, each with 32 steps
+        ({"row_rate": 0.01}, "row_rate=0.0625"),
+        ({"client_sampling": "poisson", "client_rate": 0.1}, "client_sampling=none"),
+        ({"weight": 0.5}, "weight=1"),
+    ],
+)
+def test_opacus_trains_on_all_records_in_one_place(keys, means) -> None:
+    with pytest.raises(UserError, match=f"opacus means {means}"):
+        dpml.check(opacus=OPACUS, delta=D, **keys)
+    said = {"unit": "record", "rounds": "32", "clients": 1, "row_rate": 1 / 16}
+    assert proven(opacus=OPACUS, **said) == {each.view: each.proven for each in dpml.check(opacus=OPACUS, delta=D)}
+
+
+def test_keys_beside_flower_s_say_nothing_else_than_it_does() -> None:
+    said = {"noise_multiplier": 2, "clipping_norm": 0.5, "num_sampled_clients": 5}
+    central = {"DifferentialPrivacyServerSideFixedClipping": said}
+    for keys in ({"noise_by": "clients"}, {"noise_multiplier": 4}, {"clip": 0.1}):
+        with pytest.raises(UserError, match=f"FixedClipping means {next(iter(keys))}="):
+            dpml.check(flower=central, rounds=3, delta=D, weight=1, **keys)
+    local = {"LocalDpMod": {"clipping_norm": 1, "sensitivity": 1, "epsilon": 1, "delta": D}}
+    with pytest.raises(UserError, match="LocalDpMod means noise_by=clients"):
+        dpml.check(flower=local, rounds=3, noise_by="server")
+    assert {(each.claimed, each.verdict) for each in dpml.check(flower=local, rounds=3, delta=0.3)} == {(None, "-")}
+    assert {each.claimed for each in dpml.check(flower=local, rounds=3)} == {1.0}
+
+
+@pytest.mark.parametrize("neighbours", ["replace", "add_remove", "zero_out"])
+@pytest.mark.parametrize("records", [2, 5])
+def test_the_mean_of_a_client_s_records_moves_no_farther_than_its_shares_say(neighbours, records) -> None:
+    """All gradients of 1 and -1, enumerated; noise of deviation 1 hides a move as it hides one of N(0, 1)."""
+    every = list(itertools.product((-1.0, 1.0), repeat=records))
+    others = {
+        "replace": lambda each: [(-each[0], *each[1:])],
+        "add_remove": lambda each: [(*each, 1.0), (*each, -1.0)],
+        "zero_out": lambda each: [(0.0, *each[1:])],
+    }[neighbours]
+    move = max(abs(np.mean(each) - np.mean(other)) for each in every for other in others(each))
+    found = proven(rounds=1, noise_multiplier=1, clients=9, weight=1 / records, neighbours=neighbours)
+    assert found["release"] >= gdp.eps_of(move, D) * (1 - 1e-9)
+    assert found["release"] == (math.inf if neighbours == "add_remove" else pytest.approx(gdp.eps_of(move, D)))
+
+
+def test_no_attack_is_claimed_where_weights_may_be_of_messages_with_their_noise() -> None:
+    """The own noise is then weighed as well, and 9 is left of it, of which 6 is counted."""
+    common = {"rounds": 1, "delta": D, "noise_multiplier": 9, "clients": 20, "unit": "client", "noise_by": "clients"}
+    truth = gdp.eps_of(2 / 9, D)
+    for weight in (0.5, 1.5, None, 1):
+        for each in dpml.check(**common, weight=weight, claimed_eps=truth * 1.01):
+            assert each.verdict != "false"
 
 
 def test_nvflare(tmp_path) -> None:
