@@ -288,7 +288,7 @@ class Evidence:
                 [f"{algorithm} in {block} with one value of {', '.join(varying) or 'every setting'}"]
             )
         known = ~np.isnan(table).all(axis=0)
-        found = pd.DataFrame(table[:, known], lines.set_names(run[:2]), pd.Index(columns[known], name=x))
+        found = pd.DataFrame(table[:, known], lines, pd.Index(columns[known], name=x))
         if self.traced:
             found.attrs |= {"cells": self._cells(places), "x": x}
         return found

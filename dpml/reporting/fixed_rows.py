@@ -40,8 +40,8 @@ class OtherTestRows(Evidence):
 
     def _runs(self, block: str, algorithm: str, places: Any) -> pd.DataFrame:
         found = super()._runs(block, algorithm, places)
-        rows = self.rows.iloc[places]
-        names = rows["dataset"].unique() if "dataset" in rows and rows["metric"].iloc[0] in _SHARES else []
+        marked = "dataset" in self.rows and self.rows["metric"].iat[places[0]] in _SHARES
+        names = self.rows["dataset"].iloc[places].unique() if marked else []
         if len(names) == 1 and (split := official(str(names[0]))):
             found.attrs[TEST_FILE] = str(names[0]), split[1]
         return found
