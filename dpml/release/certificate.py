@@ -14,14 +14,16 @@ from typing import Any
 
 from dpml.algorithms import Algorithm
 from dpml.mechanism import discrete
-from dpml.mechanism.declared import author
+from dpml.mechanism.declared import author, guaranteed
+from dpml.mechanism.guarantees import guarantees_of
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
 from dpml.mechanism.outputs import GridOutput, NoisyOutput, moved_in_l1, moved_in_l2
 from dpml.mechanism.program import Program
-from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing
+from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.discrete import DiscreteLaplace
+from dpml.privacy.guarantee import HELD
 from dpml.privacy.safe import up
 
 FORMAT = "dpml certificate 1"
@@ -58,24 +60,29 @@ def certificate(
 
 
 def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[dict[str, Any], list[Message]]:
-    """Who drew the noise of a release, and its messages; none where the guarantees alone say what is known."""
-    curator = {"by": "curator"}
+    """Who drew the noise of a release, and its messages.
+
+    None where the guarantees alone say what is known: where they follow from more than messages that have a description
+    of their own kind, not of one that theirs is derived from, which may leave out what makes it weaker.
+    """
+    curator, nothing = {"by": "curator"}, ({"by": "curator"}, list[Message]())
     if isinstance(algorithm, Program):
+        said = {g.view: g.eps for g in guaranteed(algorithm, budget, problem) if g.basis in HELD}
         if algorithm.pure(budget):
-            (eps,) = {proof.eps for proof in algorithm.proven(budget, problem).values()}
-            return curator, [{"law": "laplace", "times": 1, "sensitivity": eps, "scale": 1, "stated": True}]
+            worst = max(said.values())
+            return curator, [{"law": "laplace", "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
         sharing = algorithm.sharing(problem)
-        known = sharing.views(problem).keys() == algorithm.proven(budget, problem).keys()
-        if type(algorithm).proven is not Program.proven or not known:
-            return curator, []
-        on_grid = algorithm.noise == "discrete"
-        sums = [_sum(message, problem, sharing, on_grid) for message in algorithm.messages(budget, problem)]
-        return _drawn_by(sharing), sums
+        noise, plain = _drawn_by(sharing), type(algorithm).proven is Program.proven
+        if noise is None or not plain or said != {v: p.eps for v, p in algorithm.proven(budget, problem).items()}:
+            return nothing
+        return noise, [_sum(message, problem, sharing, algorithm) for message in algorithm.messages(budget, problem)]
+    if getattr(type(algorithm), "guarantees", None) is not guarantees_of:
+        return nothing
+    sent = algorithm.messages(budget, problem)  # type: ignore[attr-defined]
     try:
-        sent = algorithm.messages(budget, problem)  # type: ignore[attr-defined]
-        return curator, [part for message in sent for part in describe(message)]
-    except (AttributeError, TypeError):
-        return curator, []
+        return curator, [part for message in sent for part in described_as(message)]
+    except TypeError:
+        return nothing
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
@@ -89,20 +96,20 @@ def stated(guarantee: Guarantee) -> list[Message]:
     return []
 
 
-def _drawn_by(sharing: Sharing) -> dict[str, Any]:
-    if isinstance(sharing, CapeNoise):
+def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
+    """None: in a way that the verifier does not know."""
+    if type(sharing) is CapeNoise:
         return {"by": "cape", "spread": sharing.spread}
-    if isinstance(sharing, IndependentNoise):
-        return {"by": "open"}
-    return {"by": "parties"} if isinstance(sharing, SecureSumNoise) else {"by": "curator"}
+    known = {TrustedCurator: "curator", IndependentNoise: "open", SecureSumNoise: "parties"}
+    return {"by": known[type(sharing)]} if type(sharing) in known else None
 
 
-def _sum(message: Sum, problem: Problem, sharing: Sharing, on_grid: bool) -> Message:
+def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -> Message:
     """A sum with Gaussian noise; the sensitivity is in units of its blocks."""
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
-    if not on_grid:
-        moved = up(message.sensitivity * (1 + message.of.imprecision(problem)))
+    if algorithm.noise != "discrete":
+        moved = up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
         if message.rate < 1:  # a law that the verifier does not know: it would need distributions of privacy losses
             return {"law": "sampled gaussian", **common, "rate": message.rate, "deviation": message.noise}
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
@@ -122,6 +129,15 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, on_grid: bool) -> Mes
 def _exact(number: Fraction) -> str:
     """As the verifier reads it."""
     return f"{number.numerator}/{number.denominator}" if number.denominator != 1 else str(number.numerator)
+
+
+def described_as(message: Any) -> list[Message]:
+    """A message that is no sum.
+
+    Raises:
+        TypeError: nothing is known of its own class.
+    """
+    return (describe if type(message) in describe.registry else describe.dispatch(object))(message)
 
 
 @singledispatch
@@ -170,5 +186,5 @@ def _(message: PerturbedObjective) -> list[Message]:
 def _(message: ApproximateMinimum) -> list[Message]:
     objective: Message = {"law": "gaussian objective", "times": 1, "deviation": message.scale, "ridge": message.ridge}
     if message.hidden is None:
-        return [objective, *describe(message.beside)]
-    return [objective | {"lost": message.lost}, *describe(message.hidden)]
+        return [objective, *described_as(message.beside)]
+    return [objective | {"lost": message.lost}, *described_as(message.hidden)]

@@ -2,29 +2,26 @@
 """Check what a published model guarantees, without dpml: ``python3 verify.py model.json``.
 
 This file needs Python's standard library only and shares no code with dpml. It reads the certificate in a model, or one
-that ``dpml guarantee --certificate FILE`` wrote: for every message of the release how far one unit moves it at most,
-the law and the width of its noise, and how often it was sent; and who drew the noise. From these it computes for every
-view an eps that holds, and compares it with the stated one. It does not see the rows: that a message moves by at most
-its sensitivity, and that the noise was drawn as is said, is the word of whoever made the model. Where a certificate has
-no noise of its own but the ratio of both, as `stated`, only what follows from the ratio is computed, and this is said.
-
-Arithmetic is in rational numbers; irrational ones are enclosed; what is uncertain counts against the guarantee. Used:
+that ``dpml guarantee --certificate FILE`` wrote: for every message how far one unit moves it at most, the law and width
+of its noise, and how often it was sent; and who drew the noise. From these it computes for every view an eps that
+holds, and compares it with the stated one. It does not see the rows: how far a message moves, and that the noise was
+drawn as is said, is the word of whoever made the model. Where there is no noise but its ratio to the move, as `stated`,
+only what follows from the ratio is computed, and this is said. Whatever else is in a certificate may weaken the rest:
+it is rejected. Numbers are rational, or enclosed by such; what is uncertain counts against the guarantee. Used:
 
 1. *Gaussian noise* of deviation s on a message that moves by at most D in L2 norm is mu-GDP with mu = D/s. Messages
    compose to ``mu^2 = sum times (D/s)^2``, adaptively chosen or not (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
 2. mu-GDP is (eps, delta)-DP, ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu, Q the upper tail of
    N(0, 1) (Balle & Wang 2018, Thm 8). With the density phi and Mills' ratio m = Q/phi: phi(z1) (m(z1) - m(z2)).
-3. *Discrete Gaussian noise* of h parties, of variance v >= 2 r^2 each, on integers, counts as Gaussian noise of
-   variance ``h v - r^2``, ``r^2 = 13/4 + (binary digits of h k)/28`` for k numbers, but for 1e-25 in mu
-   (docs/privacy/discrete_noise.md, Theorem 1).
+3. *Discrete Gaussian noise* on integers, of h parties, of variance v >= 2 r^2 each, counts as Gaussian noise of ``h v -
+   r^2``, r^2 = 13/4 + (binary digits of h k)/28 for k numbers, but for 1e-25 in mu (docs/privacy/discrete_noise.md).
 4. *Laplace noise* of scale b, on reals or on integers: eps = D/b with the move D in L1 norm (Dwork et al. 2006; Ghosh,
    Roughgarden & Sundararajan 2009). Noise of density exp(-|z|/b): the same with the norm |.|. Such eps add up.
-5. *Objective perturbation*, logistic loss, Gaussian noise s, ridge R: the curve of mu = 2/s at eps <= 1/s^2 and at
-   eps >= 2/R - 2/s^2; L2-Laplace noise of scale b, gradients below g and curvatures below c: eps = 2 g/b + c/R, and for
-   the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b. A model beside its exact minimiser that is mu-GDP given
-   that one: the sum of `delta_with` (docs/privacy/perturbed_minima.md; dpml/privacy/proofs/approximate_minima.py).
-   Softmax loss of K classes, Gaussian noise s: K - 1 times the curve of mu = 2 sqrt2/s at eps - k, where that is at
-   least 2/s^2, k = (K - 1) log(1 + 1/(K R)) (the same page, Theorem 3).
+5. *Objective perturbation* (docs/privacy/perturbed_minima.md), logistic loss, Gaussian noise s, ridge R: the curve of
+   mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2; L2-Laplace noise of scale b, gradients below g and curvatures
+   below c: eps = 2 g/b + c/R, and for the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b. A model beside its
+   exact minimiser that is mu-GDP given that one: the sum of `delta_with` (proofs/approximate_minima.py). Softmax, K
+   classes: K - 1 times the curve of 2 sqrt2/s at eps - k, if that is at least 2/s^2, k = (K - 1) log(1 + 1/(K R)).
 6. *Views.* The noise of parties is as wide in each; one who knows the noise of all but h of M sees h/M of its variance.
    CAPE (Imtiaz, Mohammadi & Sarwate 2019) with zero-sum noise: docs/privacy/imtiaz2019.md.
 """
@@ -39,21 +36,25 @@ from pathlib import Path
 from typing import Any
 
 Pair = tuple[Q, Q]  # a lower and an upper bound
-
 BITS = 180
 FAR = 1 << 10  # e^-FAR is as good as 0
 PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # the digits of pi, cut
-VIEWS = ("release", "aggregate", "client", "transcript", "colluders", "another party")
+VIEWS = ("release", "aggregate", "colluders", "client", "transcript", "another party")
+NEIGHBOURS = ("replace one", "add or remove one", "zero out one")
+VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # how many of these there are, by whose noise it is; else it is said
+SHARED, MOVED = "by parties colluders away", "sensitivity scale numbers"
+READ = {  # all that may be said of noise that these draw, and of a message of such a law
+    "curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread",
+    "gaussian": "sensitivity deviation", "discrete gaussian": "sensitivity rounding blocks",
+    "laplace": MOVED, "discrete laplace": MOVED, "l2 laplace": MOVED,
+    "laplace objective": "deviation ridge slope curvature", "gaussian objective": "deviation ridge",
+    "softmax objective": "deviation ridge classes",
+}  # fmt: skip
 
 
-def down(x: Q, bits: int = BITS) -> Q:
+def down(x: Q, bits: int) -> Q:
     """The largest multiple of 2^-bits that is at most x."""
     return Q((x.numerator << bits) // x.denominator, 1 << bits)
-
-
-def up(x: Q, bits: int = BITS) -> Q:
-    """The least multiple of 2^-bits that is at least x."""
-    return -down(-x, bits)
 
 
 def root_above(x: Q) -> Q:
@@ -72,11 +73,9 @@ def exp_minus(x: Q) -> Pair:
     k = math.ceil(x).bit_length() + 4
     w = BITS + 3 * int(x) // 2 + 2 * k + 16
     y = (x.numerator << w - k) // x.denominator
-    total = term = 1 << w
-    n = 0
+    total, term, n = 1 << w, 1 << w, 0
     while term:
-        n += 1
-        term = (term * y >> w) // n
+        n, term = n + 1, (term * y >> w) // (n + 1)
         total += -term if n % 2 else term
     # a term is at most 2 units off, the terms that are left are less than 8, and y is less than 1 off
     low, high = total - 2 * n - 9, total + 2 * n + 9
@@ -105,8 +104,7 @@ def mills(z: Q) -> Pair:
         for more in range(199 * q << BITS, 0, -q << BITS):
             low, high = ((p * high + more) << BITS) // (q * high), -(-((p * low + more) << BITS) // (q * low))
         return Q(one * one // high, one), Q(-(-one * one // low), one)
-    total = term = (p << BITS) // q
-    k = 0
+    k, total = 0, (term := (p << BITS) // q)
     while term > 1 or k < 40:  # then terms fall by more than half
         k, term = k + 1, -(-term * p * p // (q * q * (2 * k + 3)))
         total += term
@@ -124,15 +122,9 @@ def delta_of(mu: Q, eps: Q) -> Q:
     return phi[1] * (first[1] - second[0]) if z1 >= 0 else 1 - phi[0] * (first[0] + second[0])
 
 
-def tail_above(z: Q) -> Q:
-    """An upper bound on the upper tail of N(0, 1) at z."""
-    return density(z)[1] * mills(z)[1] if z >= 0 else Q(1)
-
-
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
     """An eps above `low` at which a bound on delta is at most `delta`, to six digits; None: not below 2^30."""
-    low = up(max(low, Q(1, 1 << 40)), 60)
-    high = 2 * low
+    high = 2 * (low := -down(-max(low, Q(1, 1 << 40)), 60))
     while delta_at(high) > delta:
         low, high = high, 2 * high
         if high > 1 << 30:
@@ -160,29 +152,31 @@ def number(content: dict[str, Any], key: str, least: Q = Q(0)) -> Q:
 
 def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
     """A whole number of a certificate."""
-    found = number(content, key, Q(least))
-    if found.denominator != 1:
+    if (found := number(content, key, Q(least))).denominator != 1:
         raise RejectedError(f"{key} is no whole number")
     return int(found)
+
+
+def require_only(content: dict[str, Any], keys: str) -> None:
+    """Raise RejectedError where something else is said, which may weaken the rest."""
+    if more := set(content) - set(keys.split()):
+        raise RejectedError(f"{min(more)[:40]!r} is not known here")
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
     """Of a view: the parties h whose noise it does not know, of how many n, and a factor of the variance h/n."""
     by = noise.get("by")
+    require_only(noise, READ.get(str(by), ""))
     if by == "curator":
         return 1, 1, Q(1)
     M, C, away = whole(noise, "parties", 1), whole(noise, "colluders"), whole(noise, "away")
-    if by not in ("parties", "open", "cape") or C + away >= M:
-        raise RejectedError(f"no noise is left: by={str(by)[:20]!r}, {C} of {M} parties collude, {away} are away")
     honest = {"colluders": M - C, "another party": M - 1}.get(view, M) - away
-    if view in ("release", "aggregate"):
-        return M - away, M, Q(1)
+    if C + away >= M or honest < 1:
+        raise RejectedError(f"no noise is left: {C} of {M} parties collude, {away} are away")
+    if by == "parties" or view in ("release", "aggregate"):
+        return honest, M, Q(1)
     if by == "open":  # a message has its sender's noise alone
         return 1, M, Q(1)
-    if honest < 1:
-        raise RejectedError("no party is left")
-    if by == "parties":
-        return honest, M, Q(1)
     wide = number(noise, "spread") ** 2
     if view == "client":
         return 1, M, 1 + wide * (M - 1)
@@ -197,13 +191,13 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
         return moved**2 * Q(n, h) / (number(message, "deviation") ** 2 * factor)
     widths = []
     for block in message["blocks"]:
+        require_only(block, "numbers variance step")
         variance, count = number(block, "variance"), whole(block, "numbers", 1)
         rest = Q(13, 4) + Q((h * count).bit_length(), 28)
-        if factor != 1 or variance < 2 * rest:
+        step = number(block, "step")  # in units of the sensitivity
+        if factor != 1 or variance < 2 * rest or step == 0:
             raise RejectedError("discrete noise is too narrow, or not of this kind")
-        widths.append((h * variance - rest) * number(block, "step") ** 2)  # in units of the sensitivity
-    if not min(widths, default=0):
-        raise RejectedError("a message has no noise")
+        widths.append((h * variance - rest) * step**2)
     return (root_above(moved**2 / min(widths)) + number(message, "rounding") + len(widths) * Q(1, 10**25)) ** 2
 
 
@@ -211,23 +205,22 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
     """An upper bound on the delta of all messages together, as a function of eps."""
     squares, pure, apart = Q(0), Q(0), []
     for message in messages:
-        if 0 in (message.get("scale"), message.get("deviation"), message.get("ridge")):
-            raise RejectedError("a message has no noise, or no ridge")
-        times, law = whole(message, "times"), message.get("law")
-        if law in ("gaussian", "discrete gaussian"):
+        times, law = whole(message, "times"), str(message.get("law"))
+        if law not in READ or 0 in (message.get("scale"), message.get("deviation"), message.get("ridge")):
+            raise RejectedError(f"unknown law {law[:40]!r}, or no noise, or no ridge")
+        require_only(message, f"law times lost stated {READ[law]}")
+        if law.endswith("gaussian"):
             squares += times * squared_mu(message, heads)
-        elif law in ("laplace", "discrete laplace", "l2 laplace"):
+        elif law.endswith("laplace"):
             pure += times * number(message, "sensitivity") / number(message, "scale")
-        elif law in ("gaussian objective", "softmax objective"):
+        elif law != "laplace objective":
             classes = whole(message, "classes", 2) if law == "softmax objective" else 0
-            apart += [(number(message, "deviation"), number(message, "ridge"), classes)] * times
-        elif law == "laplace objective":
+            apart += [(number(message, "deviation"), number(message, "ridge"), classes)] * min(times, 2)
+        else:
             scale, ridge = number(message, "deviation"), number(message, "ridge")
             slope, curvature = number(message, "slope"), number(message, "curvature")
             free = slope == 1 and curvature == Q(1, 4) and ridge >= scale
             pure += times * (2 * slope / scale + (0 if free else curvature / ridge))
-        else:
-            raise RejectedError(f"unknown law {str(law)[:40]!r}")
     mu = root_above(squares) if squares else Q(0)
     if len(apart) > 1 or (mu and any(classes for _, _, classes in apart)):
         raise RejectedError("objectives are not composed here")
@@ -245,27 +238,27 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
         paid = 2 / ridge - 2 / deviation**2  # the curvature of the loss costs nothing from here on
         if not mu:
             return delta_of(2 / deviation, left) if left <= 1 / deviation**2 or left >= paid else Q(1)
-        excess = delta_of(2 / deviation, 1 / deviation**2) * tail_above((left - mu * mu / 2 - paid) / mu)
+        z = (left - mu * mu / 2 - paid) / mu
+        excess = delta_of(2 / deviation, 1 / deviation**2) * (density(z)[1] * mills(z)[1] if z >= 0 else 1)
         return delta_of(root_above(4 / deviation**2 + mu * mu), left) + excess
 
     return delta_at
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """For every view: its name, the stated eps, and an eps that holds, at most the stated one where that is proven.
-
-    Raises:
-        RejectedError: the certificate is none, or has an open condition under which nothing is proven.
-    """
-    if certificate.get("format") != "dpml certificate 1":
+    """For every view: its name, the stated eps, and an eps that holds, at most the stated one where that is proven."""
+    require_only(certificate, "format declared unit neighbours delta noise messages views checksum")
+    whole_delta, messages, views = number(certificate, "delta"), certificate["messages"], certificate["views"]
+    known = certificate["neighbours"] in NEIGHBOURS and certificate["unit"] in ("sample", "party")
+    if certificate["format"] != "dpml certificate 1" or not known:
         raise RejectedError("this is no certificate that this file can read")
-    whole_delta, messages = number(certificate, "delta"), certificate["messages"]
-    if not certificate["views"] or whole_delta >= 1:
-        raise RejectedError("there is no view, or no delta below 1")
-    found = []
-    for view, stated in certificate["views"].items():
+    if not views or whole_delta >= 1 or set(VIEWS[: VISIBLE.get(certificate["noise"]["by"], 0)]) - set(views):
+        raise RejectedError("there is no view, or one is left out, or no delta below 1")
+    rows, found = certificate["unit"] == "sample", []  # theorem 5 is about these
+    for view, stated in views.items():
+        require_only(stated, "eps messages")
         sent = messages or stated.get("messages")
-        if view not in VIEWS or not sent:
+        if view not in VIEWS or not sent or not (rows or all("objective" not in message["law"] for message in sent)):
             raise RejectedError(f"nothing is known of what is sent, or seen in the view {view[:40]!r}")
         at = delta_with(sent, unknown_noise(certificate["noise"], view))
         lost = sum(number(message, "lost") for message in sent if "lost" in message)
@@ -277,18 +270,25 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
 def main(path: str) -> int:
     """Print what holds; 0 if every stated eps does, 1 if one does not, 2 if the file cannot be judged."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")  # an object with a key twice is another one elsewhere: it is lost
+        content = json.loads(text, object_pairs_hook=lambda each: dict(each) if len(dict(each)) == len(each) else {})
         seal = content.pop("checksum")
         if hashlib.sha256(json.dumps(content).encode()).hexdigest() != seal:
             raise RejectedError("the file is not as it was written: its checksum is another")
         certificate = content.get("certificate", content)
         results = verify(certificate)
+        own = [certificate["delta"], certificate["unit"], "declared" in certificate]
+        for each in content.get("guarantees", []):
+            eps, basis = certificate["views"].get(each["view"], {}).get("eps"), each["basis"]
+            same = [eps, *own] == [each["eps"], each["delta"], each["unit"], basis == "declared"]
+            if not (same or basis in ("published", "conditional")):
+                raise RejectedError("the model says something else than its certificate")
         given = ", given its ratio of move and noise" if '"stated": true' in json.dumps(content) else ""
-        if "declared" in certificate:
-            given += f", if what {str(certificate['declared'])[:80]!r} declares is right"
+        given += f", if what {str(certificate.get('declared'))[:80]!r} declares is right" * ("declared" in certificate)
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
         print(f"{path}: not verified: {error if isinstance(error, RejectedError) else repr(error)}")
         return 2
+    print(f"of one {certificate['unit']} ({certificate['neighbours']}), at delta = {certificate['delta']}:")
     for view, stated, proven in results:
         least = "nothing" if proven is None else f"eps = {float(proven):.9g}"
         word = f"holds{given}" if proven == stated else f"is NOT VERIFIED: {least} is proven"
