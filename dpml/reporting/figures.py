@@ -357,7 +357,7 @@ def _largest_excess(private: pd.DataFrame) -> str:
     variant = "" if worst["variant"] == "paper" else f" {worst['variant']}"
     return (
         f"largest proven / claimed ε: {short(worst['proven_eps'] / worst['claimed_eps'])} ({worst['algo']}{variant}: "
-        f"ε = {short(worst['proven_eps'])} proven at {worst['claimed_eps']:g} claimed, {worst['proven_view']} view)"
+        f"ε = {short(worst['proven_eps'], up=True)} proven at {worst['claimed_eps']:g} claimed, {worst['proven_view']} view)"
     )
 
 
