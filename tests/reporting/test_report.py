@@ -22,12 +22,11 @@ from dpml import paths
 from dpml.commands.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
-from dpml.reporting import outputs
+from dpml.reporting import outputs, whole_table
 from dpml.reporting.artifacts import claims_pages
 from dpml.reporting.claims import Decision
 from dpml.reporting.html import DECISIONS, block, inline, write_report
 from dpml.reporting.manifest import Manifest, manifests
-from dpml.reporting.whole_table import pack
 from dpml.running.plan import Options
 
 CONTENT = {
@@ -313,7 +312,8 @@ def rounded_up(eps):
 
 @pytest.mark.parametrize("eps", [0.123449, 10.394, 10.3942, 1.0000001, 1.0001, 123456.0, math.inf])
 def test_a_proven_eps_of_the_whole_table_is_rounded_up(eps):
-    content = json.loads(gzip.decompress(base64.b64decode(pack(pd.DataFrame({"mean": [eps], "proven_eps": [eps]})))))
+    table = pd.DataFrame({"mean": [eps], "proven_eps": [eps]})
+    content = json.loads(gzip.decompress(base64.b64decode(whole_table.pack(table))))
     assert content["columns"][1] == [rounded_up(eps) if eps != 123456.0 else 123456]
 
 
