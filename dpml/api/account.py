@@ -120,6 +120,11 @@ def _warn(estimator: Any, facts: Facts, weakest: Guarantee) -> None:
             f"eps={estimator.eps:g} was asked for, but what is {'declared' if facts.author else 'proven'} of "
             f"algo={estimator.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
         )
+    elif weakest.delta * facts.problem.N >= 1:
+        said = (
+            f"delta={weakest.delta:g} is 1/N or more, so that the model may show a record of the N={facts.problem.N:,} "
+            "as it is: choose a smaller delta."
+        )
     else:
         return
     warnings.warn(said, PrivacyWarning, stacklevel=5)

@@ -1,4 +1,8 @@
-"""What several releases about the same sample guarantee together, adaptively chosen or not.
+"""What several releases about the same sample guarantee together; each may depend on the results of those before it.
+
+Their kinds and budgets may not, or a total of different ones is not proven (Rogers, Roth, Ullman & Vadhan 2016): they
+are fixed beforehand. Gaussian releases whose budgets depend on results, but stay below a total mu that was fixed
+beforehand, are mu-GDP together (Smith & Thakurta 2022).
 
 >>> from dpml.privacy.accountant import Accountant
 >>> spent = Accountant().spend(0.1, times=100)  # 100 answers, each 0.1-DP

@@ -67,6 +67,8 @@ INSERT INTO last VALUES (0, '');
 class Cap:
     """The maximum total of all releases of a ledger for one unit, in the worst view of each, at one delta.
 
+    It is proven also where a release's budget was chosen by results of earlier ones if all are Gaussian (`accountant`).
+
     Raises:
         UserError: eps is not positive, or delta not strictly between 0 and 1.
     """
@@ -284,6 +286,20 @@ class Ledger:
                 yield connection
         except (sqlite3.Error, ValueError, TypeError, LookupError) as error:  # also of what another program wrote
             raise UserError(_unusable(self.path, error)) from error
+
+
+def beside(data: Path) -> Path:
+    """The path of the ledger of a data file, where none is named: beside the file itself, not beside a link to it.
+
+    Raises:
+        UserError: there is one beside each of them.
+    """
+    names = [data, data.resolve()] if data.is_symlink() else [data]
+    places = [name.with_name(f"{name.name}.ledger") for name in names]
+    found = [place for place in places if place.exists()]
+    if len(found) > 1:
+        raise UserError(f"{data} is a link, and {found[0]} and {found[1]} are both its ledger: say --ledger FILE.")
+    return found[0] if found else places[-1]
 
 
 def current() -> Ledger | None:

@@ -231,6 +231,15 @@ def test_what_no_budget_counts_is_warned_of():
         dpml.PrivateRegressor(bounds=UNIT, y_bounds=(-3, 3)).fit(X, t)
 
 
+def test_a_delta_that_lets_a_record_be_published_is_warned_of():
+    X, t = made_up()
+    account.clear()
+    with pytest.warns(dpml.PrivacyWarning, match=r"delta=0\.0025 is 1/N or more.*N=400") as said:
+        dpml.PrivateClassifier(delta=1 / 400, bounds=UNIT).fit(X, t > 0)
+    assert len(said) == 1
+    account.clear()
+
+
 # ---- scikit-learn around them
 
 
@@ -286,6 +295,17 @@ def test_fits_of_the_same_rows_in_threads_know_of_each_other():
     with ThreadPoolExecutor(4) as threads:
         counted = [each.result()[0] for each in [threads.submit(own.count, X, [once], 1e-5) for _ in range(4)]]
     assert sorted(counted) == [1, 2, 3, 4]
+
+
+@REPEATED
+@pytest.mark.parametrize("colluders", [0, 1])
+def test_another_party_is_named_where_it_sees_more_than_all_views(colluders):
+    X, t = made_up()
+    model = dpml.PrivateClassifier(parties=3, colluders=colluders, bounds=UNIT).fit(X, t > 0)
+    more = colluders == 0
+    assert model.facts_.another == pytest.approx(1.25 if more else 1.0, rel=1e-3)
+    who = "proven for whoever sees most and is no party to it: " if more else "proven for whoever sees most: "
+    assert who in model.statement_[1]
 
 
 @REPEATED
