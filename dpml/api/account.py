@@ -22,7 +22,6 @@ from dpml.release.statement import statement
 Marks = NDArray[np.uint64]
 
 _DELTA = 1e-5  # at which fits are added up that have none
-_MOST = 1 << 16  # marks that are kept of a fit's rows
 
 
 @dataclass
@@ -44,7 +43,8 @@ class Account:
         with self._one_at_a_time:  # or fits in several threads would not know of each other
             marks = self._marks(X)
             alike = [known for found, known in self._fits if np.isin(marks, found, assume_unique=True).any()]
-            self._fits.append((marks, guarantee))
+            again = (found for found, _ in self._fits if np.array_equal(found, marks))  # the same rows are kept once
+            self._fits.append((next(again, marks), guarantee))
         total = Accountant()
         for each in (*alike, guarantee):
             total = total.add(each)
@@ -75,7 +75,7 @@ class Account:
         bits = rows.view(np.uint64)
         bits = (bits ^ (bits >> np.uint64(31))) * self._factors[: rows.shape[1]]
         sums = (bits ^ (bits >> np.uint64(29))).sum(axis=1, dtype=np.uint64)
-        return np.unique(sums)[:_MOST]
+        return np.unique(sums)
 
 
 account = Account()

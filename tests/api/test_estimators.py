@@ -282,6 +282,17 @@ def test_a_copy_made_in_a_block_keeps_its_ledger_wherever_it_is_fitted(tmp_path)
     assert pickle.loads(pickle.dumps(dpml.PrivateClassifier())).ledger is None
 
 
+def test_a_few_rows_of_a_large_table_are_known_again():
+    rng, once = np.random.default_rng(0), Guarantee("release", "sample", 1.0, 0.0, "proven", "test")
+    X, own = rng.uniform(-1, 1, (200_000, 2)), Account(_warned=True)
+    assert own.count(X, [once], 1e-5)[0] == 1
+    for k in range(5):
+        assert own.count(X[[k]], [once], 1e-5)[0] == 2
+    assert own.count(rng.uniform(-1, 1, (200_000, 2)), [once], 1e-5)[0] == 1
+    assert own.count(X, [once], 1e-5)[0] == 7
+    assert own._fits[0][0] is own._fits[-1][0]
+
+
 class SlowList(list):
     def append(self, item):
         time.sleep(0.02)
