@@ -80,7 +80,8 @@ class Accountant:
         if delta == 0:
             pure = self.mu == 0 and self._lost == 0 and not self.objectives
             return total((eps, times) for eps, _, times in self.spent) if pure else math.inf
-        if self.mu == 0 and [(once, times) for _, once, times in self.spent] == [(delta, 1)]:
+        alone = self.mu == 0 and not self.objectives and len(self.spent) == 1
+        if alone and self.spent[0][1:] == (delta, 1):
             return self.spent[0][0]  # one release, at its own delta
         if self._added == math.inf or delta <= self._lost:
             return math.inf
