@@ -1,6 +1,7 @@
 """What the fits of a process have spent on the same rows, where they are entered into no ledger."""
 
 import math
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,6 @@ from dpml.release.statement import statement
 Marks = NDArray[np.uint64]
 
 _DELTA = 1e-5  # at which fits are added up that have none
-_MOST = 1 << 16  # marks that are kept of a fit's rows
 
 
 @dataclass
@@ -32,15 +32,19 @@ class Account:
     _factors: Marks = field(default_factory=lambda: np.zeros(0, np.uint64))
     _fits: list[tuple[Marks, Guarantee]] = field(default_factory=list)
     _warned: bool = False
+    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
 
     def count(self, X: Array, guarantees: Sequence[Guarantee], delta: float) -> tuple[int, float]:
         """Count a fit of rows X (n, p): how many fits share rows with it, with it, and their eps at `delta`.
 
         The second one warns, once in a process.
         """
-        marks, guarantee = self._marks(X), worst(guarantees)
-        alike = [known for found, known in self._fits if np.isin(marks, found, assume_unique=True).any()]
-        self._fits.append((marks, guarantee))
+        guarantee = worst(guarantees)
+        with self._one_at_a_time:  # or fits in several threads would not know of each other
+            marks = self._marks(X)
+            alike = [known for found, known in self._fits if np.isin(marks, found, assume_unique=True).any()]
+            again = (found for found, _ in self._fits if np.array_equal(found, marks))  # the same rows are kept once
+            self._fits.append((next(again, marks), guarantee))
         total = Accountant()
         for each in (*alike, guarantee):
             total = total.add(each)
@@ -71,7 +75,7 @@ class Account:
         bits = rows.view(np.uint64)
         bits = (bits ^ (bits >> np.uint64(31))) * self._factors[: rows.shape[1]]
         sums = (bits ^ (bits >> np.uint64(29))).sum(axis=1, dtype=np.uint64)
-        return np.unique(sums)[:_MOST]
+        return np.unique(sums)
 
 
 account = Account()
@@ -95,8 +99,10 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
             entry = ledger.enter(setting_of(estimator), facts.held, parties=facts.parties)
             more = f"entry {entry.number} of a ledger."
         else:
-            fits, eps = account.count(X, facts.held, estimator.delta or _DELTA)
-            more = f"in no ledger; {fits} fits of such rows in this process, eps = {written(eps)} together."
+            delta = estimator.delta or _DELTA
+            fits, eps = account.count(X, facts.held, delta)
+            more = f"in no ledger; {fits} fits of such rows in this process, eps = {written(eps)} together at delta = "
+            more += f"{written(delta, 6)}."
     estimator.facts_, estimator.guarantees_ = facts, list(facts.guarantees)
     estimator.entry_, estimator.ledger_ = entry, ledger
     estimator.statement_ = (*statement(facts), f"Counted: {more}")
@@ -113,6 +119,11 @@ def _warn(estimator: Any, facts: Facts, weakest: Guarantee) -> None:
         said = (
             f"eps={estimator.eps:g} was asked for, but what is {'declared' if facts.author else 'proven'} of "
             f"algo={estimator.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
+        )
+    elif weakest.delta * facts.problem.N >= 1:
+        said = (
+            f"delta={weakest.delta:g} is 1/N or more, so that the model may show a record of the N={facts.problem.N:,} "
+            "as it is: choose a smaller delta."
         )
     else:
         return

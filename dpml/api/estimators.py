@@ -37,7 +37,7 @@ from dpml.privacy import Adversary, Guarantee
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.exactness import exact_algorithm, option_node
 from dpml.release.facts import Facts, facts_about, named
-from dpml.release.ledger import Ledger, LedgerEntry
+from dpml.release.ledger import Ledger, LedgerEntry, current
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
@@ -85,6 +85,12 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.ledger = ledger
         self.class_weight = class_weight
         self.random_state = random_state
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its state, for copies and other processes, with the ledger of the `with` block around, of which they know
+        nothing."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "ledger": state["ledger"] or current()}
 
     def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None, weights: Sequence[Array]) -> Array:
         """A release's model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); sets `guarantees_`."""

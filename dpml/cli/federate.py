@@ -32,7 +32,7 @@ from dpml.federated.plan import (
 )
 from dpml.federated.progress import Clock, answering
 from dpml.optim.losses import for_task
-from dpml.release.ledger import Cap
+from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
@@ -98,7 +98,7 @@ def _party(arguments: Namespace) -> None:
     context = client_tls(address, arguments.ca)
     check_writable(arguments.output)
     plan = read_plan(arguments.plan)
-    ledger = arguments.ledger or arguments.data.with_name(f"{arguments.data.name}.ledger")
+    ledger = arguments.ledger or beside(arguments.data)
     signer = signing_key(arguments.key, make=False)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta)
     member = Member(plan, signer, arguments.data, ledger, cap=cap)

@@ -13,7 +13,8 @@ from dpml.release.exactness import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
 from dpml.screen import Screen
 
-_SEEN = {"release": "those who see what is published", "worst": "whoever sees most of every release"}
+_SEEN = {"release": "those who see what is published", "worst": "the worst view of every release"}
+_CHOSEN = "These totals are proven if no release's algorithm or budget was chosen by what earlier ones had shown"
 _NEVER = "not published, and counted: nobody can know what was seen of it"
 
 
@@ -67,6 +68,10 @@ def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[C
         )
         sentence += ", as some protect samples only, or parties that may be others." if total["eps"] is None else "."
         console.print(sentence, highlight=False, markup=False)
+    gaussian = all(each.mu is not None for entry in entries for each in entry.guarantees)
+    if len(entries) > 1:
+        rest = "; that they stay below a cap is, also if it was" if gaussian and caps else ""
+        console.print(f"{_CHOSEN}{rest}.", highlight=False, markup=False)
     for cap in caps:
         sentence = f"Cap for one {cap.unit}: eps = {cap.eps:g} at delta = {cap.delta:g}."
         console.print(sentence, highlight=False, markup=False)

@@ -32,6 +32,7 @@ from dpml.mechanism.program import Program
 from dpml.optim.losses import for_task
 from dpml.release.exactness import exact_algorithm
 from dpml.release.forecast import TRIED, Forecast, forecast
+from dpml.release.ledger import beside
 from dpml.release.release import Request
 
 _DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
@@ -90,8 +91,8 @@ def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:
         setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
         **allowed,
     )
-    beside = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
-    return request, beside.with_name(f"{beside.name}.ledger")
+    rows = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
+    return request, beside(rows)
 
 
 def _names_a_file(word: str) -> bool:

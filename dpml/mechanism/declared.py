@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from dpml import packs
+from dpml.errors import UserError
 from dpml.mechanism.algorithm import Algorithm
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import DECLARED, HELD
@@ -27,10 +28,20 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
     """What an algorithm guarantees. Of code outside dpml nothing is *proven*: it is declared.
 
     All that tables, statements, models and ledgers say comes through here.
+
+    Raises:
+        UserError: what that code says is no guarantee.
     """
     given, who = algorithm.guarantees(budget, problem), author(algorithm)
     if who is None:
         return given
+    for each in given:
+        numbers = each.eps >= 0 and 0 <= each.delta < 1 and (each.mu is None or each.mu >= 0)
+        if not (numbers and each.unit == given[0].unit and all(number >= 0 for number in each.curve or ())):
+            raise UserError(
+                f"{who} says of its view {each.view} eps={each.eps}, delta={each.delta}, mu={each.mu} and "
+                f"unit={each.unit}: eps and mu cannot be below 0, delta lies in [0, 1), and all views have one unit."
+            )
     said = f"declared by {who}, which is not part of dpml"
     return [
         replace(each, basis=DECLARED, source=f"{said}: {each.source}") if each.basis in HELD else each for each in given

@@ -1,4 +1,8 @@
-"""What several releases about the same sample guarantee together, adaptively chosen or not.
+"""What several releases about the same sample guarantee together; each may depend on the results of those before it.
+
+Their kinds and budgets may not, or a total of different ones is not proven (Rogers, Roth, Ullman & Vadhan 2016): they
+are fixed beforehand. Gaussian releases whose budgets depend on results, but stay below a total mu that was fixed
+beforehand, are mu-GDP together (Smith & Thakurta 2022).
 
 >>> from dpml.privacy.accountant import Accountant
 >>> spent = Accountant().spend(0.1, times=100)  # 100 answers, each 0.1-DP
@@ -76,7 +80,8 @@ class Accountant:
         if delta == 0:
             pure = self.mu == 0 and self._lost == 0 and not self.objectives
             return total((eps, times) for eps, _, times in self.spent) if pure else math.inf
-        if self.mu == 0 and [(once, times) for _, once, times in self.spent] == [(delta, 1)]:
+        alone = self.mu == 0 and not self.objectives and len(self.spent) == 1
+        if alone and self.spent[0][1:] == (delta, 1):
             return self.spent[0][0]  # one release, at its own delta
         if self._added == math.inf or delta <= self._lost:
             return math.inf

@@ -125,7 +125,7 @@ def gaussian(mu: float) -> Losses:
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """`times` releases that are each eps-DP: exact, a binomial number of losses -eps among losses eps.
+    """`times` releases that are each eps-DP: a binomial number of losses -eps among losses eps, exact or rounded up.
 
     Randomised response dominates every eps-DP release (Kairouz, Oh & Viswanath 2015, Thm 3.1 and 3.3).
     """
@@ -140,7 +140,8 @@ def pure(eps: float, times: int = 1) -> Losses:
     low, high = np.flatnonzero(kept)[[0, -1]]
     mass = np.exp(log_mass[low : high + 1])
     mass[0] += times * math.exp(_LEAST)
-    return Losses((times - 2 * lies[low : high + 1]) * eps, mass, times * math.exp(_LEAST) if high < times else 0.0)
+    at = (times - 2 * lies[low : high + 1]) * eps
+    return Losses(at + 2 * _ULP * np.abs(at), mass, times * math.exp(_LEAST) if high < times else 0.0)
 
 
 def from_curve(eps: Array, delta: Array) -> Losses:

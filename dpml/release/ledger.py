@@ -23,7 +23,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -42,7 +42,10 @@ Audience = Literal["release", "worst"]
 
 T = TypeVar("T")
 
-_CURRENT: ContextVar["Ledger | None"] = ContextVar("ledger", default=None)
+_CURRENT: ContextVar[tuple["Ledger", ...]] = ContextVar("ledgers", default=())
+"""Those of the `with` blocks around."""
+_OPEN: list["Ledger"] = []
+"""Those of all blocks that are open in this process."""
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
@@ -63,6 +66,8 @@ INSERT INTO last VALUES (0, '');
 @dataclass(frozen=True)
 class Cap:
     """The maximum total of all releases of a ledger for one unit, in the worst view of each, at one delta.
+
+    It is proven also where a release's budget was chosen by results of earlier ones if all are Gaussian (`accountant`).
 
     Raises:
         UserError: eps is not positive, or delta not strictly between 0 and 1.
@@ -118,7 +123,8 @@ class LedgerEntry:
 class Ledger:
     """The ledger in a file; the first entry creates the file.
 
-    In a `with` block every `fit` of an estimator of dpml is entered into it.
+    In a `with` block every `fit` of an estimator of dpml is entered into it: also one in another thread that has no
+    block of its own, or in another process to which the estimator is sent from the block (joblib's ``n_jobs``).
 
     Args:
         path: of the file.
@@ -129,7 +135,6 @@ class Ledger:
     path: Path
     cap: float | None = None
     delta: float = 1e-5
-    _tokens: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
@@ -137,11 +142,16 @@ class Ledger:
             Cap(self.cap, self.delta)
 
     def __enter__(self) -> Self:
-        self._tokens.append(_CURRENT.set(self))
+        _CURRENT.set((*_CURRENT.get(), self))
+        _OPEN.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+        _CURRENT.set(_CURRENT.get()[:-1])
+        _OPEN.remove(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "path": self.path.absolute()}  # another process may be in another folder
 
     def enter(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
@@ -278,9 +288,24 @@ class Ledger:
             raise UserError(_unusable(self.path, error)) from error
 
 
+def beside(data: Path) -> Path:
+    """The path of the ledger of a data file, where none is named: beside the file itself, not beside a link to it.
+
+    Raises:
+        UserError: there is one beside each of them.
+    """
+    names = [data, data.resolve()] if data.is_symlink() else [data]
+    places = [name.with_name(f"{name.name}.ledger") for name in names]
+    found = [place for place in places if place.exists()]
+    if len(found) > 1:
+        raise UserError(f"{data} is a link, and {found[0]} and {found[1]} are both its ledger: say --ledger FILE.")
+    return found[0] if found else places[-1]
+
+
 def current() -> Ledger | None:
-    """The ledger of the innermost `with` block."""
-    return _CURRENT.get()
+    """The ledger of the innermost `with` block around, or else of the latest that is open in another thread."""
+    own = _CURRENT.get() or _OPEN[-1:]
+    return own[-1] if own else None
 
 
 def _unusable(path: Path, why: object) -> str:

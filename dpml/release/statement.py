@@ -59,7 +59,10 @@ def _guarantee(facts: Facts) -> str:
         )
         why = "; and because ".join(facts.open or (weakest.source,))
         return f"Guarantee: nothing is proven, because {why}.{otherwise}"
-    proven = "proven for whoever sees most" if facts.exact else NOT_THESE_BITS
+    most = "whoever sees most"
+    if facts.another is not None and float(written(facts.another)) > float(written(weakest.eps)):
+        most += " and is no party to it"
+    proven = f"proven for {most}" if facts.exact else NOT_THESE_BITS
     if facts.author:
         proven = f"declared by {facts.author}, which is not part of dpml, and proven by nobody here; if it is right"
     high = f" So large an eps excludes little: odds of e^{written(weakest.eps)} to one." if weakest.eps > HIGH else ""

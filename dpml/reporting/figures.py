@@ -355,9 +355,10 @@ def _largest_excess(private: pd.DataFrame) -> str:
         return f"no ε is proven for {', '.join(algorithms(open_))}: {'; '.join(open_['not_proven'].unique())}"
     worst = private.iloc[int((private["proven_eps"] / private["claimed_eps"]).to_numpy().argmax())]
     variant = "" if worst["variant"] == "paper" else f" {worst['variant']}"
+    eps = short(worst["proven_eps"], up=True)
     return (
         f"largest proven / claimed ε: {short(worst['proven_eps'] / worst['claimed_eps'])} ({worst['algo']}{variant}: "
-        f"ε = {short(worst['proven_eps'])} proven at {worst['claimed_eps']:g} claimed, {worst['proven_view']} view)"
+        f"ε = {eps} proven at {worst['claimed_eps']:g} claimed, {worst['proven_view']} view)"
     )
 
 

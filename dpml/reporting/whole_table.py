@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from dpml.errors import UserError
+from dpml.privacy.safe import written
 from dpml.reporting.charts import with_published
 from dpml.reporting.curves import assignment, settings, text
 from dpml.reporting.outputs import FigureFiles, Outputs
@@ -75,17 +76,19 @@ def _published(rows: pd.DataFrame) -> Texts:
 
 
 def pack(rows: pd.DataFrame) -> str:
-    """A table column by column, in four digits: JSON, gzip, base64."""
-    columns = [[_plain(value) for value in rows[name].tolist()] for name in rows]
+    """A table column by column, in four digits, a proven eps rounded up: JSON, gzip, base64."""
+    columns = [[_plain(value, up=name == "proven_eps") for value in rows[name].tolist()] for name in rows]
     content = {"heads": [_HEADS.get(str(name), str(name)) for name in rows], "columns": columns}
-    written = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
-    return base64.b64encode(gzip.compress(written.encode(), 9, mtime=0)).decode()
+    packed = json.dumps(content, separators=(",", ":"), ensure_ascii=False)
+    return base64.b64encode(gzip.compress(packed.encode(), 9, mtime=0)).decode()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, up: bool) -> Any:
     """A value for JSON, which has no infinity."""
     if isinstance(value, float):
         if not math.isfinite(value):
             return None if math.isnan(value) else "∞"
-        return int(value) if value.is_integer() and abs(value) < 1e6 else float(f"{value:.4g}")
+        return (
+            int(value) if value.is_integer() and abs(value) < 1e6 else float(written(value) if up else f"{value:.4g}")
+        )
     return value

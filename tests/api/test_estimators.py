@@ -1,8 +1,12 @@
 """The estimators: scikit-learn's own checks, models without noise against scikit-learn's, and what privacy needs."""
 
 import math
+import pickle
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
+import joblib
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -16,10 +20,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpml
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
-from dpml.api.account import account
+from dpml.api.account import Account, account
 from dpml.api.rows import into_ball
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Problem
+from dpml.privacy import Budget, Guarantee, Problem, gdp
+from dpml.privacy.accountant import Accountant
+from dpml.privacy.safe import written
 
 UNIT = (-1.0, 1.0)
 SEEDED = pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed")
@@ -225,6 +231,15 @@ def test_what_no_budget_counts_is_warned_of():
         dpml.PrivateRegressor(bounds=UNIT, y_bounds=(-3, 3)).fit(X, t)
 
 
+def test_a_delta_that_lets_a_record_be_published_is_warned_of():
+    X, t = made_up()
+    account.clear()
+    with pytest.warns(dpml.PrivacyWarning, match=r"delta=0\.0025 is 1/N or more.*N=400") as said:
+        dpml.PrivateClassifier(delta=1 / 400, bounds=UNIT).fit(X, t > 0)
+    assert len(said) == 1
+    account.clear()
+
+
 # ---- scikit-learn around them
 
 
@@ -238,6 +253,86 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
     assert search.best_params_ == {"algo_options": {"lam": 0.0}}
     several = OneVsRestClassifier(dpml.PrivateClassifier(eps=5, bounds=UNIT)).fit(X, np.digitize(t, [-0.3, 0.9]))
     assert several.score(X, np.digitize(t, [-0.3, 0.9])) > 0.6
+
+
+@pytest.mark.parametrize("workers", ["threading", "loky"])
+def test_what_a_block_has_fitted_elsewhere_is_entered_and_capped(workers, tmp_path, monkeypatch):
+    """Workers of scikit-learn's `n_jobs` are in no block of their own, and processes may be in another folder."""
+    X, t = made_up()
+    monkeypatch.chdir(tmp_path)
+    eight, enough = Accountant().gaussian(gdp.mu_of(1.0, 1e-5), times=8).eps(1e-5), 1 + 1e-6
+    with joblib.parallel_config(workers), dpml.Ledger("people.ledger", cap=eight * enough) as ledger:
+        search = GridSearchCV(make_pipeline(dpml.PrivateClassifier(bounds=UNIT)), {"privateclassifier__fit_intercept":
+                              [True, False]}, cv=4, n_jobs=2, refit=False, error_score="raise")  # fmt: skip
+        search.fit(X, t > 0)
+        assert len(ledger.entries()) == 8
+        with pytest.raises(dpml.UserError, match="above its cap"):
+            cross_val_score(dpml.PrivateClassifier(bounds=UNIT), X, t > 0, cv=2, n_jobs=2, error_score="raise")
+    assert len(ledger.entries()) == 8
+
+
+def test_a_copy_made_in_a_block_keeps_its_ledger_wherever_it_is_fitted(tmp_path):
+    X, t = made_up()
+    with dpml.Ledger(tmp_path / "outer") as outer, dpml.Ledger(tmp_path / "inner") as inner:
+        sent = pickle.dumps(dpml.PrivateClassifier(bounds=UNIT))
+        own = pickle.dumps(dpml.PrivateClassifier(bounds=UNIT, ledger=outer))
+    for state in (sent, own):
+        pickle.loads(state).fit(X, t > 0)
+    assert (len(outer.entries()), len(inner.entries())) == (1, 1)
+    assert pickle.loads(pickle.dumps(dpml.PrivateClassifier())).ledger is None
+
+
+def test_a_few_rows_of_a_large_table_are_known_again():
+    rng, once = np.random.default_rng(0), Guarantee("release", "sample", 1.0, 0.0, "proven", "test")
+    X, own = rng.uniform(-1, 1, (200_000, 2)), Account(_warned=True)
+    assert own.count(X, [once], 1e-5)[0] == 1
+    for k in range(5):
+        assert own.count(X[[k]], [once], 1e-5)[0] == 2
+    assert own.count(rng.uniform(-1, 1, (200_000, 2)), [once], 1e-5)[0] == 1
+    assert own.count(X, [once], 1e-5)[0] == 7
+    assert own._fits[0][0] is own._fits[-1][0]
+
+
+class SlowList(list):
+    def append(self, item):
+        time.sleep(0.02)
+        super().append(item)
+
+
+def test_fits_of_the_same_rows_in_threads_know_of_each_other():
+    X, _ = made_up()
+    once = Guarantee("release", "sample", 1.0, 0.0, "proven", "test")
+    own = Account(_fits=SlowList(), _warned=True)
+    with ThreadPoolExecutor(4) as threads:
+        counted = [each.result()[0] for each in [threads.submit(own.count, X, [once], 1e-5) for _ in range(4)]]
+    assert sorted(counted) == [1, 2, 3, 4]
+
+
+@REPEATED
+@pytest.mark.parametrize("colluders", [0, 1])
+def test_another_party_is_named_where_it_sees_more_than_all_views(colluders):
+    X, t = made_up()
+    model = dpml.PrivateClassifier(parties=3, colluders=colluders, bounds=UNIT).fit(X, t > 0)
+    more = colluders == 0
+    assert model.facts_.another == pytest.approx(1.25 if more else 1.0, rel=1e-3)
+    who = "proven for whoever sees most and is no party to it: " if more else "proven for whoever sees most: "
+    assert who in model.statement_[1]
+
+
+@REPEATED
+def test_an_eps_of_several_fits_says_at_which_delta():
+    """40 pure fits of eps = 0.1 are 4-DP; the smaller eps at a delta is none without it."""
+    X, t = made_up()
+    account.clear()
+    model = dpml.PrivateClassifier("la", eps=0.1, delta=None, bounds=UNIT)
+    for _ in range(40):
+        model.fit(X, t > 0)
+    assert all(g.delta == 0 for g in model.guarantees_)
+    at = Accountant().spend(0.1, times=40).eps(1e-5)
+    assert at < 3.5
+    said = f"40 fits of such rows in this process, eps = {written(at)} together at delta = 1e-05."
+    assert model.statement_[-1].endswith(said)
+    account.clear()
 
 
 # ---- mistakes

@@ -1,5 +1,6 @@
 """The accountant of several releases, against dp-accounting, closed forms, and the order of things."""
 
+import itertools
 import math
 from functools import cache
 
@@ -76,6 +77,25 @@ def test_one_release_at_its_own_delta_has_its_own_eps() -> None:
     assert Accountant().spend(1.5, 1e-5).spend(0.1).eps(1e-5) == math.inf
     assert Accountant().spend(1.5, 1e-5, times=2).eps(1e-5) == math.inf
     assert Accountant().spend(1.5, 1e-5).eps(0.99e-5) == math.inf
+
+
+KINDS = {
+    "approximate": lambda spent: spent.spend(0.5, 1e-5),
+    "pure": lambda spent: spent.spend(0.7),
+    "Gaussian": lambda spent: spent.gaussian(0.6),
+    "objective": lambda spent: spent.objective(3.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1.0001e-5, 1e-3])
+@pytest.mark.parametrize(("one", "other"), list(itertools.permutations(KINDS, 2)))
+def test_two_releases_have_no_less_than_each_alone(one: str, other: str, delta: float) -> None:
+    """Also at the very delta of one of them: that of an objective beside it is not forgotten."""
+    together = KINDS[other](KINDS[one](Accountant()))
+    for kind in (one, other):
+        alone = KINDS[kind](Accountant())
+        assert together.eps(delta) >= alone.eps(delta) * (1 - 1e-9)
+        assert together.delta(0.9) >= alone.delta(0.9) * (1 - 1e-9)
 
 
 def test_pure_releases_without_a_delta_add() -> None:

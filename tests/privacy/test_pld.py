@@ -51,6 +51,13 @@ def test_pure_releases_compose_in_closed_form(eps: float, times: int, delta: flo
     assert at * (1 - 1e-9) <= found.eps(delta) <= at * (1 + 1e-4) + 1e-6
 
 
+@pytest.mark.parametrize(("eps", "times"), [(0.01, 30), (0.1, 3), (0.1, 7), (1 / 3, 3), (0.7, 77)])
+def test_a_product_that_floating_point_rounds_down_is_not_below_the_truth(eps: float, times: int) -> None:
+    """30 times 0.01 is a little more than 0.3, and written as 0.3: not (0.3, 0)-DP together."""
+    at = times * eps
+    assert pld.pure(eps, times).delta(at) >= exact_pure(eps, times, at)
+
+
 def random_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Two distributions on four values, of which one is impossible under the second."""
     p, q = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4))

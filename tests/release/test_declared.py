@@ -180,3 +180,27 @@ def test_what_a_loss_of_ones_own_says_of_its_slopes_is_declared() -> None:
     assert author(ClippedDescent(LOSSES["logistic"])) is None
     assert author(algorithm).endswith("Steeper")
     assert {each.basis for each in guaranteed(algorithm, Budget(1.0, 1e-5), Problem(1, 100, 2))} == {"declared"}
+
+
+NO_GUARANTEES = {
+    "eps": {"eps": math.nan},
+    "delta": {"delta": 1.0},
+    "mu": {"mu": -1.0},
+    "unit": {"unit": "party"},
+}
+
+
+@pytest.mark.parametrize("wrong", NO_GUARANTEES)
+def test_what_is_no_guarantee_is_refused_before_a_ledger_has_it(run_command, own, wrong) -> None:
+    """A NaN is the least of all eps to `max`, and one that is entered makes a ledger useless."""
+    (own / "odd.py").write_text(
+        "from dataclasses import dataclass, replace\nfrom math import nan\nfrom centroid import Centroid\n\n\n"
+        "@dataclass(frozen=True)\nclass Odd(Centroid):\n    name = 'odd'\n\n"
+        "    def guarantees(self, budget, problem):\n        good = super().guarantees(budget, problem)\n"
+        f"        return [*good, replace(good[0], **{NO_GUARANTEES[wrong]!r})]\n"
+    )
+    (own / "conf/algo/odd.yaml").write_text("_target_: odd.Odd\n")
+    done = run_command("dpml", *RELEASE, "algo=odd", *SETTING, "--declared", "--floating", "-o", "m.json")
+    assert done.code != 0
+    assert "odd.Odd says of its view release" in " ".join(done.err.split())
+    assert not Path("t.csv.ledger").exists()

@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from scipy.stats import norm
 
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
-from dpml.release.ledger import Cap, Ledger, LedgerEntry, spent
+from dpml.release.ledger import Cap, Ledger, LedgerEntry, beside, spent
 
 DATA = "0" * 64
 
@@ -246,3 +247,49 @@ def test_killed_at_any_moment_there_is_no_release_without_its_entry(tmp_path):
         assert len(out) <= len(entered) <= len(out) + 1
         assert entered[: len(out)] == [str(number) for number in range(len(entered))][: len(out)]
         ledger.enter("after", [gaussian(0.1)])  # and the ledger goes on
+
+
+# ---- budgets that are chosen by earlier results
+
+
+def curve(mu: float, eps: float) -> float:
+    """delta of N(0, 1) and N(mu, 1), by SciPy; below 0 by the symmetry of the pair."""
+    if eps < 0:
+        return 1 - math.exp(eps) + math.exp(eps) * curve(mu, -eps)
+    return float(norm.cdf(-eps / mu + mu / 2) - math.exp(eps) * norm.cdf(-eps / mu - mu / 2))
+
+
+def test_a_cap_on_different_kinds_is_exceeded_where_the_second_is_chosen_by_the_result_of_the_first(tmp_path):
+    """So that nobody calls it proven: of randomised response the truth is followed by one kind, a lie by the other."""
+    first, cap = pure(0.1), Cap(1.0, 1e-5)
+    after_truth, after_lie = gaussian(0.253), Guarantee("release", "sample", 1e-9, 0.99e-5, "proven", "test")
+    for name, second in (("truth", after_truth), ("lie", after_lie)):
+        each = Ledger(tmp_path / name)
+        each.enter("", [first], cap)
+        each.enter("", [second])
+    truth = 1 / (1 + math.exp(-0.1))
+    delta = truth * curve(0.253, 1.0 - 0.1) + (1 - truth) * 0.99e-5
+    assert delta > 1.4 * cap.delta
+
+
+@pytest.mark.parametrize("at", [-1.0, 0.0, 0.7])
+@pytest.mark.parametrize(("low", "high"), [(0.01, 0.8), (0.8, 0.01), (0.3, 0.8)])
+def test_a_cap_on_gaussians_holds_wherever_the_second_is_chosen_by_the_result_of_the_first(at, low, high):
+    """Smith & Thakurta 2022, by quadrature over the first one's loss, z 0.6 + 0.18: its mu is 0.6, and 1 the cap's."""
+    z = np.linspace(-10, 10, 4001)
+    eps = gdp.eps_of(1.0, 1e-5)
+    deltas = [curve(low if x < at else high, eps - 0.6 * x - 0.18) for x in z]
+    assert np.trapezoid(norm.pdf(z) * deltas, z) <= 1e-5 * (1 + 1e-6)
+
+
+def test_a_link_to_a_file_has_the_ledger_of_the_file(tmp_path):
+    data, link = tmp_path / "people.csv", tmp_path / "link.csv"
+    data.touch()
+    link.symlink_to(data)
+    assert beside(data) == beside(link) == tmp_path / "people.csv.ledger"
+    old = Ledger(tmp_path / "link.csv.ledger")
+    old.enter("", [pure(0.1)])
+    assert beside(link) == old.path  # what was spent before is not forgotten
+    Ledger(beside(data)).enter("", [pure(0.1)])
+    with pytest.raises(UserError, match="are both its ledger: say --ledger FILE"):
+        beside(link)

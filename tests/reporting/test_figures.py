@@ -428,3 +428,10 @@ def test_published_points_without_a_curve_have_an_entry_and_points_at_zero_none(
     first = (tmp_path / "f.pdf").read_bytes()
     plot_experiment([chart], "Title", 1, tmp_path / "f")
     assert (tmp_path / "f.pdf").read_bytes() == first
+
+
+def test_the_footer_rounds_a_proven_eps_up():
+    """By hand: 10.3442 is 10.3 in three digits, which is not proven."""
+    table = summary(*({"algo": "conv", "eps": e, "mean": 1.0, "proven_eps": 10.3442} for e in (1, 2)))
+    footer = drawn(Chart(Panel("", "eps", "loss"), table)).get_supxlabel().replace("\n", " ")
+    assert "ε = 10.4 proven at 1 claimed" in footer

@@ -3,9 +3,11 @@
 import base64
 import gzip
 import json
+import math
 import re
 import shutil
 from collections import Counter
+from decimal import ROUND_CEILING, Decimal
 from html.parser import HTMLParser
 from typing import get_args
 from urllib.parse import urlsplit
@@ -20,7 +22,7 @@ from dpml import paths
 from dpml.commands.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
-from dpml.reporting import outputs
+from dpml.reporting import outputs, whole_table
 from dpml.reporting.artifacts import claims_pages
 from dpml.reporting.claims import Decision
 from dpml.reporting.html import DECISIONS, block, inline, write_report
@@ -297,9 +299,22 @@ def test_the_whole_table_of_a_figure_is_in_its_page(start, page):
     written = pd.read_csv(start.parent.parent / "imtiaz2019" / "tiny.csv")
     assert columns["algo"] == written["algo"].tolist()
     np.testing.assert_allclose(columns["mean"], written["mean"], rtol=5e-4)
-    assert columns["ε proven"] == [
-        "∞" if np.isinf(value) else pytest.approx(value, rel=5e-4) for value in written["proven_eps"]
-    ]
+    assert columns["ε proven"] == list(map(rounded_up, written["proven_eps"]))
+
+
+def rounded_up(eps):
+    """In four digits, never below a proven eps: but a millionth of it is not seen."""
+    if np.isinf(eps):
+        return "∞"
+    seen = Decimal(eps * (1 - 1e-6))
+    return float(seen.quantize(Decimal(1).scaleb(seen.adjusted() - 3), ROUND_CEILING))
+
+
+@pytest.mark.parametrize("eps", [0.123449, 10.394, 10.3942, 1.0000001, 1.0001, 123456.0, math.inf])
+def test_a_proven_eps_of_the_whole_table_is_rounded_up(eps):
+    table = pd.DataFrame({"mean": [eps], "proven_eps": [eps]})
+    content = json.loads(gzip.decompress(base64.b64decode(whole_table.pack(table))))
+    assert content["columns"][1] == [rounded_up(eps) if eps != 123456.0 else 123456]
 
 
 # ---- HTML
