@@ -23,7 +23,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -42,7 +42,9 @@ Audience = Literal["release", "worst"]
 
 T = TypeVar("T")
 
-_CURRENT: ContextVar["Ledger | None"] = ContextVar("ledger", default=None)
+_CURRENT: ContextVar[tuple["Ledger", ...]] = ContextVar("ledgers", default=())
+_OPEN: list["Ledger"] = []
+"""The ledgers of all `with` blocks of this process."""
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
@@ -118,7 +120,8 @@ class LedgerEntry:
 class Ledger:
     """The ledger in a file; the first entry creates the file.
 
-    In a `with` block every `fit` of an estimator of dpml is entered into it.
+    In a `with` block every `fit` of an estimator of dpml is entered into it, also in other threads and processes that
+    are given an estimator to fit, as with `n_jobs`.
 
     Args:
         path: of the file.
@@ -129,7 +132,6 @@ class Ledger:
     path: Path
     cap: float | None = None
     delta: float = 1e-5
-    _tokens: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))
@@ -137,11 +139,13 @@ class Ledger:
             Cap(self.cap, self.delta)
 
     def __enter__(self) -> Self:
-        self._tokens.append(_CURRENT.set(self))
+        _CURRENT.set((*_CURRENT.get(), self))
+        _OPEN.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
+        _CURRENT.set(_CURRENT.get()[:-1])
+        _OPEN.remove(self)
 
     def enter(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
@@ -279,8 +283,21 @@ class Ledger:
 
 
 def current() -> Ledger | None:
-    """The ledger of the innermost `with` block."""
-    return _CURRENT.get()
+    """The ledger of the innermost `with` block; in a thread that is in none, that of the only one in the process.
+
+    Raises:
+        UserError: other threads are in blocks of several ledgers.
+    """
+    own = _CURRENT.get()
+    if own:
+        return own[-1]
+    several = list(dict.fromkeys(_OPEN))
+    if len(several) > 1:
+        raise UserError(
+            f"the ledgers {', '.join(str(each.path) for each in several)} are open in other threads, and this fit "
+            "could belong to any of them: give the estimator its own, ledger=dpml.Ledger(path)."
+        )
+    return several[0] if several else None
 
 
 def _unusable(path: Path, why: object) -> str:
