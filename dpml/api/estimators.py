@@ -298,8 +298,8 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         """Release one model of rows X (n, p) and labels y (n,).
 
         `party` (n,) gives the party of each row, and `parties` is then ignored; None: rows are dealt. `sample_weight`
-        (n,), each in [0, 1], is private as the rows are: a row is used with this probability, and is zeros otherwise
-        (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
+        (n,), each in [0, 1] and from its own row alone, is private as the rows are: a row is used with this
+        probability, and is zeros otherwise (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
         """
         with self._as_it_was_if_it_fails():
             rows, labels = validate_data(self, X, y, dtype=np.float64)
