@@ -54,7 +54,7 @@ class Account:
             warnings.warn(
                 f"these rows, or some of them, were fitted before in this process: {len(alike) + 1} fits, each with a "
                 f"budget of its own, for which eps = {written(eps)} at delta = {delta:g} is proven together; further "
-                "ones are counted in statement_. Enter them with dpml.Ledger(path, cap=...), which refuses too many.",
+                "ones are counted in counted_. Enter them with dpml.Ledger(path, cap=...), which refuses too many.",
                 PrivacyWarning,
                 stacklevel=5,
             )
@@ -91,6 +91,7 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
         UserError: the ledger refuses it.
     """
     ledger, entry, more = estimator.ledger or current(), None, "not at all, as nothing is proven."
+    together = None
     weakest = worst(facts.held)
     if estimator.eps != math.inf:
         _warn(estimator, facts, weakest)
@@ -99,10 +100,9 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
             entry = ledger.enter(setting_of(estimator), facts.held, parties=facts.parties)
             more = f"entry {entry.number} of a ledger."
         else:
-            delta = estimator.delta or _DELTA
-            fits, eps = account.count(X, facts.held, delta)
-            more = f"in no ledger; {fits} fits of such rows in this process, eps = {written(eps)} together at delta = "
-            more += f"{written(delta, 6)}."
+            delta, more = estimator.delta or _DELTA, "in no ledger."
+            together = (*account.count(X, facts.held, delta), delta)
+    estimator.setting_, estimator.counted_ = setting_of(estimator), together
     estimator.facts_, estimator.guarantees_ = facts, list(facts.guarantees)
     estimator.entry_, estimator.ledger_ = entry, ledger
     estimator.statement_ = (*statement(facts), f"Counted: {more}")

@@ -7,8 +7,8 @@ is fitted.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from dpml.algorithms import Algorithm
-from dpml.api.account import count, setting_of
+from dpml.api.account import count
 from dpml.api.arguments import plain
 from dpml.api.files import load, save
 from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, thinned
@@ -55,6 +55,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     facts_: Facts
     guarantees_: list[Guarantee]
     statement_: tuple[str, ...]
+    setting_: str
+    counted_: tuple[int, float, float] | None
 
     # many parameters: those of scikit-learn's estimators are their whole configuration
     def __init__(
@@ -86,11 +88,27 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.class_weight = class_weight
         self.random_state = random_state
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Its state, for copies and other processes, with the ledger of the `with` block around, of which they know
-        nothing."""
-        state: dict[str, Any] = super().__getstate__()
-        return {**state, "ledger": state["ledger"] or current()}
+    def __getstate__(self) -> Any:
+        """What a copy or another process gets: the ledger of the block around, and not which rows it has in common."""
+        state = dict(super().__getstate__())
+        if state.get("ledger") is None:
+            state["ledger"] = current()
+        if "counted_" in state:
+            state["counted_"] = None
+        return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    @contextmanager
+    def _as_it_was_if_it_fails(self) -> Iterator[None]:
+        """A fit that ends early leaves no attribute beside those of an earlier one, whose model it does not tell of."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
 
     def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None, weights: Sequence[Array]) -> Array:
         """A release's model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); sets `guarantees_`."""
@@ -198,7 +216,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             UserError: it is not allowed, or ranges were fitted to the rows, which the file would show.
         """
         check_is_fitted(self)
-        save(self, Path(path), setting_of(self), floating=floating, unsafe=unsafe, declared=declared)
+        save(self, Path(path), floating=floating, unsafe=unsafe, declared=declared)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -258,6 +276,10 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     Attributes:
         guarantees_: the claimed and the proven guarantees, per view; for rows mapped into the unit ball.
         statement_: what is proven, or why nothing is, in words.
+        counted_: how many fits in this process have rows in common with this one, with it, and their eps together and
+            the delta at which it is so: as private as the rows, so that no copy, pickle or file has it. None: a ledger
+            counts them.
+        setting_: the parameters of the fit, as its ledger and its file have them.
         facts_: what both are computed from.
         entry_: the entry in the ledger, or None.
         classes_: the labels, in order.
@@ -277,24 +299,26 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         """Release one model of rows X (n, p) and labels y (n,).
 
         `party` (n,) gives the party of each row, and `parties` is then ignored; None: rows are dealt. `sample_weight`
-        (n,), each in [0, 1], is private as the rows are: a row is used with this probability, and is zeros otherwise
-        (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
+        (n,), each in [0, 1] and from its own row alone, is private as the rows are: a row is used with this
+        probability, and is zeros otherwise (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
         """
-        rows, labels = validate_data(self, X, y, dtype=np.float64)
-        weights = checked_weights(sample_weight, rows)
-        check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        K = len(self.classes_)
-        if K < 2:
-            raise ValueError(f"{type(self).__name__} needs labels of two classes, got one class: {self.classes_[0]!r}.")
-        if K > 2:
-            self._check_multiclass(labels)
-        self.bounds_ = self._ranges(self.bounds, "bounds", rows)
-        task: Task = "binary" if K == 2 else "multiclass"
-        targets = (2 * codes - 1 if K == 2 else codes).astype(float)
-        by_class = class_weights(self.class_weight, self.classes_, codes)
-        model = self._released(rows, targets, task, party, [one for one in (weights, by_class) if one is not None])
-        self._keep(model.reshape(1 if K == 2 else K, -1))
+        with self._as_it_was_if_it_fails():
+            rows, labels = validate_data(self, X, y, dtype=np.float64)
+            weights = checked_weights(sample_weight, rows)
+            check_classification_targets(labels)
+            self.classes_, codes = np.unique(labels, return_inverse=True)
+            K = len(self.classes_)
+            if K < 2:
+                name, only = type(self).__name__, self.classes_[0]
+                raise ValueError(f"{name} needs labels of two classes, got one class: {only!r}.")
+            if K > 2:
+                self._check_multiclass(labels)
+            self.bounds_ = self._ranges(self.bounds, "bounds", rows)
+            task: Task = "binary" if K == 2 else "multiclass"
+            targets = (2 * codes - 1 if K == 2 else codes).astype(float)
+            by_class = class_weights(self.class_weight, self.classes_, codes)
+            model = self._released(rows, targets, task, party, [one for one in (weights, by_class) if one is not None])
+            self._keep(model.reshape(1 if K == 2 else K, -1))
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
@@ -396,16 +420,17 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Release one model of rows X (n, p) and targets y (n,); the others are as for `PrivateClassifier`."""
-        rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        weights = checked_weights(sample_weight, rows)
-        target = np.asarray(y, dtype=float)[:, None]
-        self.bounds_ = self._ranges(self.bounds, "bounds", rows)
-        low, high = self._ranges(self.y_bounds, "y_bounds", target)
-        self.y_bounds_ = float(low[0]), float(high[0])
-        scaled = to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0]
-        own = [weights] if weights is not None else []
-        self._keep(self._released(rows, np.clip(scaled, -1, 1), "regression", party, own)[None])
-        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        with self._as_it_was_if_it_fails():
+            rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+            weights = checked_weights(sample_weight, rows)
+            target = np.asarray(y, dtype=float)[:, None]
+            self.bounds_ = self._ranges(self.bounds, "bounds", rows)
+            low, high = self._ranges(self.y_bounds, "y_bounds", target)
+            self.y_bounds_ = float(low[0]), float(high[0])
+            scaled = to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0]
+            own = [weights] if weights is not None else []
+            self._keep(self._released(rows, np.clip(scaled, -1, 1), "regression", party, own)[None])
+            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
     def predict(self, X: ArrayLike) -> Array:

@@ -18,7 +18,7 @@ _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "samp
 """The steps of `rows.into_ball`, with and without a constant feature."""
 
 
-def save(estimator: Any, path: Path, setting: str, **allowed: bool) -> None:
+def save(estimator: Any, path: Path, **allowed: bool) -> None:
     """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
 
     Raises:
@@ -48,7 +48,7 @@ def save(estimator: Any, path: Path, setting: str, **allowed: bool) -> None:
         weights=weights,
         guarantees=estimator.facts_.guarantees,
         statement=estimator.statement_,
-        setting=setting,
+        setting=estimator.setting_,
         versions=provenance()["versions"],
         offset=offset,
         scale=scale,
@@ -66,12 +66,11 @@ def _check(estimator: Any, path: Path, floating: bool, unsafe: bool, declared: b
     facts = getattr(estimator, "facts_", None)
     if facts is None:
         raise UserError("this model was loaded from a file, which is what to copy.")
-    ranges = [("bounds", estimator.bounds), ("y_bounds", getattr(estimator, "y_bounds", estimator.bounds))]
-    for key, given in ranges:
-        if given is None:
-            raise UserError(
-                f"a model's file needs public ranges, and {key} were fitted to the rows: give {key}=(low, high)."
-            )
+    if facts.ranges == "fitted":  # what was given at the fit, which a parameter set since does not change
+        key = "y_bounds" if estimator.bounds is not None and hasattr(estimator, "y_bounds") else "bounds"
+        raise UserError(
+            f"a model's file needs public ranges, and {key} were fitted to the rows: give {key}=(low, high)."
+        )
     if not (floating or facts.exact):
         raise UserError(
             f"this model of algo={estimator.algo} has floating-point noise, whose last bits can tell neighbours apart: "

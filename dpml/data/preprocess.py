@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpml.arrays import Array, Index, blocks
-from dpml.data.extent import Extent, TrainingRows, into_ranges, levels_of
+from dpml.data.extent import Box, Extent, TrainingRows, into_ranges, levels_of
 from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.steps import EACH_ROW, PRIVATE, STATED, STEPS, Apply, Record, Step
 from dpml.errors import UserError, nearest
@@ -104,13 +104,33 @@ def maps(steps: Iterable[str], columns: Mapping[str, Column]) -> list[tuple[Appl
     Raises:
         UserError: a step is unknown or `pca`.
     """
+    return _made(steps, columns)[0]
+
+
+def check_ball(steps: Iterable[str], columns: Mapping[str, Column]) -> None:
+    """Raise UserError unless the steps map every row that the statements allow into the unit ball; no row is read.
+
+    Otherwise a release would be refused, or not, for how long a private row is.
+    """
+    steps = list(steps)
+    longest = _made(steps, columns)[1].norm
+    if not longest <= 1 + 1e-9:
+        raise UserError(
+            f"dataset.steps=[{','.join(steps)}] may leave a row that is {longest:.4g} long, by what is stated of the "
+            "columns, but the guarantee needs rows in the unit ball, whatever is in them: end dataset.steps with "
+            "max_norm, sample_norm or clip."
+        )
+
+
+def _made(steps: Iterable[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
+    """The maps, and the set in which rows lie after the last one."""
     apply, box = into_ranges(columns)
     made: list[tuple[Apply, Record]] = [(apply, {"step": "ranges", "fitted_on": STATED})]
     for name, number in parse(steps):
         step = _step(box, name, number)
         made.append((step.apply, {"step": name, "fitted_on": EACH_ROW if step.source == EACH_ROW else STATED}))
         box = step.after(box)
-    return made
+    return made, box
 
 
 def check_bounds(info: Info, bounds: str, steps: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from dpml.algorithms import Algorithm
 from dpml.data import Task
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
-from dpml.data.preprocess import maps, width
+from dpml.data.preprocess import check_ball, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
@@ -284,7 +284,7 @@ def check_columns(dataset: CSV, stated: ColumnBounds) -> None:
     """Raise UserError unless the preprocessing steps suit the statements about the columns."""
     if dataset.label is None:
         raise UserError("dataset.label is missing: which column is to be predicted?")
-    maps(dataset.steps, stated.columns)
+    check_ball(dataset.steps, stated.columns)
 
 
 def read_plan(path: Path) -> FederationPlan:

@@ -43,9 +43,8 @@ Audience = Literal["release", "worst"]
 T = TypeVar("T")
 
 _CURRENT: ContextVar[tuple["Ledger", ...]] = ContextVar("ledgers", default=())
-"""Those of the `with` blocks around."""
 _OPEN: list["Ledger"] = []
-"""Those of all blocks that are open in this process."""
+"""The ledgers of all `with` blocks of this process."""
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
@@ -123,8 +122,8 @@ class LedgerEntry:
 class Ledger:
     """The ledger in a file; the first entry creates the file.
 
-    In a `with` block every `fit` of an estimator of dpml is entered into it: also one in another thread that has no
-    block of its own, or in another process to which the estimator is sent from the block (joblib's ``n_jobs``).
+    In a `with` block every `fit` of an estimator of dpml is entered into it, also in other threads and processes that
+    are given an estimator to fit, as with `n_jobs`.
 
     Args:
         path: of the file.
@@ -303,9 +302,21 @@ def beside(data: Path) -> Path:
 
 
 def current() -> Ledger | None:
-    """The ledger of the innermost `with` block around, or else of the latest that is open in another thread."""
-    own = _CURRENT.get() or _OPEN[-1:]
-    return own[-1] if own else None
+    """The ledger of the innermost `with` block; in a thread that is in none, that of the only one in the process.
+
+    Raises:
+        UserError: other threads are in blocks of several ledgers.
+    """
+    own = _CURRENT.get()
+    if own:
+        return own[-1]
+    several = list(dict.fromkeys(_OPEN))
+    if len(several) > 1:
+        raise UserError(
+            f"the ledgers {', '.join(str(each.path) for each in several)} are open in other threads, and this fit "
+            "could belong to any of them: give the estimator its own, ledger=dpml.Ledger(path)."
+        )
+    return several[0] if several else None
 
 
 def _unusable(path: Path, why: object) -> str:

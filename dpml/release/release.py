@@ -15,6 +15,7 @@ from dpml.atomic import check_writable, write_atomically
 from dpml.data import Dataset, Files, Source, checksum
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Partition, partition
+from dpml.data.preprocess import check_ball
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
@@ -116,6 +117,7 @@ def _check_setting(request: Request) -> None:
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     if not getattr(algorithm, "linear", True):
         raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=wdgd.")
+    check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
     if checksum(request.dataset, request.files) is None:
         raise UserError("this data set is made up anew for every run: there is nothing to release about it.")
 

@@ -242,7 +242,8 @@ def numbered_runs(seeds: Index, draws: Index) -> tuple[pd.MultiIndex, Index]:
     """The pairs of a seed and a draw, ascending, and the number of every run's pair among them."""
     (seed, all_seeds), (draw, all_draws) = (pd.factorize(values, sort=True) for values in (seeds, draws))
     pairs, number = np.unique(seed * len(all_draws) + draw, return_inverse=True)
-    return pd.MultiIndex([all_seeds, all_draws], divmod(pairs, len(all_draws)), names=["seed", "draw"]), number
+    seeds, draws = all_seeds[pairs // len(all_draws)], all_draws[pairs % len(all_draws)]
+    return pd.MultiIndex.from_arrays([seeds, draws], names=["seed", "draw"]), number
 
 
 def per_seed(runs: pd.Series) -> pd.Series:

@@ -3,16 +3,18 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpml.data import Files
 from dpml.data.csv import column_bounds
-from dpml.data.csv.csv_rows import CsvOptions
+from dpml.data.csv.csv_rows import CsvOptions, read_rows
 from dpml.data.csv.describe import bounds_text, describe
 from dpml.data.extent import norms
 from dpml.data.partition import Equal, partition
 from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
+from dpml.data.sources import cache
 from dpml.errors import UserError
 
 ROWS = "age,gain,job,member,income\n31,0,nurse,yes,low\n52,999,judge,no,high\n44,9,clerk,yes,high\n29,0,nurse,no,low\n"
@@ -210,3 +212,73 @@ def test_edges_of_dates_are_dates(tmp_path):
 def test_edges_that_cannot_be_are_refused_in_a_sentence(files, edges):
     with pytest.raises(UserError, match=r"b.yaml: columns.age"):
         column_bounds.load(Path(files(STATED.replace("high: 100}", f"high: 100, edges: {edges}}}"))["bounds"]))
+
+
+NUMBERS = (  # some are no number, and stand where Pandas then reads texts
+    "5", "5.0", "05", "+5", " 5", "5 ", "1e3", "0x10", "1_0", "1,000", "1.000,5", "inf", "-Infinity", "1e400", "NAN",
+    "NA ", "", "?", "nan", "-999", "-999.0", "-999.00", "-0999", "-9.99e2", "18446744073709551615",
+    "99999999999999999999999", "9007199254740993", "\u0661", "\xa05", "True", "word", "0.1", "-9.5", "5,5",
+    "-9,50", "-9,5e0",
+)  # fmt: skip
+LABELS = ("1", "1.0", "01", "1e0", "001", "0", "0.0", "-0", "unknown", "True", "NAN", "inf", "-999.00", "2")
+DATES = (
+    "2020-01-01", "2020-01-01T12:00:00.5", "2020-06-01 12:00", "9999-12-31", "0001-01-01", "2020-01-01T00:00:00+02:00",
+    "2020-01-01T00:00:00.123456789", "word", "20200101", "10000-01-01", "NA ", "2020-13-01",
+)  # fmt: skip
+BOOLEANS = ("yes", "No", "0", "1", "1.0", "true", "2", "word", "", "01", "NA ")
+STATED_OF = {
+    "number": "columns:\n  a: {low: -9999, high: 9999}\nclasses: [0, 1, unknown]\n",
+    "category": "columns:\n  a: [5, '05', word, '-999.0']\nclasses: [0, 1, unknown]\n",
+    "date": "columns:\n  a: {unit: days, low: 2019-01-01, high: 2024-12-31}\nclasses: [0, 1, unknown]\n",
+    "boolean": "columns:\n  a: boolean\nclasses: [0, 1, unknown]\n",
+    "label": "columns:\n  a: {low: -9999, high: 9999}\nclasses: [0, 1, '001', unknown]\n",
+    "other label": "columns:\n  a: {low: -9999, high: 9999}\nclasses: [0, 1, '001', unknown]\n",
+    "target": "columns:\n  a: {low: -9999, high: 9999}\ntarget: {low: -9999, high: 9999}\n",
+}
+CELLS = {"date": DATES, "boolean": BOOLEANS, "label": LABELS, "other label": LABELS}
+
+
+@pytest.mark.parametrize(("kind", "decimal"), [*((kind, "point") for kind in STATED_OF), ("number", "comma")])
+def test_a_row_is_read_as_it_is_alone_whatever_the_others_are(files, kind, decimal):
+    """Otherwise one row decides what all others are, and no budget covers that.
+
+    Refused is a file with a row that is refused alone; all others are the rows alone, put together.
+    """
+    cells, rng = CELLS.get(kind, NUMBERS), np.random.default_rng(0)
+    options = {"missing": "keep", "na": (-999, -9.5), "decimal": decimal, "separator": "semicolon", "label": "y"}
+    options |= {"positive": "1"} if kind == "other label" else {}
+    of_label = kind in ("label", "other label", "target")
+
+    def read(chosen):
+        lines = [f"7;{cell}" if of_label else f"{cell};1" for cell in chosen]
+        try:
+            with cache.nothing_kept():
+                found = read_rows(CsvOptions(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
+        except UserError:
+            return None
+        return np.column_stack([found.X, found.y])
+
+    alone = {cell: read([cell, cell]) for cell in cells}
+    known = [cell for cell in cells if alone[cell] is not None]
+    assert len(known) > len(cells) / 3
+    for _ in range(30):
+        chosen = [known[k] for k in rng.integers(len(known), size=rng.integers(2, 6))]
+        np.testing.assert_array_equal(read(chosen), np.concatenate([alone[cell][:1] for cell in chosen]), str(chosen))
+    for cell in set(cells) - set(known):
+        assert read([known[0], cell]) is None
+
+
+def test_a_missing_value_leaves_the_categories_of_other_rows(tmp_path):
+    """Of whole numbers in a Parquet file: Pandas would make them 1.0, 2.0, of which none is stated."""
+    pytest.importorskip("pyarrow")
+    (tmp_path / "b.yaml").write_text("columns:\n  a: [1, 2, 3]\n  b: {low: 0, high: 9}\nclasses: [0, 1]\n")
+    whole = {"a": [1, 2, 3, 1], "b": [5, 6, 7, 8], "y": [0, 1, 1, 0]}
+    gaps = {"a": [None, 2, 3, 1], "b": [None, 6, 7, 8], "y": [0, 1, 1, 0]}
+    found = []
+    for name, values in (("whole", whole), ("gaps", gaps)):
+        pd.DataFrame(values, dtype="Int64").to_parquet(tmp_path / name)
+        options = {"path": str(tmp_path / name), "bounds": str(tmp_path / "b.yaml"), "label": "y", "missing": "keep"}
+        found.append(read_rows(CsvOptions(**options)))
+    np.testing.assert_array_equal(found[0].X, [[0, 5], [1, 6], [2, 7], [0, 8]])
+    np.testing.assert_array_equal(found[1].X, [[-1, np.nan], *found[0].X[1:]])
+    np.testing.assert_array_equal(found[1].y, [-1, 1, 1, -1])

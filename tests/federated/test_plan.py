@@ -71,6 +71,13 @@ def test_cards_make_a_plan(tmp_path, cards, bounds, monkeypatch, capsys) -> None
     assert "Noise: exact integers" in said
 
 
+def test_a_plan_for_rows_that_may_be_too_long_is_refused(tmp_path, cards, bounds, monkeypatch, capsys) -> None:
+    """Else a party takes part, or not, by how long its rows are."""
+    words = [*WORDS, "dataset.steps=[one_hot,symmetric]"]
+    assert command(monkeypatch, "plan", *cards, "-o", tmp_path / "plan.yaml", "--bounds", bounds, *words) == 2
+    assert "may leave a row that is" in capsys.readouterr().err
+
+
 def test_a_damaged_card_is_refused_or_the_plan_with_it_is_by_its_party(tmp_path) -> None:
     """A bit of every byte: no checksum is needed, for a party signs only what has its own key and rows."""
     parties = clinics(tmp_path)

@@ -3,22 +3,28 @@
 import hashlib
 import json
 import math
+import pickle
 import sqlite3
 import stat
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from sklearn.model_selection import GridSearchCV
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import dpml
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.api.account import Account
+from dpml.api.account import Account, account
 from dpml.errors import PrivacyWarning, UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem, gdp
@@ -114,7 +120,8 @@ def test_fits_of_the_same_rows_are_counted_and_the_second_one_warns_once() -> No
     mus = [gdp.mu_of(0.5, 1e-5)] * 3 + [gdp.mu_of(1.0, 1e-5)] * 3
     mus.append(gdp.mu_of(search.best_params_["eps"], 1e-5))
     total = gdp.eps_of(math.hypot(*mus), 1e-5)
-    assert f"eps = {written(total)} together" in search.best_estimator_.statement_[-1]
+    fits, eps, _ = search.best_estimator_.counted_
+    assert (fits, written(eps)) == (7, written(total))
 
 
 def test_other_rows_are_other_people() -> None:
@@ -140,6 +147,100 @@ def test_a_ledger_around_fits_takes_all_of_them_and_refuses_too_many(tmp_path) -
         model.fit(X, y)
     with pytest.raises(UserError, match="in no ledger"):
         model.save(tmp_path / "n.json")
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_a_ledger_around_fits_takes_those_of_other_threads_and_processes(tmp_path, backend) -> None:
+    """Four fits of eps = 1 are 2.15 together: a fifth is refused by a cap of 2.2, wherever they run."""
+    model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1))
+    ledger = dpml.Ledger(tmp_path / "ledger", cap=2.2)
+    refused = pytest.raises(UserError, match=r"above its cap of 2\.2")
+    with ledger, joblib.parallel_config(backend, n_jobs=2), refused:
+        cross_val_score(model, *rows(), error_score="raise")
+    assert 0 < len(ledger.entries()) <= 4
+    assert ledger.spent("sample", "worst").eps(1e-5) <= 2.2
+
+
+def test_a_thread_has_the_ledger_of_its_own_block_or_of_the_only_one(tmp_path) -> None:
+    def fit() -> str:
+        model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1)).fit(*rows())
+        return "none" if model.ledger_ is None else model.ledger_.path.name
+
+    def fit_in(name: str) -> str:
+        with dpml.Ledger(tmp_path / name):
+            return fit()
+
+    with ThreadPoolExecutor(1) as pool:
+        with dpml.Ledger(tmp_path / "a"):
+            assert fit() == "a"
+            assert pool.submit(fit).result() == "a"
+            assert pool.submit(fit_in, "b").result() == "b"
+            with dpml.Ledger(tmp_path / "b"):
+                assert fit() == "b"
+                with pytest.raises(UserError, match="are open in other threads"):
+                    pool.submit(fit).result()
+            assert pool.submit(fit).result() == "a"
+        assert pool.submit(fit).result() == "none"
+
+
+def test_an_estimator_with_the_ledger_of_the_block_can_be_cloned_and_sent(tmp_path) -> None:
+    with dpml.Ledger(tmp_path / "ledger") as ledger:
+        model = dpml.PrivateClassifier("ssp", bounds=(-1, 1), ledger=ledger)
+        assert clone(model).ledger == pickle.loads(pickle.dumps(model)).ledger == ledger
+        assert pickle.loads(pickle.dumps(clone(model).set_params(ledger=None))).ledger == ledger
+
+
+def test_a_fit_that_ends_early_leaves_the_model_with_what_is_proven_of_it(tmp_path, monkeypatch) -> None:
+    """The weights of eps = 5 were saved as proven for eps = 0.01, with ranges of the rows of a later fit."""
+    X, y = rows()
+    model = dpml.PrivateClassifier("ssp", eps=5.0, bounds=(-1, 1), ledger=dpml.Ledger(tmp_path / "ledger")).fit(X, y)
+    fitted = dict(vars(model))
+    model.set_params(eps=0.01)
+    monkeypatch.setattr("dpml.api.estimators.SystemGenerator", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, np.where(y, "b", "a"))
+    model.set_params(bounds=None)
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.fit(X, y, party=[1, 2])
+    assert vars(model) == {**fitted, "eps": 0.01, "bounds": None}
+    model.save(tmp_path / "m.json")
+    content = json.loads((tmp_path / "m.json").read_text())
+    assert [g["eps"] for g in content["guarantees"]] == [pytest.approx(5, rel=1e-5)]
+    assert "eps=5.0, " in content["setting"]
+    assert [(column["low"], column["high"]) for column in content["stated"]["columns"].values()] == [(-1, 1)] * 2
+    new = clone(model).set_params(bounds=(-1, 1), ledger=None)
+    with pytest.raises(KeyboardInterrupt):
+        new.fit(X, y)
+    with pytest.raises(NotFittedError):
+        new.save(tmp_path / "n.json")
+
+
+def test_ranges_that_were_fitted_are_not_saved_whatever_is_set_later(tmp_path) -> None:
+    model = dpml.PrivateRegressor("ssp", bounds=(-1, 1))
+    with pytest.warns(PrivacyWarning, match="Give bounds"):
+        model.fit(*rows())
+    model.set_params(y_bounds=(0, 1))
+    with pytest.raises(UserError, match="y_bounds were fitted to the rows"):
+        model.save(tmp_path / "m.json", unsafe=True)
+
+
+@pytest.mark.filterwarnings("ignore::dpml.PrivacyWarning")
+def test_what_is_published_does_not_tell_whether_a_row_was_fitted_before(tmp_path) -> None:
+    """Who knows that a set of rows was fitted first would see whether the second set has one of them."""
+    X, y = rows()
+    found = []
+    for name, row in (("same", X[0]), ("other", X[200] / 2)):
+        account.clear()
+        model = dpml.PrivateClassifier("ssp", bounds=(-1, 1))
+        model.fit(X[:200], y[:200]).fit(np.vstack([row, X[201:]]), y[200:])
+        assert model.counted_[0] == 1 + (name == "same")
+        model.save(tmp_path / name, unsafe=True)
+        content = json.loads((tmp_path / name).read_text())
+        sent = pickle.loads(pickle.dumps(model))
+        drawn = ("coef_", "intercept_", "facts_", "classes_", "bounds_")
+        said = {key: value for key, value in vars(sent).items() if key not in drawn}
+        found.append(({key: content[key] for key in content.keys() - {"weights", "checksum"}}, said))
+    assert found[0] == found[1]
 
 
 # ---- the ledger's units

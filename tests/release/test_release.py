@@ -80,6 +80,20 @@ def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) ->
     assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
 
 
+@pytest.mark.parametrize("row", ["50,farm,no,well", "100,mine,yes,ill"])
+@pytest.mark.usefixtures("uncomposed")
+def test_no_row_decides_whether_rows_are_short_enough(run_command, tmp_path, monkeypatch, row) -> None:
+    """One of 1.4 ended the release of rows in the unit ball, though nothing of it is outside what is stated."""
+    monkeypatch.chdir(tmp_path)
+    Path("people.yaml").write_text(BOUNDS)
+    Path("people.csv").write_text("age,job,smoker,health\n" + "50,none,no,well\n50,none,no,ill\n" * 20 + row + "\n")
+    words = (*STATED, "algo=ssp", "eps=1", "-o", "model.json")
+    done = run_command("dpml", "release", *words, "dataset.steps=[one_hot,min_max]")
+    assert (done.code, "may leave a row that is 1.732 long" in done.err) == (2, True)
+    assert not Path("people.csv.ledger").exists()
+    assert run_command("dpml", "release", *words, "--delta-anyway", "dataset.steps=[one_hot,min_max,clip]").code == 0
+
+
 @pytest.mark.parametrize("positive", ["well", "ill"])
 @pytest.mark.usefixtures("uncomposed")
 def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, people, tmp_path, positive) -> None:

@@ -173,10 +173,14 @@ def _plain(columns: CsvColumns, cells: Array, texts: Sequence[str] | None, kind:
         return np.where(np.isin(cells, (0.0, 1.0)) | np.isnan(cells), cells, np.inf), what
     if texts is None:
         return cells, what
-    if kind == "boolean":
-        return look_up(cells, [_boolean(value) for value in texts]), what
     found = [columns.file.written.number(value) for value in texts]
-    return look_up(cells, [np.inf if value is None else value for value in found]), what
+    numbers = [np.inf if value is None else value for value in found]
+    if kind == "boolean":  # 0 and 1 are the same beside a word as they are alone
+        numbers = [
+            number if number in (0.0, 1.0) or np.isnan(number) else _boolean(value)
+            for number, value in zip(numbers, texts, strict=True)
+        ]
+    return look_up(cells, numbers), what
 
 
 def _boolean(text: str) -> float:

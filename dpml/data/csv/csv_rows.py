@@ -203,7 +203,7 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
     texts = list(party_column)
     if stated:
         stated.of(features, file.path)
-        texts += stated.texts(features)
+        texts += stated.texts(features, label)
     columns = read(file, [*features, label, *party_column], texts)
     if len(columns.X) < 2:
         has = "one row" if len(columns.X) else "no rows"
@@ -336,7 +336,8 @@ def _test(options: CsvOptions, kinds: Kinds, labels: Labels, label: str) -> tupl
             raise UserError(
                 f"{file.path} has no column {name!r}, which {options.path} has: {nearest(name, file.names)}"
             )
-    columns = read(file, [*kinds, label], {name for name, (kind, _) in kinds.items() if kind in ("category", "date")})
+    texts = {name for name, (kind, _) in kinds.items() if kind in ("category", "date")}
+    columns = read(file, [*kinds, label], texts | ({label} if labels.classes else set()))
     if not len(columns.X):
         raise UserError(f"{file.path} has no rows below the names.")
     X, y, _, left = _arrays(columns, kinds, labels, label, options)

@@ -22,8 +22,20 @@ _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 def days(texts: Sequence[str], form: str) -> Array:
     """The days from 1970-01-01 to each date (n,), with the time of day as a fraction; NaN for what is no date."""
+    found = _days(texts, form)
+    late = np.flatnonzero(np.isnan(found))
+    if 0 < len(late) < len(found):  # one date with nanoseconds takes the years after 2262 from the others
+        found[late] = _days([texts[int(place)] for place in late], form)
+    return found
+
+
+def _days(texts: Sequence[str], form: str) -> Array:
     stamps = pd.to_datetime(list(texts), format="ISO8601" if form == ISO else form, errors="coerce", utc=True)
-    return np.asarray((stamps - _START) / _DAY, dtype=float).copy() if len(texts) else np.empty(0)
+    if not len(texts):
+        return np.empty(0)
+    since = stamps - _START.as_unit(stamps.unit)  # in nanoseconds there is no year 9999
+    # the same bits in every unit, which the finest of the dates decides: both parts of the fraction are exact
+    return np.asarray(since // _DAY, dtype=float) + np.asarray(since % _DAY / _DAY, dtype=float)
 
 
 def forms_of(texts: Sequence[str]) -> list[str]:

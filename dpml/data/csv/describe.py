@@ -67,7 +67,7 @@ def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Descrip
     features = roles(file, options)
     if stated is not None:
         stated.of(features, path)
-    texts = [] if stated is None else stated.texts(features)
+    texts = [] if stated is None else stated.texts(features, label)
     more = [name for name in (label, party) if name is not None]
     columns = read(file, [*features, *more], [*texts, *([party] if party is not None else [])])
     if not len(columns.X):

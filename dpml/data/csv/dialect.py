@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dpml.errors import UserError, nearest
@@ -39,13 +40,25 @@ class Dialect:
         """The encoding for reading from the first byte."""
         return "utf-8-sig" if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
+    @cached_property
+    def gaps(self) -> frozenset[float]:
+        """The numbers in `na`: in a column of numbers a value is missing however it is written, -999 or -999.00."""
+        return frozenset(value for text in self.na for value in (_float(text), self._parsed(text)) if value is not None)
+
     def number(self, text: str) -> float | None:
-        """The number that a text is in such a file, or None; Python also accepts 1_000, which is none."""
-        if self.decimal != ".":
-            text = "_" if "." in text else text.replace(self.decimal, ".")
-        with suppress(ValueError):
-            return None if "_" in text else float(text)
-        return None
+        """The number that a text is in such a file, NaN for one of `gaps`, or None; Python also accepts 1_000, which is
+        none."""
+        value = self._parsed(text)
+        return float("nan") if value in self.gaps else value
+
+    def _parsed(self, text: str) -> float | None:
+        return _float(text if self.decimal == "." else "_" if "." in text else text.replace(self.decimal, "."))
+
+
+def _float(text: str) -> float | None:
+    with suppress(ValueError):
+        return None if "_" in text else float(text)
+    return None
 
 
 PLAIN = Dialect()

@@ -116,8 +116,15 @@ def class_names(columns: CsvColumns, label: str) -> tuple[str, ...]:
     return tuple(as_text(value) for value in values[~np.isnan(values)])
 
 
+def _plain(value: float | None) -> str:
+    """A label that is a number as the name of a class, however it is written; empty if it is none."""
+    return "" if value is None or not np.isfinite(value) else as_text(value)
+
+
 def to_labels(columns: CsvColumns, label: str, labels: Labels) -> Array:
     """The labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
+
+    What a label is depends on itself alone: 1.0 is the class 1, whether or not a label of another row is a word.
 
     Raises:
         UserError: a label is of no known class, or is not a number; the message names the line.
@@ -133,7 +140,8 @@ def to_labels(columns: CsvColumns, label: str, labels: Labels) -> Array:
         codes = cells
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}
     other = -1.0 if labels.rest else np.nan
-    y = look_up(codes, [number.get(text, other) for text in texts])
+    written = columns.file.written
+    y = look_up(codes, [number.get(text, number.get(_plain(written.number(text)), other)) for text in texts])
     shown = ", ".join(labels.classes[:10]) + (", ..." if len(labels.classes) > 10 else "")
     columns.refuse(label, np.isnan(y) & ~np.isnan(cells), f"none of the classes {shown}")
     return y

@@ -20,6 +20,8 @@ _EXACT: dict[str, Any] = (
     {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 )
 
+_WHOLE = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+
 
 @dataclass(frozen=True)
 class CsvFile:
@@ -126,21 +128,20 @@ def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str], rows:
     blocks: list[Array] = []
     known: dict[str, dict[str, int]] = {name: {} for name in names if name in as_text}
     late: set[str] = set()
-    gaps, missing = False, {*MISSING, *file.written.na} if file.is_text else set()
+    short, missing = False, {*MISSING, *file.written.na} if file.is_text else set()
+    gaps = sorted(file.written.gaps)
     for frame in _frames(file, as_text, rows):
         late |= _not_numbers(frame, names) - known.keys()
-        gaps |= bool(frame.iloc[:, -1].isna().any())
+        short |= bool(frame.iloc[:, -1].isna().any())
         if late:  # the rest is read only to find other such columns
             continue
         block = np.empty((len(frame), len(names)), order="F")  # the layout in which it is processed: column by column
         for place, name in enumerate(names):
             column = frame[name]
             numbers = name not in known
-            block[:, place] = (
-                column.to_numpy(float, na_value=np.nan) if numbers else _codes(column, known[name], missing)
-            )
+            block[:, place] = _floats(column, gaps) if numbers else _codes(column, known[name], missing)
         blocks.append(block)
-    if gaps and file.is_text:  # Pandas fills rows that are too short
+    if short and file.is_text:  # Pandas fills rows that are too short
         csv_errors.check(file.path, file.written)
     X = np.concatenate(blocks) if blocks else np.empty((0, len(names)))
     del blocks
@@ -167,6 +168,15 @@ def _numbers(columns: CsvColumns, guessed: Collection[str]) -> CsvColumns:
 def look_up(codes: Array, numbers: Sequence[float]) -> Array:
     """The number at the index given by each code; NaN stays NaN."""
     return np.array([*numbers, np.nan])[np.where(np.isnan(codes), len(numbers), codes).astype(np.intp)]
+
+
+def _floats(column: "pd.Series[Any]", gaps: Sequence[float]) -> Array:
+    """A column of numbers, NaN for the numbers that stand for a missing value.
+
+    Pandas finds -999.00 by itself only where a column has a fraction, and no text: where another row says so.
+    """
+    numbers = column.to_numpy(float, na_value=np.nan)
+    return np.where(np.isin(numbers, gaps), np.nan, numbers) if gaps else numbers
 
 
 def _codes(column: "pd.Series[Any]", known: dict[str, int], missing: Collection[str]) -> Array:
@@ -220,12 +230,15 @@ def _is_parquet(path: Path) -> bool:
 
 def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
     try:
-        import pyarrow.parquet as parquet  # optional
+        import pyarrow  # optional
+        import pyarrow.parquet as parquet
     except ImportError:
         raise UserError(f"{path} is a Parquet file: pip install pyarrow to read it, or save it as CSV.") from None
     try:
         if rows:
-            return parquet.read_table(path).to_pandas(ignore_metadata=True)
+            # whole numbers stay whole where one is missing, so that the category 1 is not read as 1.0 in all other rows
+            whole = {getattr(pyarrow, kind.lower())(): pd.api.types.pandas_dtype(kind) for kind in _WHOLE}
+            return parquet.read_table(path).to_pandas(ignore_metadata=True, types_mapper=whole.get)
         return parquet.read_schema(path).empty_table().to_pandas(ignore_metadata=True)
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
         raise UserError(f"{path} cannot be read as a Parquet file: {error}.") from None
