@@ -43,7 +43,8 @@ class Facts:
         dealt: how rows came to their parties.
         missing: whether rows may have been left out for what is in them.
         parties: who the parties are, a digest; None: nobody said.
-        another: the eps against one other party alone, who knows its own noise; None: there is no such party.
+        another: the eps against one other party alone, who knows its own noise, inf: nothing is proven; None: there is
+            no such party.
         trust: a sentence about who saw rows; None: one place had all of them.
         certificate: the messages, as `certificate.certificate` describes them; None: there is no noise.
         tight: whether the noise is the least that is proven, not a paper's.
@@ -169,9 +170,13 @@ def _against_another_party(described: Mapping[str, Any]) -> float | None:
     if described["noise"]["by"] not in ("parties", "cape"):
         return None
     try:
-        at = verify.delta_with(described["messages"], verify.unknown_noise(described["noise"], "another party"))
+        unknown = verify.unknown_noise(described["noise"], "another party")
     except verify.RejectedError:  # nobody else is left
         return None
+    try:
+        at = verify.delta_with(described["messages"], unknown)
+    except verify.RejectedError:  # of sampled rounds, which the verifier does not know
+        return math.inf
     least = verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
     return math.inf if least is None else above(least)
 

@@ -82,11 +82,10 @@ def _trust(facts: Facts) -> str:
         f"this release was computed in one place on behalf of {M} parties, and that place is trusted with all records; "
         "the rest is about parties that run the protocol on their own machines"
     )
-    other = (
-        ""
-        if facts.another is None
-        else f"; eps = {written(facts.another)} against one other party, who knows its noise"
-    )
+    other = ""
+    if facts.another is not None:
+        what = f"eps = {written(facts.another)}" if math.isfinite(facts.another) else "nothing is proven"
+        other = f"; {what} against one other party, who knows its noise"
     return f"Trust: {where}: {own}{other}."
 
 
