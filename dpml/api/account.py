@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array
-from dpml.errors import PrivacyWarning
+from dpml.errors import PrivacyWarning, UserError
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
 from dpml.privacy.safe import written
@@ -92,6 +92,12 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
     """
     ledger, entry, more = estimator.ledger or current(), None, "not at all, as nothing is proven."
     weakest = worst(facts.held)
+    if ledger is not None and math.isinf(weakest.eps):
+        why = "; and because ".join(facts.open) or f"that of algo={estimator.algo} at eps={estimator.eps:g} is infinite"
+        raise UserError(
+            f"no eps is proven of this fit, because {why}: a ledger that let it pass would tell a total that does not "
+            "hold. Fit it outside of the ledger's block, or without ledger=."
+        )
     if estimator.eps != math.inf:
         _warn(estimator, facts, weakest)
     if math.isfinite(weakest.eps):
@@ -101,8 +107,8 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
         else:
             delta = estimator.delta or _DELTA
             fits, eps = account.count(X, facts.held, delta)
-            more = f"in no ledger; {fits} fits of such rows in this process, eps = {written(eps)} together at delta = "
-            more += f"{written(delta, 6)}."
+            more = f"in no ledger; {fits} fits of such rows with a proven eps in this process, eps = {written(eps)} "
+            more += f"together at delta = {written(delta, 6)}."
     estimator.facts_, estimator.guarantees_ = facts, list(facts.guarantees)
     estimator.entry_, estimator.ledger_ = entry, ledger
     estimator.statement_ = (*statement(facts), f"Counted: {more}")

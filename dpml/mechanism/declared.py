@@ -49,8 +49,8 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
         if not (curve and numbers and each.unit == given[0].unit):
             raise UserError(
                 f"{who} says of its view {each.view} eps={each.eps}, delta={each.delta}, mu={each.mu}, "
-                f"curve={each.curve} and unit={each.unit}: a number is not in its range (delta in [0, 1), others from 0 "
-                "up), or views have different units."
+                f"curve={each.curve} and unit={each.unit}: a number is out of its range (delta lies in [0, 1), "
+                "others are not below 0), or views have different units."
             )
     said = f"declared by {who}, which is not part of dpml"
     return [
