@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array
-from dpml.errors import PrivacyWarning
+from dpml.errors import PrivacyWarning, UserError
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
 from dpml.privacy.safe import written
@@ -93,6 +93,12 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
     ledger, entry, more = estimator.ledger or current(), None, "not at all, as nothing is proven."
     together = None
     weakest = worst(facts.held)
+    if ledger is not None and math.isinf(weakest.eps):
+        why = "; and because ".join(facts.open) or f"that of algo={estimator.algo} at eps={estimator.eps:g} is infinite"
+        raise UserError(
+            f"no eps is proven of this fit, because {why}: a ledger that let it pass would tell a total that does not "
+            "hold. Fit it outside of the ledger's block, or without ledger=."
+        )
     if estimator.eps != math.inf:
         _warn(estimator, facts, weakest)
     if math.isfinite(weakest.eps):

@@ -64,7 +64,9 @@ def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[C
     for total in totals:
         sentence = f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: "
         sentence += (
-            "no total" if total["eps"] is None else f"eps = {written(total['eps'])} at delta = {total['delta']:g}"
+            "no total"
+            if total["eps"] is None
+            else f"eps = {written(total['eps'])} at delta = {written(total['delta'], 6)}"
         )
         sentence += ", as some protect samples only, or parties that may be others." if total["eps"] is None else "."
         console.print(sentence, highlight=False, markup=False)

@@ -1,5 +1,6 @@
 """Whose word a guarantee is: what code outside dpml says of itself is declared, and only dpml's own is proven."""
 
+import math
 from dataclasses import replace
 
 from dpml import packs
@@ -35,12 +36,21 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
     given, who = algorithm.guarantees(budget, problem), author(algorithm)
     if who is None:
         return given
+    held = {each.view for each in given if each.basis in HELD}
+    if not held or any(each.view not in held for each in given):
+        raise UserError(
+            f"{who} does not say what holds for every view that it names: return a Guarantee with basis='proven' for "
+            "each, with eps=inf where nothing does."
+        )
     for each in given:
+        sigma, ridge, beside = each.curve or (1.0, 1.0, 0.0)
+        curve = 0 < sigma < math.inf and 0 < ridge < math.inf and beside >= 0
         numbers = each.eps >= 0 and 0 <= each.delta < 1 and (each.mu is None or each.mu >= 0)
-        if not (numbers and each.unit == given[0].unit and all(number >= 0 for number in each.curve or ())):
+        if not (curve and numbers and each.unit == given[0].unit):
             raise UserError(
-                f"{who} says of its view {each.view} eps={each.eps}, delta={each.delta}, mu={each.mu} and "
-                f"unit={each.unit}: eps and mu cannot be below 0, delta lies in [0, 1), and all views have one unit."
+                f"{who} says of its view {each.view} eps={each.eps}, delta={each.delta}, mu={each.mu}, "
+                f"curve={each.curve} and unit={each.unit}: a number is out of its range (delta lies in [0, 1), "
+                "others are not below 0), or views have different units."
             )
     said = f"declared by {who}, which is not part of dpml"
     return [

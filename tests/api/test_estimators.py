@@ -281,6 +281,24 @@ def test_a_copy_made_in_a_block_keeps_its_ledger_wherever_it_is_fitted(tmp_path)
     assert pickle.loads(pickle.dumps(dpml.PrivateClassifier())).ledger is None
 
 
+@pytest.mark.parametrize(
+    ("parameters", "why"),
+    [
+        ({"bounds": None}, "ranges were fitted"),
+        ({"random_state": 1}, "the noise was made from a seed"),
+        ({"eps": math.inf}, "that of algo=wdgd at eps=inf is infinite"),
+    ],
+)
+def test_a_ledger_takes_no_fit_of_which_nothing_is_proven(parameters, why, tmp_path):
+    """Its total would not be that of all fits."""
+    X, t = made_up()
+    model = dpml.PrivateClassifier(**{"bounds": UNIT, **parameters})
+    with dpml.Ledger(tmp_path / "ledger", cap=3) as ledger, pytest.raises(dpml.UserError, match=why):
+        model.fit(X, t > 0)
+    assert not hasattr(model, "coef_")
+    assert ledger.entries() == []
+
+
 def test_a_few_rows_of_a_large_table_are_known_again():
     rng, once = np.random.default_rng(0), Guarantee("release", "sample", 1.0, 0.0, "proven", "test")
     X, own = rng.uniform(-1, 1, (200_000, 2)), Account(_warned=True)

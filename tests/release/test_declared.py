@@ -182,25 +182,41 @@ def test_what_a_loss_of_ones_own_says_of_its_slopes_is_declared() -> None:
     assert {each.basis for each in guaranteed(algorithm, Budget(1.0, 1e-5), Problem(1, 100, 2))} == {"declared"}
 
 
-NO_GUARANTEES = {
-    "eps": {"eps": math.nan},
-    "delta": {"delta": 1.0},
-    "mu": {"mu": -1.0},
-    "unit": {"unit": "party"},
-}
-
-
-@pytest.mark.parametrize("wrong", NO_GUARANTEES)
-def test_what_is_no_guarantee_is_refused_before_a_ledger_has_it(run_command, own, wrong) -> None:
-    """A NaN is the least of all eps to `max`, and one that is entered makes a ledger useless."""
-    (own / "odd.py").write_text(
+def odd(own, module: str, returned: str) -> None:
+    """An algorithm whose guarantees are those of the page's, `good`, changed: `returned`."""
+    (own / f"{module}.py").write_text(
         "from dataclasses import dataclass, replace\nfrom math import nan\nfrom centroid import Centroid\n\n\n"
         "@dataclass(frozen=True)\nclass Odd(Centroid):\n    name = 'odd'\n\n"
         "    def guarantees(self, budget, problem):\n        good = super().guarantees(budget, problem)\n"
-        f"        return [*good, replace(good[0], **{NO_GUARANTEES[wrong]!r})]\n"
+        f"        return {returned}\n"
     )
-    (own / "conf/algo/odd.yaml").write_text("_target_: odd.Odd\n")
+    (own / "conf/algo/odd.yaml").write_text(f"_target_: {module}.Odd\n")
+
+
+@pytest.mark.parametrize("wrong", ["eps=nan", "delta=1.0", "mu=-1.0", "curve=(nan, 1.0, 0.0)", "unit='party'"])
+def test_what_is_no_guarantee_is_refused_before_a_ledger_has_it(run_command, own, wrong) -> None:
+    """A NaN is the least of all eps to `max`, and one that is entered makes a ledger useless."""
+    module = f"odd_{wrong.partition('=')[0]}"
+    odd(own, module, f"[*good, replace(good[0], {wrong})]")
     done = run_command("dpml", *RELEASE, "algo=odd", *SETTING, "--declared", "--floating", "-o", "m.json")
     assert done.code != 0
-    assert "odd.Odd says of its view release" in " ".join(done.err.split())
+    said = " ".join(done.err.split())
+    assert f"{module}.Odd says of its view release" in said
+    assert wrong.replace("'", "") in said
     assert not Path("t.csv.ledger").exists()
+
+
+CLAIMS = {
+    "nothing": "[]",
+    "claimed": "[replace(each, basis='published') for each in good]",
+    "one": "[*good, replace(good[0], view='transcript', basis='published')]",
+}
+
+
+@pytest.mark.parametrize("kind", CLAIMS)
+def test_a_claim_alone_is_no_guarantee_of_a_view(run_command, own, kind) -> None:
+    """Else the worst of all views is that of the others, or of none."""
+    odd(own, f"claims_{kind}", CLAIMS[kind])
+    done = run_command("dpml-run", "-cd", "conf", "algo=odd", *SETTING, "dataset=synthetic", "dataset.d=3", "N=200")
+    assert done.code != 0
+    assert f"claims_{kind}.Odd does not say what holds for every view that it names" in " ".join(done.err.split())
