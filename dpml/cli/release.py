@@ -4,12 +4,12 @@ import sys
 from argparse import Namespace
 from contextlib import suppress
 
-from dpml.commands.release import forecast_of, request_of
+from dpml.commands.release import forecast_for, request_of
 from dpml.commands.settings import Settings
 from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.release.ledger import Cap, Ledger
-from dpml.release.release import release
+from dpml.release.release import Request, release
 from dpml.screen import Screen
 
 
@@ -17,10 +17,10 @@ def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
     with cache.nothing_kept():  # no copy of the rows stays on the disk
         settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
-        _print_forecast(settings)
         request, beside = request_of(
             settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
         )
+        _print_forecast(request)
         ledger = Ledger(arguments.ledger or beside)
         cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
         model, entry = release(request, ledger, cap, arguments.output, arguments.card)
@@ -30,8 +30,8 @@ def run(arguments: Namespace) -> None:
     console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}", highlight=False, markup=False)
 
 
-def _print_forecast(settings: Settings) -> None:
-    """What to expect, where that can be forecast; mistakes in the settings are told by the release itself."""
+def _print_forecast(request: Request) -> None:
+    """What to expect, where that can be forecast; what is wrong with the rows is told by the release itself."""
     with suppress(UserError):
-        for sentence in forecast_of(settings).sentences[1:]:
+        for sentence in forecast_for(request).sentences[1:]:
             print(f"Forecast: {sentence}", file=sys.stderr)

@@ -70,11 +70,11 @@ def requested(settings: Settings) -> tuple[Algorithm, Budget, Problem]:
         adversary=build_adversary(config.adversary),
     )
     problem = cell.problem if d is None else replace(cell.problem, d=d)
-    problem = _as_known(problem, cell.partition, algorithm.name)
+    problem = as_known(problem, cell.partition, algorithm.name)
     return algorithm, cell.budgets[0], problem
 
 
-def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
+def as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
     """The same problem, without party sizes if `rule` needs the data to compute them; using them then is a UserError.
 
     Raises:
