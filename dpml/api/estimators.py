@@ -277,8 +277,8 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         guarantees_: the claimed and the proven guarantees, per view; for rows mapped into the unit ball.
         statement_: what is proven, or why nothing is, in words.
         counted_: how many fits with a proven eps in this process have rows in common with this one, with it, their eps
-            together, and the delta at which it is so: as private as the rows, so that no copy, pickle or file has it. None: a ledger
-            counts them.
+            together, and the delta at which it is so: as private as the rows, so that no copy, pickle or file has it.
+            None: a ledger counts them.
         setting_: the parameters of the fit, as its ledger and its file have them.
         facts_: what both are computed from.
         entry_: the entry in the ledger, or None.
