@@ -123,8 +123,9 @@ class LedgerEntry:
 class Ledger:
     """The ledger in a file; the first entry creates the file.
 
-    In a `with` block every `fit` of an estimator of dpml is entered into it: also one in another thread that has no
-    block of its own, or in another process to which the estimator is sent from the block (joblib's ``n_jobs``).
+    In a `with` block every `fit` of an estimator of dpml that has no ledger of its own is entered into it, and into
+    none of a block around: also one in another thread that has no block of its own, or in another process to which the
+    estimator is sent from the block (joblib's ``n_jobs``).
 
     Args:
         path: of the file.
