@@ -31,3 +31,7 @@ def run(arguments: Namespace) -> None:
     print_table(console, heads, lines, wrapped=("source",))
     if common:
         console.print("  ".join(f"{head} {value}" for head, value in common.items()), highlight=False)
+    delta = max(guarantee.delta for guarantee in guarantees)
+    if delta * problem.N >= 1:
+        said = f"delta={delta:g} is 1/N or more: what publishes one of the N={problem.N:,} records has it, too."
+        console.print(said, style="yellow", highlight=False)

@@ -122,8 +122,8 @@ class LedgerEntry:
 class Ledger:
     """The ledger in a file; the first entry creates the file.
 
-    In a `with` block every `fit` of an estimator of dpml is entered into it, also in other threads and processes that
-    are given an estimator to fit, as with `n_jobs`.
+    In a `with` block every `fit` of an estimator of dpml that has no ledger of its own is entered into it, and into
+    none of a block around; also in other threads and processes that are given an estimator to fit, as with `n_jobs`.
 
     Args:
         path: of the file.

@@ -226,3 +226,10 @@ def test_guarantees(piped) -> None:
         assert any(line[:3] == [entry["view"], written(entry["eps"], 6), entry["basis"]] for line in lines)
         assert all(word in "\n".join(text) for word in entry["source"].split())
     assert text[-1].strip() == "per sample  delta 0.001  colluders 1 of 5 parties"
+
+
+@pytest.mark.parametrize(("N", "said"), [(99, False), (100, True)])
+def test_a_delta_that_publishing_a_record_has_too_is_said(run_command, N, said):
+    done = run_command("dpml", "guarantee", "algo=fm", "M=1", f"N={N}", "d=3", "eps=0.5", "delta=0.01")
+    assert done.code == 0, done.err
+    assert ("delta=0.01 is 1/N or more" in " ".join(done.out.split())) == said
