@@ -39,7 +39,6 @@ class Scores:
     sampled: Sequence[SampledGaussian] = ()
 
     @classmethod
-    @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
         """Attack all exposures, view by view."""
         scored = [pair for group in _groups(exposures, draws) for pair in _scored(group, draws, rng)]
