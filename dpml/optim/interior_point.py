@@ -147,7 +147,8 @@ class _State:
         for _ in range(_HALVINGS):
             self.used += bad
             moved = self.w + length[:, None] * move
-            walls = np.log1p((moved - self.w) / (1 + self.w)) + np.log1p((self.w - moved) / (1 - self.w))
+            with np.errstate(divide="ignore"):  # a move that is rounded onto a wall is infinitely bad, and is halved
+                walls = np.log1p((moved - self.w) / (1 + self.w)) + np.log1p((self.w - moved) / (1 - self.w))
             change = length * rise + length**2 * bend - self.barrier * walls.sum(axis=1)
             bad &= change > -_ARMIJO * length * decrease
             if not bad.any():

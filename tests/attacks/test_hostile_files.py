@@ -10,6 +10,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -324,7 +325,7 @@ def hostile_ledgers(folder: Path) -> Iterator[Path]:
     ):
         path = folder / f"{k}.ledger"
         Ledger(path)._create()
-        with sqlite3.connect(path) as connection:
+        with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(statement)
         yield path
 

@@ -82,7 +82,8 @@ def test_an_undecided_point_says_how_many_seeds_would_decide_it():
     decide_at = verdict.needed
     variance = 5.0**2 * 10 / 9
     assert 3 * np.sqrt(variance / decide_at) < 4 < 3 * np.sqrt(variance / (decide_at - 1))
-    assert by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1) == Comparison(True)
+    found = by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1)
+    assert repr(found) == repr(Comparison(True))  # its slack is NaN, which Python 3.13 finds unlike itself
 
 
 def test_the_errors_are_in_the_numbers():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -141,7 +142,7 @@ def test_a_damaged_ledger_allows_no_release(ledger, damage):
             "tail": "DELETE FROM event WHERE number = 3",
             "order": "UPDATE event SET number = number + 10 WHERE number = 3",
         }[damage]
-        with sqlite3.connect(ledger.path) as connection:
+        with closing(sqlite3.connect(ledger.path)) as connection, connection:
             connection.execute(change)
         connection.close()
     with pytest.raises(UserError, match=r"is not as it was written|cannot be used"):
@@ -182,7 +183,7 @@ def test_what_is_no_ledger_is_not_taken_for_an_empty_one(ledger):
 
 def test_a_ledger_of_a_newer_dpml_is_refused(ledger):
     ledger.enter("", [gaussian(0.1)])
-    with sqlite3.connect(ledger.path) as connection:
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("PRAGMA user_version = 7")
     connection.close()
     with pytest.raises(UserError, match="of a newer dpml"):
