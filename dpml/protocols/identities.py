@@ -1,7 +1,7 @@
 """Authentication of messages: Ed25519 signatures of the parties over session, round and message.
 
 Every party has its own signing key, and all others know the verification key before the run (`Session.identities`). A
-signature is over ``"dpml secagg 3 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
+signature is over ``"dpml secagg 4 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
 kind is the round, and the context identifies the session and all public facts about it, with the keys of this run
 (`Session.context`).
 """
@@ -33,7 +33,12 @@ def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, 
 
 def check(session: Session, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
     """Raise RefusedError unless `party` signed this."""
-    if not _verified(session.identities[party], session.context, kind, party, _digest(body), signature):
+    check_signature(session.identities[party], session.context, kind, party, body, signature)
+
+
+def check_signature(identity: bytes, context: bytes, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
+    """The same, by the party's verification key and the context of the session."""
+    if not _verified(identity, context, kind, party, _digest(body), signature):
         raise RefusedError(f"the signature under the message {kind.name} of party {party} is not that party's.")
 
 

@@ -2,7 +2,7 @@
 
 Every key is ``HKDF-SHA256(secret, salt = context of the session, info)`` with
 
-    ``info = "dpml secagg 3 " | purpose | 0 | sender (4) | its public key (32) | receiver (4) | its public key (32)``
+    ``info = "dpml secagg 4 " | purpose | 0 | sender (4) | its public key (32) | receiver (4) | its public key (32)``
 
 so each key serves one purpose, in one session, in one direction between two parties with exactly these public keys.
 This binding is necessary. With X25519 alone, different public keys can agree on the same secret with a third one (a key
@@ -104,14 +104,17 @@ def agree(own: X25519PrivateKey, other: End) -> bytes:
     Raises:
         RefusedError: the key is not canonical, or of small order.
     """
-    require_canonical(other)
     try:
-        return own.exchange(_public(other.key))
+        return own.exchange(_public(other))
     except ValueError:  # the secret would be 0 for any key of ours
         raise RefusedError(f"the public key of party {other.party} is not valid: it is of small order.") from None
 
 
-_public = lru_cache(maxsize=1 << 15)(X25519PublicKey.from_public_bytes)  # parsed once for all parties of one process
+@lru_cache(maxsize=1 << 15)
+def _public(other: End) -> X25519PublicKey:
+    """Cached: a key is checked and parsed once for all parties of one process."""
+    require_canonical(other)
+    return X25519PublicKey.from_public_bytes(other.key)
 
 
 def require_canonical(other: End) -> None:

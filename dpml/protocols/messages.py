@@ -19,7 +19,7 @@ from dpml.protocols.errors import RefusedError
 from dpml.protocols.roster import HASH_BYTES, depth
 from dpml.protocols.shamir import LIMBS
 
-VERSION = 3
+VERSION = 4
 """Version of the messages and of the key schedule: increment it when either changes."""
 SESSION_BYTES = 16
 KEY_BYTES = 32

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -19,7 +20,7 @@ from dpml.protocols.messages import Kind
 from dpml.protocols.packed import Packed
 from dpml.protocols.session import Session
 
-_NONCE = bytes(12)  # each key seals one message
+_NONCE = bytes(12)  # each key seals one message, for the session, the sender and the receiver that it is bound to
 
 Contribution = Callable[[], tuple[Ring, Array]]
 """A function for a party's vector and the numbers that it sends openly, called when they are due."""
@@ -109,8 +110,7 @@ class Party:
         for end, share in zip(seals, shares, strict=False):  # the last share is our own
             who = end.party
             key, to_open[who] = self._pairs.seal_keys(self._sealing, session, self._seal_end, end)
-            associated = _associated(session, self.party, who)
-            sealed.append((who, ChaCha20Poly1305(key).encrypt(_NONCE, share.tobytes(), associated)))
+            sealed.append((who, ChaCha20Poly1305(key).encrypt(_NONCE, share.tobytes(), None)))
         self.session, self._seals, self._seed = session, Packed(to_open), seed
         self._held = Packed({self.party: shares[-1].tobytes()})
         self._neighbours = keys
@@ -125,9 +125,8 @@ class Party:
         public = [key for _, sealing, masking, _ in keys for key in (sealing, masking)]
         if len({*public, self._seal_end.key, self._mask_end.key}) < len(public) + 2:
             raise RefusedError(f"party {self.party} got a public key twice, or its own.")
-        for who, sealing, masking, signature in keys:
-            masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
-            identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
+        for key in keys:
+            _check_key(self.session.identities[key[0]], self.session.context, key)
         return [End(who, key) for who, key, _, _ in keys], Packed({who: key for who, _, key, _ in keys})
 
     def _masked(self, body: bytes) -> bytes:
@@ -137,8 +136,7 @@ class Party:
         seals, held, left_out = dict(self._seals.items()), dict(self._held.items()), []
         for who, sealed in inbox:
             try:
-                aead = ChaCha20Poly1305(seals[who])
-                held[who] = aead.decrypt(_NONCE, sealed, _associated(session, who, self.party))
+                held[who] = ChaCha20Poly1305(seals[who]).decrypt(_NONCE, sealed, None)
             except InvalidTag:  # as if it had not come: one who seals nonsense does not stop the others
                 left_out.append(who)
         self._check_count(len(held))
@@ -221,6 +219,9 @@ class Party:
         return identities.signed(self.session, self._signer, kind, self.party, body)
 
 
-def _associated(session: Session, sender: int, receiver: int) -> bytes:
-    """The associated data of a sealed share: the session, its sender and its receiver."""
-    return session.context + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
+@lru_cache(maxsize=1 << 14)
+def _check_key(identity: bytes, context: bytes, key: messages.Key) -> None:
+    """Raise RefusedError unless a party signed its keys. Cached: they are checked once for all parties of a process."""
+    who, sealing, masking, signature = key
+    masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
+    identities.check_signature(identity, context, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)

@@ -83,7 +83,7 @@ class Session:
     def context(self) -> bytes:
         """The value that every key and signature of the session is bound to: SHA-256 of all public parameters.
 
-        ``"dpml secagg 3" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
+        ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
         little-endian) | roster | identities``. The roster is empty in KEYS, and that of the run from then on.
 
         Raises:

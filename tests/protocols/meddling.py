@@ -161,7 +161,7 @@ TO_SERVER = {
     "of another version": (
         Stage.MASKED,
         lambda m, s: [resealed(bytes([1]) + m[1:-8])],
-        "a message of version 1 came, where version 3 is spoken",
+        "a message of version 1 came, where version 4 is spoken",
     ),
     "without a signature": (
         Stage.CONSISTENCY,

@@ -26,7 +26,7 @@ OWN_KEYS = {b"self mask": masks.self_mask_key, b"commitment": masks.commitment}
 def info(purpose: bytes, sender: End, receiver: End) -> bytes:
     """What HKDF is told, from the page."""
     ends = b"".join(end.party.to_bytes(4, "little") + end.key for end in (sender, receiver))
-    return b"dpml secagg 3 " + purpose + b"\0" + ends
+    return b"dpml secagg 4 " + purpose + b"\0" + ends
 
 
 def all_keys(secret: bytes, session: Session, one: End, other: End) -> list[bytes]:
@@ -226,8 +226,7 @@ def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_directio
         for receiver, sealed in messages.unpack_shares(body)[1]:
             secret = run.parties[receiver]._sealing.exchange(run.parties[sender]._sealing.public_key())
             key = hkdf(secret, run.session.context, info(b"seal", public[sender], public[receiver]), 32)
-            bound = run.session.context + sender.to_bytes(4, "little") + receiver.to_bytes(4, "little")
-            assert ChaCha20Poly1305(key).decrypt(bytes(12), sealed, bound) == held[receiver][sender]
+            assert ChaCha20Poly1305(key).decrypt(bytes(12), sealed, None) == held[receiver][sender]
     for party in run.parties:  # and what could open or unmask anything is forgotten
         assert not party._seals
         assert not party._held

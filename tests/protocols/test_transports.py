@@ -25,6 +25,7 @@ from dpml.protocols import (
     shamir,
     transports,
 )
+from dpml.protocols.messages import Kind
 
 
 @settings(max_examples=70, deadline=None)
@@ -52,7 +53,9 @@ def test_sum_is_exact_down_to_the_threshold_and_refused_below(data: st.DataObjec
 def test_on_a_ring_a_sum_is_exact_or_there_is_none(data: st.DataObject) -> None:
     """Few neighbours, and more drop-outs than any ring would be set up for."""
     parties = data.draw(st.integers(6, 9))
-    session = Session.of(parties, 3, Topology(4, data.draw(st.integers(2, 4)), parties // 2 + 1, 0))
+    session = Session.of(
+        parties, 3, Topology(4, data.draw(st.integers(2, 4)), parties // 2 + 1, 0)
+    )
     silent = data.draw(st.dictionaries(st.integers(0, parties - 1), st.sampled_from(list(Stage)), max_size=4))
     inputs = numbers(parties, 3)
     outcome = or_none(lambda: in_process(session, inputs, None, silent))
@@ -168,21 +171,22 @@ def test_one_process_sends_what_parties_on_their_own_send(monkeypatch, topology,
     identities = tuple(signer.public_key().public_bytes_raw() for signer in signers)
 
     def messages_of(pairs: type[masks.Pairs]) -> list[bytes]:
-        rng, sent, lies = np.random.default_rng(0), [], [(liar, 3)]
-        pack, associated = messages.pack, party._associated
+        rng, sent = np.random.default_rng(0), []
+        pack, signed = messages.pack, party.identities.signed
 
-        def sealed_for(session: Session, sender: int, receiver: int) -> bytes:
-            if (sender, receiver) in lies:
-                lies.clear()  # the receiver, who asks next, asks for the right one
-                return b""
-            return associated(session, sender, receiver)
+        def lying(session: Session, signer: Ed25519PrivateKey, kind: Kind, sender: int, body: bytes) -> bytes:
+            if kind is Kind.SHARES:
+                commitment, sealed = messages.unpack_shares(body)
+                sealed = [(to, flipped(text) if (sender, to) == (liar, 3) else text) for to, text in sealed]
+                body = messages.pack_shares(commitment, sealed)
+            return signed(session, signer, kind, sender, body)
 
         with monkeypatch.context() as patch:
             drawn = SimpleNamespace(generate=lambda: X25519PrivateKey.from_private_bytes(rng.bytes(32)))
             patch.setattr(party, "X25519PrivateKey", drawn)
             patch.setattr(party, "os", SimpleNamespace(urandom=rng.bytes))
             patch.setattr(shamir.share, "__defaults__", (rng.bytes,))
-            patch.setattr(party, "_associated", sealed_for)
+            patch.setattr(party.identities, "signed", lying)
             patch.setattr(messages, "pack", lambda *content: sent.append(pack(*content)) or sent[-1])
             patch.setattr(transports, "enrol", lambda session: (replace(session, identities=identities), signers))
             patch.setattr(transports, "OncePerPair", pairs)

@@ -111,7 +111,7 @@ def test_the_known_answers_follow_from_the_standards() -> None:
     assert answers["roster"] == roster
     assert answers["path of 0"] == leaves[1].digest() + right
     begun, context = (
-        hashlib.sha256(b"dpml secagg 3" + NAME + numbers + of + b"".join(public)).digest() for of in (b"", roster)
+        hashlib.sha256(b"dpml secagg 4" + NAME + numbers + of + b"".join(public)).digest() for of in (b"", roster)
     )
     assert (answers["context of KEYS"], answers["context"]) == (begun, context)
     seal, mask = ([End(k, answers[f"{name} key {k}"]) for k in (0, 1)] for name in ("sealing", "mask"))
@@ -130,8 +130,8 @@ def test_the_known_answers_follow_from_the_standards() -> None:
         ("message KEYS 0", 1, answers["sealing key 0"] + answers["mask key 0"], begun),
         ("message CONSISTENCY 0", 7, bytes([0b101]), context),
     ):
-        content = struct.pack("<BB16sI", 3, kind, NAME, 0) + body
-        signed = b"dpml secagg 3 signature" + of + bytes([kind, 0, 0, 0, 0]) + hashlib.sha256(body).digest()
+        content = struct.pack("<BB16sI", 4, kind, NAME, 0) + body
+        signed = b"dpml secagg 4 signature" + of + bytes([kind, 0, 0, 0, 0]) + hashlib.sha256(body).digest()
         content += signers[0].sign(signed)
         assert answers[name] == content + hashlib.sha256(content).digest()[:8]
 
