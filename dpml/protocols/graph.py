@@ -12,8 +12,8 @@ Three things can go wrong; k and t are the least for which a union bound rules t
   party that remains holds one share of its own secrets.
 
 The seats are public. A malicious server can report drop-outs by their seats, and then the second bound is void. Masks
-with fewer neighbours than hold shares would keep it (176 of 398 for M = 10,000) and save a third of the work. But then
-that server could drop just those, and get a vector alone.
+with fewer neighbours than hold shares would keep it (148 of 272 for M = 1,000) and save a fifth of the CPU time. But
+then that server could drop just those, and get a vector alone.
 """
 
 import hashlib

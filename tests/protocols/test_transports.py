@@ -53,9 +53,7 @@ def test_sum_is_exact_down_to_the_threshold_and_refused_below(data: st.DataObjec
 def test_on_a_ring_a_sum_is_exact_or_there_is_none(data: st.DataObject) -> None:
     """Few neighbours, and more drop-outs than any ring would be set up for."""
     parties = data.draw(st.integers(6, 9))
-    session = Session.of(
-        parties, 3, Topology(4, data.draw(st.integers(2, 4)), parties // 2 + 1, 0)
-    )
+    session = Session.of(parties, 3, Topology(4, data.draw(st.integers(2, 4)), parties // 2 + 1, 0))
     silent = data.draw(st.dictionaries(st.integers(0, parties - 1), st.sampled_from(list(Stage)), max_size=4))
     inputs = numbers(parties, 3)
     outcome = or_none(lambda: in_process(session, inputs, None, silent))
