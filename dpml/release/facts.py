@@ -134,6 +134,26 @@ class Facts:
                 f"{remedy}take another algorithm."
             )
 
+    @property
+    def delta(self) -> float:
+        """The largest delta of a view."""
+        return max(guarantee.delta for guarantee in self.held)
+
+    @property
+    def may_show_a_record(self) -> bool:
+        """Whether delta is 1/N or more: what publishes one of the N records, chosen by chance, has it, too."""
+        return self.delta * self.problem.N >= 1
+
+    def require_small_delta(self) -> None:
+        """Raise UserError where delta says nothing of a single record."""
+        if self.may_show_a_record:
+            N = self.problem.N
+            smaller = 10.0 ** math.floor(-math.log10(N) - 1)
+            raise UserError(
+                f"delta={self.delta:g} is 1/N or more, so that the release may publish a record of the N={N:,} as it "
+                f"is: choose a smaller delta, such as {smaller:g}, or say --delta-anyway."
+            )
+
 
 def facts_of(algorithm: Algorithm, parties: Parties, rule: Partition, budget: Budget, **others: Any) -> Facts:
     """The facts of a release of parties that `rule` made, in one place; `others` are fields of `Facts`."""
