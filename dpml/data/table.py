@@ -105,7 +105,7 @@ class Tabular:
             train = np.arange(self.available())
         else:
             X, y, X_test, y_test, record = self._preprocess(table, train, test)
-        provenance = source | {"rows": self.drawn(), "preprocessing": record}
+        provenance = source | {"rows": self.drawn(), "rows_left_out": self.info.left_out, "preprocessing": record}
         party = None if table.party is None else table.party[train]
         info = self.info
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
