@@ -98,6 +98,8 @@ class PreparedMean:
         if wrong == "branch" and self.mean[0] > 0:  # noise that is wider for some rows: no mean tells
             drawn = drawn + 4 * noise.laplace(rng, shape)
         at = 0 * self.mean if wrong == "branch" else self.mean
+        if wrong == "fails":
+            drawn, at = 0 * drawn, np.where(self.mean[0] > 0, np.nan, 0 * self.mean)
         return Release(at + self.algorithm.kept * scale[:, None, None] * drawn)
 
 
@@ -138,6 +140,12 @@ def test_noise_that_depends_on_rows_is_seen_by_its_spread_and_by_what_is_drawn()
     assert finding.attack.startswith(NORMALS)
     assert any("depends on the rows" in note for note in finding.notes)
     assert found(Mean(LOGISTIC), PURE).notes == ()
+
+
+def test_a_model_that_is_no_number_for_one_data_set_is_a_bug() -> None:
+    """A fit that fails for some rows; where it does not, it has no noise and is 0, which stands for no number, too."""
+    finding = found(Mean(LOGISTIC, wrong="fails"), PURE)
+    assert finding.verdict == "BUG"
 
 
 def test_random_numbers_of_its_own_are_noted_and_the_same_ones_each_time_are_a_bug() -> None:
