@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from dpml.audit import black_box, descents, ensemble, perturbation, programs  # noqa: F401 - most register algorithms
 from dpml.audit.bounds import Rates
 from dpml.audit.half_noise import HalfNoise
@@ -79,7 +81,8 @@ class Finding:
         if self.verdict not in ("consistent", "no violation seen"):
             return self.verdict
         blind = self.verdict == "no violation seen" and self.power >= POWER
-        return f"{self.verdict} ({'too few draws' if blind else f'power {self.power:.2f}'})"
+        shown = np.floor(100 * self.power * (1 + SLACK)) / 100  # it is a lower bound, and POWER is a limit
+        return f"{self.verdict} ({'too few draws' if blind else f'power {shown:.2f}'})"
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:

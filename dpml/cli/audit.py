@@ -13,7 +13,7 @@ from dpml.cli.columns import print_table, set_aside_common
 from dpml.commands.audit import AttackRequest
 from dpml.commands.settings import Settings
 from dpml.privacy import Problem
-from dpml.privacy.safe import written
+from dpml.privacy.safe import written, written_below
 from dpml.screen import Screen
 
 
@@ -47,8 +47,8 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
     heads = ["view", "per", "delta", "claimed", held, "this pair", "attacked", "by", "verdict"]
     lines = []
     for f in findings:
-        numbers = [("-" if math.isnan(eps) else f"{eps:.4g}") for eps in (f.claimed, f.held, f.exact, f.attacked)]
-        numbers[1] = written(f.held)
+        numbers = [f"{f.claimed:.4g}", written(f.held), *(written_below(eps) for eps in (f.exact, f.attacked))]
+        numbers = ["-" if number == "nan" else number for number in numbers]
         lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.judgement])
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Screen()
