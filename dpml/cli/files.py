@@ -9,6 +9,8 @@ from typing import Any
 
 from dpml.errors import UserError
 
+AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
+
 _KEYS = ("encoding", "separator", "decimal", "na", "drop", "label")
 _KEY = re.compile(rf"dataset\.({'|'.join(_KEYS)})(?:=(?:\[([^\]]*)\]|(\S+?)(?=[,;.:)]*(?:\s|$))))?")
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from dpml.arrays import Array, Index
 from dpml.cli.columns import print_table
+from dpml.cli.files import AS_PRIVATE
 from dpml.commands.data import dealt
 from dpml.commands.settings import Settings, is_private
 from dpml.data.heterogeneity import Skew, distances
@@ -48,6 +49,7 @@ def _show(skew: Skew, rule: Partition, parties: Parties) -> None:
     further = {"auxiliary": len(parties.X_auxiliary), "unused": unused}
     dealt += "".join(f", {rows:,} {what} rows" for what, rows in further.items() if rows)
     console.print(f"{dealt}; {_EXPLAINED}", highlight=False, markup=False)
+    console.print(AS_PRIVATE, highlight=False, markup=False)
 
 
 def _summary(values: Array | Index) -> list[str]:
