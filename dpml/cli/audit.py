@@ -57,6 +57,8 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"
     context = "".join(f"; {head} {value}" for head, value in common.items())
     bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
+    if all(math.isnan(finding.attacked) for finding in findings):
+        bound = "no view was"
     sums = "" if math.isnan(findings[0].moved) else f"; sums move by {findings[0].moved:.9g} of what is counted"
     console.print(f"eps{context}; attacked: {bound}{sums}", highlight=False)
     for note in findings[0].notes:

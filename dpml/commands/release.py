@@ -49,7 +49,7 @@ def forecast_of(settings: Settings) -> Forecast:
         UserError: a setting is wrong, or has several values, or another algorithm is asked for.
     """
     defaults = {key: value for key, value in _DEFAULTS.items() if key not in settings.given}
-    return _forecast(*requested(replace(settings, values={**defaults, **settings.values})))
+    return _forecast(*requested(replace(settings, values={**defaults, **settings.values}), "forecast"))
 
 
 def forecast_for(request: Request) -> Forecast:
