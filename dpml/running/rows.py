@@ -97,9 +97,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
     others = {
         **dict(zip(SIZES, measured.sizes, strict=True)),
         "tuned": getattr(algorithm, "tuned", "fixed"),
-        "private_preprocessing": private_note(
-            measured.provenance.get("preprocessing", []), measured.provenance.get("rows_left_out", 0)
-        ),
+        "private_preprocessing": _from_rows(measured.provenance),
     }
     given = [budget for number, budget in enumerate(cell.budgets) if number not in measured.refused]
     pairs = list(zip(given, measured.guarantees, strict=True))
@@ -126,6 +124,10 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
         for guarantee in guarantees
     ]
     return Part(budgets, rows, lines, measured.provenance)
+
+
+def _from_rows(provenance: Mapping[str, Any]) -> str:
+    return private_note(provenance.get("preprocessing", []), provenance.get("rows_left_out", 0))
 
 
 def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:
