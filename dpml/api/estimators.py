@@ -122,7 +122,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             facts = facts_about(
                 algorithm, parties.problem, asked, randomness="system" if self.random_state is None else "seed",
                 ranges="stated" if self._stated else "fitted", dealt="at random" if ids is None else "natural",
-                parties=None if ids is None else named(ids),
+                parties=None if ids is None else named(ids), labels=task != "regression",
             )  # fmt: skip
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
             count(self, X, facts)

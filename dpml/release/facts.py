@@ -40,6 +40,7 @@ class Facts:
         given: what the algorithm's proof says of every view, if all that follows is as the proof assumes.
         randomness: the operating system's random numbers, or a generator with a seed.
         ranges: ranges, categories and classes were stated, or fitted to the rows.
+        labels: whether the set of classes was read off the records, and is taken as public.
         dealt: how rows came to their parties.
         missing: whether rows may have been left out for what is in them.
         parties: who the parties are, a digest; None: nobody said.
@@ -57,6 +58,7 @@ class Facts:
     given: tuple[Guarantee, ...]
     randomness: Randomness = "system"
     ranges: Ranges = "stated"
+    labels: bool = False
     dealt: Dealt = "one place"
     missing: bool = False
     parties: str | None = None
