@@ -20,8 +20,8 @@ it is rejected. Numbers are rational, or enclosed by such; what is uncertain cou
 5. *Objective perturbation* (docs/privacy/perturbed_minima.md), logistic loss, Gaussian noise s, ridge R: the curve of
    mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2; L2-Laplace noise of scale b, gradients below g and curvatures
    below c: eps = 2 g/b + c/R, and for the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b. A model beside its
-   exact minimiser, mu-GDP given that one: `delta_with` (proofs/approximate_minima.py); on a grid `missed` (1 + e^eps)
-   more. Softmax: K - 1 times the curve of 2 sqrt2/s at eps - k, if at least 2/s^2, k = (K - 1) log(1 + 1/(K R)).
+   minimiser, mu-GDP given that: `delta_with` (proofs/approximate_minima.py), 1e-6 of delta for what a grid misses.
+   Softmax: K - 1 times the curve of 2 sqrt2/s at eps - k, if at least 2/s^2, k = (K - 1) log(1 + 1/(K R)).
 6. *Views.* The noise of parties is as wide in each; one who knows the noise of all but h of M sees h/M of its variance.
    CAPE (Imtiaz, Mohammadi & Sarwate 2019) with zero-sum noise: docs/privacy/imtiaz2019.md.
 """
@@ -226,8 +226,8 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
         raise RejectedError("objectives are not composed here")
 
     def delta_at(eps: Q) -> Q:
-        low, tiny = exp_minus(eps)[0] if missed else Q(1), Q(bool(missed), 10**24)
-        return (1 + tiny) * counted(eps - tiny) + missed * (1 + 1 / low) if low else Q(1)
+        low, tiny, share = exp_minus(eps)[0] if missed else Q(1), Q(bool(missed), 10**24), Q(bool(missed), 10**6)
+        return max((1 + tiny) * counted(eps - tiny) / (1 - share), 4 * 10**6 * missed / low) if low else Q(1)
 
     def counted(eps: Q) -> Q:
         left = eps - pure

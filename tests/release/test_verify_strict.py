@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
@@ -183,15 +184,13 @@ def test_what_noise_on_a_grid_misses_is_a_probability_and_no_share_of_whichever_
     parts = json.loads(json.dumps(described_as(sent)))
     missed = 4.3 * sent.inside.size * math.exp(-sent.inside.exponent)
     at = verify.delta_with(parts, verify.unknown_noise({"by": "curator"}, "release"))
-    for delta in (1e-5, 1e-6, 1e-9, 1e-24, 3e-31, 1e-31, 1e-40):
-        least, proven = verify.least_eps(at, Fraction(delta), Fraction(0)), sent.proven(delta).eps
-        if least is None:
-            assert math.isinf(proven)
-        else:
-            assert float(at(least)) <= delta, "or the search is wrong"
-            assert missed * (1 + math.exp(least)) <= delta
-            assert math.isinf(proven) or least >= proven * (1 - 1e-3)  # of delta, which dpml keeps
-        assert (least is None) == (delta < 4 * missed), (delta, missed)
+    for delta in (1e-5, 1e-6, 1e-9, 1e-22, 1e-23, 1e-24, 1e-27, 1e-31, 1e-40):
+        proven = sent.proven(delta).eps
+        accepted = [eps for eps in np.geomspace(0.1, 100, 400) if at(Fraction(eps)) <= delta]
+        assert all(eps >= proven * (1 - 1e-3) for eps in accepted), delta  # it keeps a thousandth of delta for a rest
+        assert all(missed * (1 + math.exp(eps)) <= 1e-6 * delta for eps in accepted)
+        if math.isfinite(proven):
+            assert at(Fraction(proven)) <= delta
 
 
 class Described(NamedTuple):
