@@ -11,7 +11,7 @@ from examples import LOGISTIC, SQUARED
 
 from dpml.algorithms import Release, require_domain
 from dpml.audit import Finding, audit
-from dpml.audit.attacks import NORMALS, learn_medians, learn_normals
+from dpml.audit.attacks import NORMALS, learn_direction, learn_medians, learn_normals
 from dpml.audit.black_box import candidates
 from dpml.cli.audit import _show
 from dpml.errors import UserError
@@ -195,6 +195,18 @@ def test_learned_scores_are_the_likelihood_ratios() -> None:
     first, second = rng.standard_normal((200_000, 1)), 1 + 2 * rng.standard_normal((200_000, 1))
     exact = z**2 / 2 - (z - 1) ** 2 / 8 - math.log(2)
     assert learn_normals(first, second)(z) == pytest.approx(exact[:, 0], abs=0.05)
+
+
+def test_a_direction_is_learned_where_a_release_is_no_number() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((2, 2000, 3))
+    second[:, 0] += 1
+    whole = learn_direction(first, second)(second)
+    first[7, 2] = np.nan
+    assert np.corrcoef(learn_direction(first, second)(second), whole)[0, 1] > 0.99
+    second[::2, 1] = np.nan  # no number, and which release it is of tells the most
+    score = learn_direction(first, second)
+    assert np.mean(score(second)) > np.mean(whole)
 
 
 def test_an_algorithm_that_takes_no_data_or_releases_no_model_cannot_be_audited() -> None:
