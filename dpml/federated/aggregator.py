@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpml.arrays import Index
+from dpml.arrays import Array, Index
 from dpml.atomic import check_writable, write_atomically
 from dpml.federated.kept import Kept
 from dpml.federated.opening import MESSAGE, OPEN, Opening
@@ -113,13 +113,18 @@ def _model(plan: FederationPlan, release: Release, last: Sequence[int]) -> Model
     """The model to publish, of whose last sum these parties are."""
     assert release.weights is not None
     errors = None if plan.terms.count_errors is None else _errors(plan, release, last)
+    return model_of(plan, release.weights.reshape(plan.problem.classes, -1), errors)
+
+
+def model_of(plan: FederationPlan, weights: Array, errors: Mapping[str, Any] | None) -> Model:
+    """A model of a plan, which says all but the weights (K, d) and what was counted of the errors."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
         label=str(plan.dataset.label),
         stated=plan.stated,
         steps=plan.dataset.steps,
-        weights=release.weights.reshape(plan.problem.classes, -1),
+        weights=weights,
         guarantees=tuple(plan.guarantees),
         statement=(*plan.statement, *([] if errors is None else [said_of(errors)])),
         certificate=plan.facts.certificate,
