@@ -140,7 +140,9 @@ def _errors(plan: FederationPlan, release: Release, parties: Sequence[int]) -> d
     unit = divisor(plan.stated) ** 2
     error, deviation = (float(release.metrics[key][0, 0]) * unit for key in ("error", "error_deviation"))
     most = LARGEST * unit if plan.task == "regression" else 1.0
-    measure = f"mean squared error, cut off at {most:g}" if plan.task == "regression" else "share of rows in error"
+    scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target is not None and plan.stated.target.log else ""
+    regression = f"mean squared error{scale}, cut off at {most:g}"
+    measure = regression if plan.task == "regression" else "share of rows in error"
     if plan.facts.unit == "party":
         measure += ", the mean of the parties' own"
     return {
