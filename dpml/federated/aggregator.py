@@ -17,6 +17,7 @@ from dpml.federated.sums import Summed
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.counting import LARGEST
 from dpml.printable import printable
+from dpml.privacy.safe import written, written_below
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.server import Server
@@ -161,7 +162,8 @@ def said_of(errors: Mapping[str, Any]) -> str:
     """The same in a sentence."""
     return (
         f"Errors: {errors['error']:.4g} is the {errors['measure']}, of {errors['rows']:,} {errors['of']}, with noise; "
-        f"without it, it lies between {errors['low']:.4g} and {errors['high']:.4g} at a level of {errors['level']:.0%}."
+        f"without it, it lies between {written_below(errors['low'])} and {written(errors['high'])} at a level of "
+        f"{errors['level']:.0%}."
     )
 
 
