@@ -25,7 +25,9 @@ def run(arguments: Namespace) -> None:
         print(json.dumps([_plain(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
     else:
         _show(findings, attack.draws, attack.problem)
-    if arguments.figure is not None:
+    if arguments.figure is not None and all(finding.rates is None for finding in findings):
+        print("No figure: no view was attacked.", file=sys.stderr)
+    elif arguments.figure is not None:
         from dpml.reporting.trade_off import draw  # Matplotlib takes a second to import
 
         title = f"dpml audit {' '.join(arguments.overrides)}"
