@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from dpml.audit import Finding
 from dpml.audit.scores import CONFIDENCE
 from dpml.cli.columns import print_table, set_aside_common
+from dpml.cli.files import stem
 from dpml.commands.audit import AttackRequest
 from dpml.commands.settings import Settings
 from dpml.privacy import Problem
@@ -19,19 +20,20 @@ from dpml.screen import Screen
 
 def run(arguments: Namespace) -> None:
     """Print what the attacks achieve; exit with 1 if one exceeds the proven guarantee."""
+    figure = None if arguments.figure is None else stem(arguments.figure)
     attack = AttackRequest.of(Settings(arguments.overrides, config_dir=arguments.config_dir))
     findings = attack.findings()
     if arguments.json:
         print(json.dumps([_plain(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
     else:
         _show(findings, attack.draws, attack.problem)
-    if arguments.figure is not None and all(finding.rates is None for finding in findings):
+    if figure is not None and all(finding.rates is None for finding in findings):
         print("No figure: no view was attacked.", file=sys.stderr)
-    elif arguments.figure is not None:
+    elif figure is not None:
         from dpml.reporting.trade_off import draw  # Matplotlib takes a second to import
 
         title = f"dpml audit {' '.join(arguments.overrides)}"
-        for path in draw(findings, title, arguments.figure.with_suffix("")):
+        for path in draw(findings, title, figure):
             print(path, file=sys.stderr)
     if any(finding.verdict == "BUG" for finding in findings):
         sys.exit(1)

@@ -11,6 +11,7 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 
 from dpml.atomic import check_writable, write_atomically
+from dpml.cli.files import refuse_replacing
 from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, publish
@@ -64,6 +65,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _card(arguments: Namespace) -> None:
+    refuse_replacing(arguments.output, arguments.data, arguments.key, arguments.bounds)
     seat = _seat(arguments, arguments.data, arguments.key)
     _write(arguments.output, json.dumps({"rows": seat.rows, "key": seat.key.hex()}) + "\n")
 

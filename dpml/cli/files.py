@@ -45,6 +45,24 @@ def _option(found: "re.Match[str]") -> str:
     return f"--{found[1]}" + (f" {value}" if value else "")
 
 
+def stem(figure: Path) -> Path:
+    """The path of a figure's files, which have suffixes of their own.
+
+    Raises:
+        UserError: it names no file.
+    """
+    if not figure.name or figure.is_dir():
+        raise UserError(f"--figure {figure} is no name of a file: FILE makes FILE.png and FILE.svg.")
+    return figure.with_suffix("")
+
+
+def refuse_replacing(output: Path | None, *read: Path | None) -> None:
+    """Raise UserError where a file that is read would be replaced by what is made of it."""
+    for path in read:
+        if output and path and output.exists() and path.exists() and output.samefile(path):
+            raise UserError(f"-o {output} would replace {path}, which is read: choose another name.")
+
+
 def refuse_overwriting(path: Path, force: bool, kinds: Sequence[str]) -> None:
     """Raise UserError unless a file can be written there: it is new, or may be replaced, and of one of some kinds."""
     if path.suffix[1:] not in kinds:

@@ -71,6 +71,17 @@ def test_cards_make_a_plan(tmp_path, cards, bounds, monkeypatch, capsys) -> None
     assert "Noise: exact integers" in said
 
 
+def test_a_card_replaces_no_file_that_is_read(tmp_path, bounds, monkeypatch, capsys) -> None:
+    """It took the place of the rows, where -o named their file."""
+    rows = clinics(tmp_path).files[0]
+    for file in (rows, bounds):
+        before = file.read_bytes()
+        words = ["card", rows, "--key", tmp_path / "own.key", "-o", file, "--bounds", bounds, *WORDS]
+        assert command(monkeypatch, *words) == 2
+        assert "which is read: choose another name" in capsys.readouterr().err
+        assert file.read_bytes() == before
+
+
 def test_a_delta_that_lets_a_record_be_published_is_refused(tmp_path, cards, bounds, monkeypatch, capsys) -> None:
     """As `dpml release` does; whoever is asked to sign such a plan reads what it allows."""
     words = [word.replace("1e-5", "0.003") for word in WORDS]  # of 360 rows
