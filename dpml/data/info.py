@@ -107,7 +107,6 @@ class Info:
 
     Attributes:
         rows: Rows after cleaning; the first `train_rows` of them are the official training part, if there is one.
-        left_out: Rows that cleaning leaves out because of what is in them.
         features: Columns after one-hot coding, before any PCA.
         classes: Rows of each label, over all rows after cleaning. Empty for regression.
         folders: Alternative names of the folder of its files.
@@ -130,7 +129,6 @@ class Info:
     folders: tuple[str, ...] = ()
     rows: int = 0
     train_rows: int | None = None
-    left_out: int = 0
     features: int = 0
     classes: Mapping[float, int] = field(default_factory=dict)
     parties: str = ""

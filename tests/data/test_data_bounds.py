@@ -331,6 +331,7 @@ def test_adult_on_generated_files(tmp_path):
     np.testing.assert_array_equal(data.X[:, 6:].sum(axis=1), [8, 8])
     np.testing.assert_array_equal(data.X_test[:, 6:].sum(axis=1), [7])  # nobody lists Atlantis
     assert private_note(data.provenance["preprocessing"]) == ""
+    assert source.load(Files(str(tmp_path)), None, np.random.default_rng(0)).provenance["rows_left_out"] == 1  # kept
 
 
 def test_no_release_is_proven_of_adult_whose_incomplete_rows_are_left_out(tmp_path, monkeypatch, run_command):
