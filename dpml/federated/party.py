@@ -106,7 +106,7 @@ class Member:
         try:
             ours = model_of(self.plan, model.weights, model.errors)
             return replace(ours, versions=model.versions).text() == model.text()
-        except (LookupError, TypeError, ValueError):  # errors of another form
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):  # errors of another form
             return False
 
     def _refused(self, own: str, told: str) -> bytes:
