@@ -381,6 +381,13 @@ def test_a_mistake_is_one_sentence(parameters, sentence):
         dpml.PrivateClassifier(**{"bounds": UNIT, **parameters}).fit(X, t > 0)
 
 
+def test_parties_of_which_some_are_missing_are_one_sentence():
+    X, t = made_up()
+    ids = np.array(["a", None] * (len(X) // 2), dtype=object)
+    with pytest.raises(dpml.UserError, match="party must be numbers or texts, all of one kind, and none missing"):
+        dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0, party=ids)
+
+
 @SEEDED
 def test_numbers_may_be_of_numpy():
     X, t = made_up()
