@@ -18,13 +18,13 @@ from omegaconf import OmegaConf
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from dpml.algorithms import Algorithm
 from dpml.api.account import count
 from dpml.api.arguments import plain
 from dpml.api.files import load, save
-from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, thinned
+from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, thinned, whose
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
 from dpml.config.compose import options
@@ -118,11 +118,11 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         rows = thinned(self._into_ball(X), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
-            ids = None if party is None else map(str, np.unique(column_or_1d(party)))
+            ids = None if party is None else map(str, whose(party)[0])
             facts = facts_about(
                 algorithm, parties.problem, asked, randomness="system" if self.random_state is None else "seed",
                 ranges="stated" if self._stated else "fitted", dealt="at random" if ids is None else "natural",
-                parties=None if ids is None else named(ids),
+                parties=None if ids is None else named(ids), labels=task != "regression",
             )  # fmt: skip
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
             count(self, X, facts)
@@ -161,9 +161,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if party is None:
             M = whole(plain(self.parties, "parties"), "parties")
             return partition(data, Equal(), M, generator(seed, "partition"), adversary)
-        ids = column_or_1d(party)
-        check_consistent_length(data.X, ids)
-        _, owners = np.unique(ids, return_inverse=True)
+        _, owners = whose(party)
+        check_consistent_length(data.X, owners)
         order = np.argsort(owners, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owners))])
         adversary.count(len(offsets) - 1)  # refuses an adversary that leaves no party to protect

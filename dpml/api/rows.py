@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from dpml.arrays import Array, Index
 from dpml.data.steps import shrink, to_both_sides
@@ -82,6 +82,19 @@ def checked_weights(given: ArrayLike | None, X: Array) -> Array | None:
             stacklevel=3,
         )
     return np.minimum(weights, 1.0)
+
+
+def whose(party: ArrayLike) -> tuple[Index, Index]:
+    """The parties' ids, and the number of each row's (n,).
+
+    Raises:
+        UserError: ids cannot be compared.
+    """
+    try:
+        ids, owners = np.unique(column_or_1d(party), return_inverse=True)
+    except TypeError:
+        raise UserError("party must be numbers or texts, all of one kind, and none missing.") from None
+    return ids, owners
 
 
 def class_weights(given: Any, classes: Index, codes: Index) -> Array | None:

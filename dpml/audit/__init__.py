@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from dpml.audit import black_box, descents, ensemble, perturbation, programs  # noqa: F401 - most register algorithms
 from dpml.audit.bounds import Rates
 from dpml.audit.half_noise import HalfNoise
@@ -11,6 +13,7 @@ from dpml.audit.pairs import worst_case
 from dpml.audit.scores import ACCUSATION, CONFIDENCE, SLACK, Scores
 from dpml.audit.search import worse_pair
 from dpml.audit.sensitivity import moved, rounding_pairs
+from dpml.audit.transcript import NoNumberError
 from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.mechanism.declared import author, guaranteed
@@ -79,7 +82,8 @@ class Finding:
         if self.verdict not in ("consistent", "no violation seen"):
             return self.verdict
         blind = self.verdict == "no violation seen" and self.power >= POWER
-        return f"{self.verdict} ({'too few draws' if blind else f'power {self.power:.2f}'})"
+        shown = np.floor(100 * self.power * (1 + SLACK)) / 100  # it is a lower bound, and POWER is a limit
+        return f"{self.verdict} ({'too few draws' if blind else f'power {shown:.2f}'})"
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:
@@ -104,9 +108,14 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     shown = exposures(algorithm, pair, budget)
     unit = next(iter(proven.values())).unit
     ratio = moved(algorithm, budget, [pair, *rounding_pairs(pair, unit)])
+    if math.isinf(ratio):
+        return [_no_number(g) for g in proven.values()]
     seen = black_box.notes(algorithm, pair, budget) if author(algorithm) else ()
     shown = [exposure for exposure in shown if exposure.view in proven]
-    scores = Scores.of(shown, draws, generator(seed, "audit"))
+    try:
+        scores = Scores.of(shown, draws, generator(seed, "audit"))
+    except NoNumberError:
+        return [_no_number(g) for g in proven.values()]
     found = {view: _find(scores.get(view), proven[view], claimed.get(view)) for view in proven}
     silent = [view for view, each in found.items() if each.verdict == "no violation seen" and each.power >= POWER]
     halved = HalfNoise(generator(seed, "audit").bit_generator)
@@ -128,6 +137,11 @@ def default_rows(algorithm: Any) -> int:
 def _nothing(proven: Guarantee) -> Finding:
     nan = math.nan
     return _of(Finding(proven.view, proven.unit, proven.delta, nan, math.inf, nan, nan, "-", nan, "no privacy"), proven)
+
+
+def _no_number(proven: Guarantee) -> Finding:
+    """Of sums that are no numbers for one of two neighbours: there is nothing to attack."""
+    return replace(_nothing(proven), power=math.inf, verdict="BUG", moved=math.inf)
 
 
 def _of(finding: Finding, proven: Guarantee) -> Finding:

@@ -97,11 +97,14 @@ def uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
     """The projection of observations, (n, k) -> (n,), that separates two samples best: Fisher's discriminant."""
     both = np.concatenate([first, second])
+    both[np.isnan(both)] = 0.0
     low, centre, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
     spread = np.where(high > low, high - low, np.where(both.std(axis=0) > 0, both.std(axis=0), 1.0))
 
     def standard(seen: Array) -> Array:
-        return np.clip((seen - centre) / spread, -4, 4)
+        scaled = np.clip((seen - centre) / spread, -4, 4)
+        scaled[np.isnan(scaled)] = 4.0  # or one release that is no number would leave nothing to be learned
+        return scaled
 
     a, b = standard(first), standard(second)
     within = np.cov(a, rowvar=False) + np.cov(b, rowvar=False)

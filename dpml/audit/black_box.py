@@ -36,12 +36,13 @@ def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
 
 
 def _released(algorithm: Any, pair: Pair, budget: Budget) -> BlackBox:
-    """The released model, of which an attacker can compute with every number."""
+    """The released model, of which an attacker can compute with every number, and whether one of them is none."""
     shown = model_exposure(prepared(algorithm, pair), budget)
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
-        found: Array = np.nan_to_num(shown.sample(which, rng, draws), nan=0.0, posinf=_FAR, neginf=-_FAR)
-        return found
+        released = shown.sample(which, rng, draws)
+        finite = np.nan_to_num(released, nan=0.0, posinf=_FAR, neginf=-_FAR)
+        return np.column_stack([finite, np.isnan(released).any(axis=1)])
 
     return BlackBox("release", sample)
 

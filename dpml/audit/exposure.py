@@ -65,6 +65,16 @@ class BlackBox(Exposure):
     """A view of an algorithm that tells nothing but its releases: attacks learn all they know from these."""
 
 
+def difference(first: Array, second: Array) -> Array:
+    """second - first: infinite where one of them alone is no number, and 0 where neither is, which tells nothing."""
+    with np.errstate(invalid="ignore"):
+        apart: Array = second - first
+    if np.isfinite(apart).all():
+        return apart
+    same = (first == second) | (np.isnan(first) & np.isnan(second))
+    return np.where(same, 0.0, np.where(np.isfinite(apart), apart, math.inf))
+
+
 def prepared(algorithm: Any, pair: Pair) -> list[Any]:
     """Either data set, from one public start."""
     return [algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair]

@@ -22,7 +22,7 @@ from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFuncti
 from dpml.algorithms.quadratic.sensitivity import Scales, worst_neighbours
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared
+from dpml.audit.exposure import Exposure, Pair, difference, model_exposure, prepared
 from dpml.audit.neighbours import (
     in_a_crowd,
     in_classes,
@@ -97,7 +97,7 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
     for message in messages:
         first, second = (mechanism.terms(message.of).total() for mechanism in both)
         wide = message.widths(d) * np.repeat(message.of.deviations(d), message.of.lengths(d))
-        squares += float(np.sum(((second - first) / np.where(wide > 0, wide, _EXACT)) ** 2))
+        squares += float(np.sum((difference(first, second) / np.where(wide > 0, wide, _EXACT)) ** 2))
     return math.sqrt(squares)
 
 

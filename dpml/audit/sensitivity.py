@@ -23,7 +23,7 @@ from numpy.random import PCG64
 from dpml.algorithms.descent.layouts import moved as farthest
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.arrays import Array
-from dpml.audit.exposure import Pair, prepared
+from dpml.audit.exposure import Pair, difference, prepared
 from dpml.audit.half_noise import Quiet
 from dpml.audit.neighbours import with_rows
 from dpml.errors import UserError
@@ -94,7 +94,7 @@ class Beside(Carrier):
         of, d = message.of, self.problem.d
         units = np.repeat(np.array(message.units) * of.deviations(d), of.lengths(d))
         first, second = (quiet.ask(number, *at) for quiet in self.quiet)
-        moves = np.linalg.norm((second - first) / np.where(units > 0, units, 1.0), axis=-1)
+        moves = np.linalg.norm(difference(first, second) / np.where(units > 0, units, 1.0), axis=-1)
         self.farthest = max(self.farthest, float(moves.max()) / counted(message, self))
         self.left[number] -= 1
         if not any(left > 0 for left in self.left.values()):

@@ -30,11 +30,15 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Sample
+from dpml.audit.exposure import Exposure, Sample, difference
 from dpml.mechanism.observer import Channel
 from dpml.privacy import View
 
 _SAMPLE = 8  # releases from which a search estimates how far apart a pair is
+
+
+class NoNumberError(ArithmeticError):
+    """A sum of one of two neighbours is no number, and the other's is: whoever sees it knows which they are."""
 
 
 class Recorder:
@@ -81,7 +85,9 @@ class Recorder:
         takes = () if rate == 1 else (self.unit, True)
         first, second = (np.asarray(exact(mechanism, *takes), dtype=float) for mechanism in self.pair)
         least = first if rate == 1 else np.asarray(exact(self.pair[0], self.unit, False), dtype=float)
-        residual, shift = (np.asarray(message, dtype=float) - least) / scale, (second - first) / scale
+        residual, shift = (np.asarray(message, dtype=float) - least) / scale, difference(first, second) / scale
+        if not np.isfinite(shift).all():
+            raise NoNumberError
         numbers = self._numbers(residual)
         filtered = np.tensordot(self.channel.filter, numbers, axes=1) / self.channel.spread
         white, moved = self._whitened(filtered, shift / self.channel.spread)
@@ -186,7 +192,10 @@ class Transcript(Exposure):
         """`mu` where it is known without a draw; else from a few, for Gaussian noise or noise of the same variance."""
         if not math.isnan(self.mu):
             return self.mu
-        _, lengths = self.along(self.sample(0, np.random.default_rng(0), _SAMPLE))
+        try:
+            _, lengths = self.along(self.sample(0, np.random.default_rng(0), _SAMPLE))
+        except NoNumberError:
+            return math.inf
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
 
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 from dpml.atomic import check_writable, write_atomically
 from dpml.cli.columns import print_table
 from dpml.errors import UserError
-from dpml.privacy.safe import written
+from dpml.privacy.safe import written, written_below
 from dpml.recipes import certificate_of, judge, recipe_of, sentence
 from dpml.recipes.reading import is_word
 from dpml.screen import Screen
@@ -48,8 +48,4 @@ def _eps(eps: float | None) -> str:
 
 
 def _attack(eps: float | None) -> str:
-    """Rounded down: it is a lower bound."""
-    if eps is None or math.isinf(eps) or eps == 0:
-        return "-" if eps is None else f"{eps:g}"
-    digits = 3 - math.floor(math.log10(eps))
-    return f"{math.floor(eps * 10.0**digits) / 10.0**digits:.4g}"
+    return "-" if eps is None else written_below(eps)

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from dpml.atomic import write_atomically
 from dpml.cli.columns import print_table
-from dpml.cli.files import in_options, written
+from dpml.cli.files import AS_PRIVATE, in_options, written
 from dpml.data.csv import column_bounds
 from dpml.data.csv.columns import ColumnProfile
 from dpml.data.csv.csv_rows import CsvOptions
@@ -42,6 +42,7 @@ def run(arguments: Namespace) -> None:
         ] or [f"No value is outside what {stated.path} states."]
         if found_outside:
             sentences.append("A run clips such numbers to their range, and counts such categories as none.")
+    sentences.append(AS_PRIVATE)
     for sentence in [*description.noticed, *sentences]:
         console.print(sentence, highlight=False, markup=False, soft_wrap=True)
     if target is not None:
@@ -115,5 +116,4 @@ def _rows(description: Description, arguments: Namespace) -> list[str]:
         words += [f"dataset.drop=[{drop}]"] if drop else []
         words += _written(description.options)
         sentences.append(f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm")
-    sentences.append("All this is read from the rows, and as private as they are.")
     return sentences

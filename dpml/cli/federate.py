@@ -11,6 +11,7 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 
 from dpml.atomic import check_writable, write_atomically
+from dpml.cli.files import refuse_replacing
 from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, publish
@@ -64,6 +65,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _card(arguments: Namespace) -> None:
+    refuse_replacing(arguments.output, arguments.data, arguments.key, arguments.bounds)
     seat = _seat(arguments, arguments.data, arguments.key)
     _write(arguments.output, json.dumps({"rows": seat.rows, "key": seat.key.hex()}) + "\n")
 
@@ -179,6 +181,7 @@ def _init(arguments: Namespace) -> None:
     adversary = ["--colluders", str(arguments.colluders)]
     adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
     adversary += ["--floating"] if arguments.floating else []
+    adversary += ["--delta-anyway"] if arguments.delta_anyway else []
     consortium = Consortium(tuple(names), host, port, ("--set", *arguments.overrides), tuple(adversary))
     seats = [Seat(name, arguments.rows, os.urandom(32)) for name in names]  # no keys: nobody has the other half
     plan = _agreed(arguments, seats)
@@ -218,6 +221,8 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
     plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)
+    if not arguments.delta_anyway:
+        plan.facts.require_small_delta()
     return plan
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from dpml.errors import UserError
 
+AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
+
 _KEYS = ("encoding", "separator", "decimal", "na", "drop", "label")
 _KEY = re.compile(rf"dataset\.({'|'.join(_KEYS)})(?:=(?:\[([^\]]*)\]|(\S+?)(?=[,;.:)]*(?:\s|$))))?")
 
@@ -41,6 +43,24 @@ def in_options() -> Iterator[None]:
 def _option(found: "re.Match[str]") -> str:
     value = found[2].replace(",", " ") if found[2] is not None else found[3]
     return f"--{found[1]}" + (f" {value}" if value else "")
+
+
+def stem(figure: Path) -> Path:
+    """The path of a figure's files, which have suffixes of their own.
+
+    Raises:
+        UserError: it names no file.
+    """
+    if not figure.name or figure.is_dir():
+        raise UserError(f"--figure {figure} is no name of a file: FILE makes FILE.png and FILE.svg.")
+    return figure.with_suffix("")
+
+
+def refuse_replacing(output: Path | None, *read: Path | None) -> None:
+    """Raise UserError where a file that is read would be replaced by what is made of it."""
+    for path in read:
+        if output and path and output.exists() and path.exists() and output.samefile(path):
+            raise UserError(f"-o {output} would replace {path}, which is read: choose another name.")
 
 
 def refuse_overwriting(path: Path, force: bool, kinds: Sequence[str]) -> None:

@@ -220,6 +220,7 @@ def _adversary(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
     parser.add_argument("--dropouts", type=int, metavar="D", help="default: as many as can be done without")
     _floating(parser)
+    _any_delta(parser)
 
 
 def _begin(actions: Any) -> None:
@@ -300,6 +301,10 @@ def _floating(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--floating", action="store_true", help=help_)
 
 
+def _any_delta(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--delta-anyway", action="store_true", help="take a delta of 1/N or more")
+
+
 def _release(commands: Any) -> None:
     said = "what accuracy to expect of a release by wdgd, from public tables; reads no row"
     forecast = _command(commands, "forecast", said, "Print")
@@ -312,7 +317,7 @@ def _release(commands: Any) -> None:
     help_ = "a card for the public registry of deployments, as YAML, with what is known of the release"
     release.add_argument("--card", type=Path, metavar="FILE", help=help_)
     release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
-    release.add_argument("--delta-anyway", action="store_true", help="take a delta of 1/N or more")
+    _any_delta(release)
     help_ = "publish what code that is not part of dpml says of itself, which nobody here has proven"
     release.add_argument("--declared", action="store_true", help=help_)
     _cap(release)

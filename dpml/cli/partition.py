@@ -7,6 +7,7 @@ import numpy as np
 
 from dpml.arrays import Array, Index
 from dpml.cli.columns import print_table
+from dpml.cli.files import AS_PRIVATE, stem
 from dpml.commands.data import dealt
 from dpml.commands.settings import Settings, is_private
 from dpml.data.heterogeneity import Skew, distances
@@ -21,14 +22,15 @@ _EXPLAINED = (
 
 def run(arguments: Namespace) -> None:
     """Partition the rows as a run would, and print what the parties hold; draw a figure if asked to."""
+    figure = None if arguments.figure is None else stem(arguments.figure)
     skew, rule, parties = dealt(Settings(arguments.overrides, config_dir=arguments.config_dir))
     _show(skew, rule, parties)
-    if arguments.figure is not None:
+    if figure is not None:
         from dpml.reporting.heterogeneity import draw  # Matplotlib takes a second to import
 
         words = [word for word in arguments.overrides if not is_private(word)]
         title = f"dpml data partition {' '.join(words)}"
-        for path in draw(skew, title, arguments.figure.with_suffix("")):
+        for path in draw(skew, title, figure):
             print(path, file=sys.stderr)
 
 
@@ -48,6 +50,7 @@ def _show(skew: Skew, rule: Partition, parties: Parties) -> None:
     further = {"auxiliary": len(parties.X_auxiliary), "unused": unused}
     dealt += "".join(f", {rows:,} {what} rows" for what, rows in further.items() if rows)
     console.print(f"{dealt}; {_EXPLAINED}", highlight=False, markup=False)
+    console.print(AS_PRIVATE, highlight=False, markup=False)
 
 
 def _summary(values: Array | Index) -> list[str]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpml.arrays import Array
 from dpml.atomic import write_atomically
-from dpml.cli.files import in_options
+from dpml.cli.files import in_options, refuse_replacing
 from dpml.data.csv.columns import feature
 from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.reading import open_file, read
@@ -21,6 +21,7 @@ from dpml.release.model import PROBABILITY, Model, read_model
 def run(arguments: Namespace) -> None:
     """Write a table with a prediction for every row of the file, in the file's order."""
     model = read_model(arguments.model)
+    refuse_replacing(arguments.output, arguments.model, arguments.file)
     if arguments.shapes is not None:
         _draw_shapes(model, arguments.shapes)
     if arguments.file is None:

@@ -22,7 +22,12 @@ def load(settings: Settings) -> Dataset:
 
 
 def _load(config: DictConfig, source: Source) -> Dataset:
-    return source.load(files(config), optional(whole)(config.N, "N"), generator(whole(config.seed, "seed"), "data"))
+    N, seed = optional(whole)(config.N, "N"), whole(config.seed, "seed")
+    if N is not None and N < 1:  # 0 would stand for all rows
+        raise UserError(f"N must be at least 1, got N={N}.")
+    if seed < 0:
+        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
+    return source.load(files(config), N, generator(seed, "data"))
 
 
 def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
@@ -37,9 +42,8 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
     dataset: Source = instantiate(config.dataset, "dataset")
     # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
     rule = build_partition(instantiate(config.partition, "partition"), class_of(config.algo.get("_target_"), "algo"))
-    M, seed = whole(config.M, "M"), whole(config.seed, "seed")
-    if seed < 0:
-        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
+    M = whole(config.M, "M")
     check_task(rule, dataset.info.task, dataset.info.name)
-    parties = partition(_load(config, dataset), rule, M, generator(seed, "partition"))
+    data, seed = _load(config, dataset), whole(config.seed, "seed")
+    parties = partition(data, rule, M, generator(seed, "partition"))
     return Skew.of(parties, generator(seed, "partition", "chance")), rule, parties

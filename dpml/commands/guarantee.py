@@ -49,13 +49,13 @@ def certificate_of(settings: Settings) -> str:
     return json.dumps(seal_object(certificate(algorithm, budget, problem, proven)), indent=1) + "\n"
 
 
-def requested(settings: Settings) -> tuple[Algorithm, Budget, Problem]:
-    """What a guarantee depends on.
+def requested(settings: Settings, command: str = "guarantee") -> tuple[Algorithm, Budget, Problem]:
+    """What a guarantee depends on; `command` is what a mistake is told of.
 
     Raises:
         UserError: a setting is wrong, or has several values, or no noise can be calibrated for it.
     """
-    config, d = compose_one(settings, "guarantee")
+    config, d = compose_one(settings, command)
     dataset: Source = instantiate(config.dataset, "dataset")
     algorithm = build_algorithm(config, dataset)
     cell = Cell(

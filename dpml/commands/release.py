@@ -22,7 +22,7 @@ from dpml.config.build import (
     whole,
 )
 from dpml.config.complete import require_complete
-from dpml.data import Source
+from dpml.data import Info, Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.csv_rows import roles
 from dpml.data.csv.reading import open_file
@@ -49,7 +49,7 @@ def forecast_of(settings: Settings) -> Forecast:
         UserError: a setting is wrong, or has several values, or another algorithm is asked for.
     """
     defaults = {key: value for key, value in _DEFAULTS.items() if key not in settings.given}
-    return _forecast(*requested(replace(settings, values={**defaults, **settings.values})))
+    return _forecast(*requested(replace(settings, values={**defaults, **settings.values}), "forecast"))
 
 
 def forecast_for(request: Request) -> Forecast:
@@ -118,8 +118,23 @@ def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:
         setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
         **allowed,
     )
-    rows = dataset.paths["rows"] if isinstance(dataset, CSV) else here.root / dataset.info.name / dataset.info.name
-    return request, beside(rows)
+    return request, beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here.root, dataset.info)
+
+
+def _ledger(root: Path, info: Info) -> Path:
+    """The ledger of a data set: one for all that are made of the same files, whichever folder these are in.
+
+    Raises:
+        UserError: there are several, as of versions in which each had its own.
+    """
+    names = (info.name, *info.folders)
+    places = [root / f"{names[-1]}.ledger", *(root / name / f"{name}.ledger" for name in names)]
+    found = [place for place in places if place.exists()]
+    if len(found) > 1:
+        raise UserError(
+            f"{' and '.join(map(str, found))} are both about the rows of dataset={info.name}: say --ledger FILE."
+        )
+    return found[0] if found else places[0]
 
 
 def _names_a_file(word: str) -> bool:

@@ -206,14 +206,15 @@ def scale_target(train: Array, test: Array, target: Range | None = None) -> tupl
     return train, test, {"step": "scale_target", "fitted_on": STATED, "largest": largest}
 
 
-def private_note(record: Iterable[Mapping[str, Any]]) -> str:
-    """The steps that were fitted on private rows, in a few words; empty if there are none.
+def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
+    """The steps that were fitted on private rows, and whether rows were left out; in a few words, or empty.
 
-    >>> private_note([{"step": "min_max", "fitted_on": PRIVATE}, {"step": "clip", "fitted_on": EACH_ROW}])
-    'min_max fitted on training rows'
+    >>> private_note([{"step": "min_max", "fitted_on": PRIVATE}, {"step": "clip", "fitted_on": EACH_ROW}], 2)
+    'min_max fitted on training rows; rows with a missing value left out'
     """
     fitted = [str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE]
-    return f"{','.join(fitted)} fitted on training rows" if fitted else ""
+    said = [f"{','.join(fitted)} fitted on training rows"] if fitted else []
+    return "; ".join([*said, *(["rows with a missing value left out"] if left_out else [])])
 
 
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:

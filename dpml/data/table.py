@@ -35,12 +35,14 @@ class Table:
         y: Labels (n,), in the form of the task; a regression target in its own unit.
         levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
         party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part; None if unknown.
+        left_out: The number of rows of the files that are not here, because of what is in them.
     """
 
     X: Features
     y: Array
     levels: tuple[int, ...] = ()
     party: Index | None = None
+    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Tabular:
             train = np.arange(self.available())
         else:
             X, y, X_test, y_test, record = self._preprocess(table, train, test)
-        provenance = source | {"rows": self.drawn(), "preprocessing": record}
+        provenance = source | {"rows": self.drawn(), "rows_left_out": table.left_out, "preprocessing": record}
         party = None if table.party is None else table.party[train]
         info = self.info
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
@@ -137,7 +139,7 @@ class Tabular:
                 arrays = {"X": X, "y": table.y}
             if table.party is not None:
                 arrays["party"] = table.party
-            return arrays, {"shape": list(X.shape), "levels": list(table.levels)}
+            return arrays, {"shape": list(X.shape), "levels": list(table.levels), "left_out": table.left_out}
 
         arrays, facts = cache.load_or_build(self.info.name, self.key(source["sha256"]), build)
         if "X" in arrays:
@@ -146,7 +148,7 @@ class Tabular:
             X = sparse.csr_matrix(
                 (arrays["data"], arrays["indices"], arrays["indptr"]), shape=facts["shape"], copy=False
             )
-        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party")), source
+        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts.get("left_out", 0)), source
 
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content, as in a loaded data set's provenance; parses nothing.

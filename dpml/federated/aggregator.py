@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpml.arrays import Index
+from dpml.arrays import Array, Index
 from dpml.atomic import check_writable, write_atomically
 from dpml.federated.kept import Kept
 from dpml.federated.opening import MESSAGE, OPEN, Opening
@@ -17,6 +17,7 @@ from dpml.federated.sums import Summed
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.counting import LARGEST
 from dpml.printable import printable
+from dpml.privacy.safe import written, written_below
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.server import Server
@@ -113,13 +114,18 @@ def _model(plan: FederationPlan, release: Release, last: Sequence[int]) -> Model
     """The model to publish, of whose last sum these parties are."""
     assert release.weights is not None
     errors = None if plan.terms.count_errors is None else _errors(plan, release, last)
+    return model_of(plan, release.weights.reshape(plan.problem.classes, -1), errors)
+
+
+def model_of(plan: FederationPlan, weights: Array, errors: Mapping[str, Any] | None) -> Model:
+    """A model of a plan, which says all but the weights (K, d) and what was counted of the errors."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
         label=str(plan.dataset.label),
         stated=plan.stated,
         steps=plan.dataset.steps,
-        weights=release.weights.reshape(plan.problem.classes, -1),
+        weights=weights,
         guarantees=tuple(plan.guarantees),
         statement=(*plan.statement, *([] if errors is None else [said_of(errors)])),
         certificate=plan.facts.certificate,
@@ -135,7 +141,9 @@ def _errors(plan: FederationPlan, release: Release, parties: Sequence[int]) -> d
     unit = divisor(plan.stated) ** 2
     error, deviation = (float(release.metrics[key][0, 0]) * unit for key in ("error", "error_deviation"))
     most = LARGEST * unit if plan.task == "regression" else 1.0
-    measure = f"mean squared error, cut off at {most:g}" if plan.task == "regression" else "share of rows in error"
+    scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target is not None and plan.stated.target.log else ""
+    regression = f"mean squared error{scale}, cut off at {most:g}"
+    measure = regression if plan.task == "regression" else "share of rows in error"
     if plan.facts.unit == "party":
         measure += ", the mean of the parties' own"
     return {
@@ -154,7 +162,8 @@ def said_of(errors: Mapping[str, Any]) -> str:
     """The same in a sentence."""
     return (
         f"Errors: {errors['error']:.4g} is the {errors['measure']}, of {errors['rows']:,} {errors['of']}, with noise; "
-        f"without it, it lies between {errors['low']:.4g} and {errors['high']:.4g} at a level of {errors['level']:.0%}."
+        f"without it, it lies between {written_below(errors['low'])} and {written(errors['high'])} at a level of "
+        f"{errors['level']:.0%}."
     )
 
 

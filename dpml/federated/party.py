@@ -8,6 +8,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.atomic import check_writable, write_atomically
 from dpml.errors import UserError
+from dpml.federated.aggregator import model_of
 from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan
@@ -26,7 +28,7 @@ from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.party import Party
 from dpml.release.ledger import Cap, Ledger, LedgerEntry
-from dpml.release.model import read_model
+from dpml.release.model import Model, read_model
 from dpml.release.release import entropy
 
 
@@ -88,13 +90,24 @@ class Member:
         try:
             write_atomically(partial, text)
             model = read_model(partial)
-            if model.guarantees != tuple(self.plan.guarantees) or model.setting != " ".join(self.plan.terms.words):
+            if not self._agreed(model):
                 raise UserError("what the aggregator hands over is no model of this plan.")
             if self._entry is not None:  # first, so that no model is there that the ledger does not know
                 self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
             partial.replace(place)
         finally:
             partial.unlink(missing_ok=True)
+
+    def _agreed(self, model: Model) -> bool:
+        """Whether all that a model's file says, but for its numbers, is what the plan says."""
+        counted = self.plan.terms.count_errors is not None
+        if model.weights.shape != (self.plan.problem.classes, self.plan.problem.d) or counted != bool(model.errors):
+            return False
+        try:
+            ours = model_of(self.plan, model.weights, model.errors)
+            return replace(ours, versions=model.versions).text() == model.text()
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):  # errors of another form
+            return False
 
     def _refused(self, own: str, told: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)

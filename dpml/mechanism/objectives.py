@@ -147,9 +147,11 @@ class ApproximateMinimum(PerturbedObjective):
         return NoisyOutput("gaussian", apart, self.output, "the gradient that is left")
 
     @property
-    def lost(self) -> float:
-        """The share of delta for what is not counted."""
-        return 0.0 if self.hidden is None else _SPENT
+    def missed(self) -> float:
+        """At least p, the probability of what is not counted."""
+        if self.inside is None:
+            return 0.0
+        return max(up(4.3 * self.inside.size * math.exp(-self.inside.exponent)), math.ulp(0.0))
 
     def proven(self, delta: float) -> Proof:
         """By `dpml.privacy.proofs.approximate_minima`; on a grid with a millionth of delta for what is not counted."""

@@ -58,3 +58,16 @@ def written(number: float, digits: int = 4) -> str:
         return nearest
     place = math.floor(math.log10(abs(float(nearest)))) - digits + 1
     return f"{float(nearest) + 10.0**place:.{digits}g}"
+
+
+def written_below(number: float, digits: int = 4) -> str:
+    """A lower bound in so many digits, rounded down, but for a millionth.
+
+    >>> written_below(0.97465), written_below(0.99999999), written_below(10.0), written_below(9.9996)
+    ('0.9746', '1', '10', '9.999')
+    """
+    nearest = f"{number:.{digits}g}"
+    if not math.isfinite(number) or number == 0 or float(nearest) <= number * (1 + _UNSEEN):
+        return nearest
+    place = math.floor(math.log10(abs(number))) - digits + 1
+    return f"{float(nearest) - 10.0**place:.{digits}g}"

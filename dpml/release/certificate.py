@@ -187,4 +187,4 @@ def _(message: ApproximateMinimum) -> list[Message]:
     objective: Message = {"law": "gaussian objective", "times": 1, "deviation": message.scale, "ridge": message.ridge}
     if message.hidden is None:
         return [objective, *described_as(message.beside)]
-    return [objective | {"lost": message.lost}, *described_as(message.hidden)]
+    return [objective | {"missed": message.missed}, *described_as(message.hidden)]

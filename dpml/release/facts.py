@@ -40,6 +40,7 @@ class Facts:
         given: what the algorithm's proof says of every view, if all that follows is as the proof assumes.
         randomness: the operating system's random numbers, or a generator with a seed.
         ranges: ranges, categories and classes were stated, or fitted to the rows.
+        labels: whether the set of classes was read off the records, and is taken as public.
         dealt: how rows came to their parties.
         missing: whether rows may have been left out for what is in them.
         parties: who the parties are, a digest; None: nobody said.
@@ -57,6 +58,7 @@ class Facts:
     given: tuple[Guarantee, ...]
     randomness: Randomness = "system"
     ranges: Ranges = "stated"
+    labels: bool = False
     dealt: Dealt = "one place"
     missing: bool = False
     parties: str | None = None
@@ -132,6 +134,26 @@ class Facts:
             raise UserError(
                 f"eps={eps:g} was asked for, and {found} is proven of algo={self.algorithm} in its worst view: "
                 f"{remedy}take another algorithm."
+            )
+
+    @property
+    def delta(self) -> float:
+        """The largest delta of a view."""
+        return max(guarantee.delta for guarantee in self.held)
+
+    @property
+    def may_show_a_record(self) -> bool:
+        """Whether delta is 1/N or more: what publishes one of the N records, chosen by chance, has it, too."""
+        return self.delta * self.problem.N >= 1
+
+    def require_small_delta(self) -> None:
+        """Raise UserError where delta says nothing of a single record."""
+        if self.may_show_a_record:
+            N = self.problem.N
+            smaller = 10.0 ** math.floor(-math.log10(N) - 1)
+            raise UserError(
+                f"delta={self.delta:g} is 1/N or more, so that the release may publish a record of the N={N:,} as it "
+                f"is: choose a smaller delta, such as {smaller:g}, or say --delta-anyway."
             )
 
 

@@ -127,12 +127,8 @@ def _check_facts(facts: Facts, request: Request) -> None:
     facts.require_proof(request.budget.eps, request.declared)
     if not request.floating:
         require_exact(request.algorithm, "say --floating")
-    delta, N = request.budget.delta or 0.0, facts.problem.N
-    if delta * N >= 1 and not request.any_delta:
-        raise UserError(
-            f"delta={delta:g} is 1/N or more, so that the release may publish a record of the N={N:,} as it is: choose "
-            f"a smaller delta, such as {10.0 ** math.floor(-math.log10(N) - 1):g}, or say --delta-anyway."
-        )
+    if not request.any_delta:
+        facts.require_small_delta()
 
 
 def _left_out(dataset: Source, data: Dataset) -> bool:

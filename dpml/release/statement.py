@@ -45,7 +45,8 @@ def _unit(facts: Facts) -> str:
         what = "one record: it is replaced by any other; a person with several records is protected for one of them"
     else:
         what = "all records of one party: they are replaced by any others"
-    return f"Unit of privacy: {what}. {public} and of features is taken as public."
+    which = ", and so is which classes the records have: one of them alone may show that it is there" * facts.labels
+    return f"Unit of privacy: {what}. {public} and of features is taken as public{which}."
 
 
 def _guarantee(facts: Facts) -> str:
@@ -66,6 +67,8 @@ def _guarantee(facts: Facts) -> str:
     if facts.author:
         proven = f"declared by {facts.author}, which is not part of dpml, and proven by nobody here; if it is right"
     high = f" So large an eps excludes little: odds of e^{written(weakest.eps)} to one." if weakest.eps > HIGH else ""
+    if facts.may_show_a_record:
+        high += f" So large a delta, 1/N or more, allows that one of the N = {facts.problem.N:,} records is published."
     return (
         f"Guarantee: eps = {written(weakest.eps)}, delta = {written(weakest.delta, 6)}, {proven}"
         f"{',' if facts.author else ':'} from what is seen nobody can tell at odds above e^{written(weakest.eps)}, "
@@ -113,8 +116,8 @@ def _ranges(facts: Facts) -> str:
     if facts.ranges == "fitted":
         return "Preprocessing: ranges were taken from the private records."
     return (
-        "Preprocessing: by ranges and lists that were stated, not taken from the records; values outside were clipped. "
-        "That they were stated without a look at the records is the publisher's word."
+        f"Preprocessing: by ranges{'' if facts.labels else ' and lists'} that were stated, not taken from the records; "
+        "values outside were clipped. That they were stated without a look at the records is the publisher's word."
     )
 
 

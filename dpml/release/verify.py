@@ -20,8 +20,8 @@ it is rejected. Numbers are rational, or enclosed by such; what is uncertain cou
 5. *Objective perturbation* (docs/privacy/perturbed_minima.md), logistic loss, Gaussian noise s, ridge R: the curve of
    mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2; L2-Laplace noise of scale b, gradients below g and curvatures
    below c: eps = 2 g/b + c/R, and for the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b. A model beside its
-   exact minimiser that is mu-GDP given that one: the sum of `delta_with` (proofs/approximate_minima.py). Softmax, K
-   classes: K - 1 times the curve of 2 sqrt2/s at eps - k, if that is at least 2/s^2, k = (K - 1) log(1 + 1/(K R)).
+   minimiser, mu-GDP given that: `delta_with` (proofs/approximate_minima.py), 1e-6 of delta for what a grid misses.
+   Softmax: K - 1 times the curve of 2 sqrt2/s at eps - k, if at least 2/s^2, k = (K - 1) log(1 + 1/(K R)).
 6. *Views.* The noise of parties is as wide in each; one who knows the noise of all but h of M sees h/M of its variance.
    CAPE (Imtiaz, Mohammadi & Sarwate 2019) with zero-sum noise: docs/privacy/imtiaz2019.md.
 """
@@ -203,12 +203,13 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Callable[[Q], Q]:
     """An upper bound on the delta of all messages together, as a function of eps."""
-    squares, pure, apart = Q(0), Q(0), []
+    squares, pure, apart, missed = Q(0), Q(0), [], Q(0)
     for message in messages:
         times, law = whole(message, "times"), str(message.get("law"))
         if law not in READ or 0 in (message.get("scale"), message.get("deviation"), message.get("ridge")):
             raise RejectedError(f"unknown law {law[:40]!r}, or no noise, or no ridge")
-        require_only(message, f"law times lost stated {READ[law]}")
+        require_only(message, f"law times missed stated {READ[law]}")
+        missed += times * number({"missed": 0} | message, "missed")
         if law.endswith("gaussian"):
             squares += times * squared_mu(message, heads)
         elif law.endswith("laplace"):
@@ -217,8 +218,7 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
             classes = whole(message, "classes", 2) if law == "softmax objective" else 0
             apart += [(number(message, "deviation"), number(message, "ridge"), classes)] * min(times, 2)
         else:
-            scale, ridge = number(message, "deviation"), number(message, "ridge")
-            slope, curvature = number(message, "slope"), number(message, "curvature")
+            scale, ridge, slope, curvature = (number(message, key) for key in READ[law].split())
             free = slope == 1 and curvature == Q(1, 4) and ridge >= scale
             pure += times * (2 * slope / scale + (0 if free else curvature / ridge))
     mu = root_above(squares) if squares else Q(0)
@@ -226,11 +226,13 @@ def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Cal
         raise RejectedError("objectives are not composed here")
 
     def delta_at(eps: Q) -> Q:
+        low, tiny, share = exp_minus(eps)[0] if missed else Q(1), Q(bool(missed), 10**24), Q(bool(missed), 10**6)
+        return max((1 + tiny) * counted(eps - tiny) / (1 - share), 4 * 10**6 * missed / low) if low else Q(1)
+
+    def counted(eps: Q) -> Q:
         left = eps - pure
-        if left < 0:
-            return Q(1)
-        if not apart:
-            return delta_of(mu, left)
+        if left < 0 or not apart:
+            return Q(1) if left < 0 else delta_of(mu, left)
         ((deviation, ridge, classes),) = apart
         if classes:
             left -= (classes - 1) * log_above(1 / (classes * ridge))
@@ -260,10 +262,8 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
         sent = messages or stated.get("messages")
         if view not in VIEWS or not sent or not (rows or all("objective" not in message["law"] for message in sent)):
             raise RejectedError(f"nothing is known of what is sent, or seen in the view {view[:40]!r}")
-        at = delta_with(sent, unknown_noise(certificate["noise"], view))
-        lost = sum(number(message, "lost") for message in sent if "lost" in message)
-        eps, delta = number(stated, "eps"), whole_delta * (1 - lost)
-        found.append((view, eps, eps if at(eps) <= delta else least_eps(at, delta, eps)))
+        at, eps = delta_with(sent, unknown_noise(certificate["noise"], view)), number(stated, "eps")
+        found.append((view, eps, eps if at(eps) <= whole_delta else least_eps(at, whole_delta, eps)))
     return found
 
 

@@ -20,7 +20,7 @@ from dpml.reporting.ranking import rankings
 from dpml.reporting.results import Publication, Results, results_of
 from dpml.reporting.sections import VALUES, sections
 from dpml.reporting.statistics import with_differences
-from dpml.reporting.tables import caption, latex
+from dpml.reporting.tables import caption, latex, shortened
 from dpml.running.plan import Plan, Task
 
 
@@ -74,7 +74,7 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     if charts:
         files += plot_experiment(charts, experiment.title, experiment.columns, target)
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
-    write_atomically(files[-3], summary.to_csv(index=False, float_format="%.6g"))
+    write_atomically(files[-3], shortened(summary).to_csv(index=False, float_format="%.6g"))
     write_atomically(files[-2], figure_page(facts, facts["figures"][-1]))
     write_atomically(files[-1], _tex(experiment.source, charts, content))
     return files

@@ -26,6 +26,7 @@ from dpml.reporting.fixed_rows import OtherTestRows, with_rows
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
+from dpml.reporting.tables import shortened
 from dpml.running.executors import in_order
 
 
@@ -170,7 +171,7 @@ def evidence_of(
 
 def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:
     """How many values a table has, and how many of them differ from those that were written."""
-    text = table.to_csv(index=False, float_format="%.6g")
+    text = shortened(table).to_csv(index=False, float_format="%.6g")
     if text == written:
         return table.size, 0
     old, new = (pd.read_csv(io.StringIO(content), low_memory=False) for content in (written, text))

@@ -13,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from dpml.atomic import write_atomically
 from dpml.errors import UserError
 from dpml.privacy.guarantee import DECLARED
-from dpml.privacy.safe import written
+from dpml.privacy.safe import written, written_below
 from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, numerals, tex_number, times
@@ -254,6 +254,17 @@ def _union(paths: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True).fillna("").drop_duplicates()
 
 
+def shortened(summary: pd.DataFrame) -> pd.DataFrame:
+    """A summary with what is proven, or shown at least, in six digits: on the safe side, as `:g` would not round it."""
+    known, metric = summary.copy(), summary["metric"]
+    if "proven_eps" in known:
+        known["proven_eps"] = [float(written(eps, 6)) for eps in known["proven_eps"].astype(float)]
+    for names, rounded in (({"proven"}, written), ({"attacked", "power"}, written_below)):  # of an audit
+        some = metric.isin(names)
+        known.loc[some, "mean"] = [float(rounded(number, 6)) for number in known.loc[some, "mean"]]
+    return known
+
+
 def _refuse_conflicts(rows: pd.DataFrame) -> None:
     keys = [key for key in rows.columns if key not in ("value", *PRIVACY, "tuned", "private_preprocessing")]
     twice = rows[rows.duplicated(keys, keep=False)]
@@ -268,7 +279,7 @@ def overview(summary: pd.DataFrame) -> pd.DataFrame:
     keys = [key for key in ("algo", *settings(summary)) if key in summary]
     keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
     lines: dict[Any, dict[str, Any]] = {}
-    for row in summary.to_dict("records"):
+    for row in shortened(summary).to_dict("records"):
         place = {key: row[key] for key in keys}
         lines.setdefault(tuple(map(str, place.values())), place)[row["metric"]] = row["mean"]
     return pd.DataFrame(list(lines.values()))

@@ -44,6 +44,8 @@ class Cell:
     def __post_init__(self) -> None:
         if self.draws < 1:
             raise UserError(f"draws must be at least 1, got draws={self.draws}.")
+        if self.N is not None and self.N < 1:  # 0 would stand for all rows
+            raise UserError(f"N must be at least 1, got N={self.N}.")
         if self.seed < 0:
             raise UserError(f"seed must be a whole number >= 0, got seed={self.seed}.")
 

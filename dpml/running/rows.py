@@ -22,7 +22,8 @@ Rows, one for each metric of a draw:
   part of dpml, the one that it declares.
 - ``n_min``, ``n_max``: rows of the smallest and of the largest party.
 - ``tuned``: how the step size was chosen; `fixed` for all others.
-- ``private_preprocessing``: the steps that were fitted to private rows, which no budget counts.
+- ``private_preprocessing``: the steps that were fitted to private rows, and whether rows were left out for a missing
+  value, which no budget counts.
 
 Guarantees, one for each view and basis of a budget:
 
@@ -96,7 +97,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
     others = {
         **dict(zip(SIZES, measured.sizes, strict=True)),
         "tuned": getattr(algorithm, "tuned", "fixed"),
-        "private_preprocessing": private_note(measured.provenance.get("preprocessing", [])),
+        "private_preprocessing": _from_rows(measured.provenance),
     }
     given = [budget for number, budget in enumerate(cell.budgets) if number not in measured.refused]
     pairs = list(zip(given, measured.guarantees, strict=True))
@@ -123,6 +124,10 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
         for guarantee in guarantees
     ]
     return Part(budgets, rows, lines, measured.provenance)
+
+
+def _from_rows(provenance: Mapping[str, Any]) -> str:
+    return private_note(provenance.get("preprocessing", []), provenance.get("rows_left_out", 0))
 
 
 def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:

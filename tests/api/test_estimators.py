@@ -381,6 +381,13 @@ def test_a_mistake_is_one_sentence(parameters, sentence):
         dpml.PrivateClassifier(**{"bounds": UNIT, **parameters}).fit(X, t > 0)
 
 
+def test_parties_of_which_some_are_missing_are_one_sentence():
+    X, t = made_up()
+    ids = np.array(["a", None] * (len(X) // 2), dtype=object)
+    with pytest.raises(dpml.UserError, match="party must be numbers or texts, all of one kind, and none missing"):
+        dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0, party=ids)
+
+
 @SEEDED
 def test_numbers_may_be_of_numpy():
     X, t = made_up()
@@ -415,3 +422,19 @@ def test_targets_that_cannot_be_are_value_errors():
         dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0, party=[1, 2])
     with pytest.raises(dpml.UserError, match=r"y_bounds must be a pair \(low, high\), each of them one number\."):
         dpml.PrivateRegressor(bounds=UNIT, y_bounds=(1, 2, 3)).fit(X, t)
+
+
+@REPEATED
+def test_a_classifiers_statement_says_that_its_classes_are_of_the_rows(tmp_path) -> None:
+    """One row of a class of its own adds weights, so that no list of classes was stated; a target's range was."""
+    X, y = np.random.default_rng(0).uniform(-1, 1, (400, 2)), np.arange(400) % 2
+    own = np.where(np.arange(400) == 7, 2, y)
+    few, more = (dpml.PrivateClassifier(bounds=(-1, 1)).fit(X, labels) for labels in (y, own))
+    assert (few.coef_.shape, more.coef_.shape) == ((1, 2), (3, 2))
+    more.save(tmp_path / "model.json", unsafe=True)
+    for model in (few, more, dpml.PrivateClassifier.load(tmp_path / "model.json")):
+        assert "and so is which classes the records have" in model.statement_[0]
+        assert "by ranges that were stated" in model.statement_[4]
+    number = dpml.PrivateRegressor(bounds=(-1, 1), y_bounds=(0, 1)).fit(X, y)
+    assert "classes" not in number.statement_[0]
+    assert "by ranges and lists that were stated" in number.statement_[4]

@@ -242,3 +242,4 @@ def test_the_command(run_command) -> None:
     assert "claim violated" in found.out
     nothing = run_command("dpml", "audit", "algo=nonpriv")
     assert "no privacy" in nothing.out
+    assert "attacked: no view was" in nothing.out

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,8 +11,9 @@ from examples import LOGISTIC, SQUARED
 
 from dpml.algorithms import Release, require_domain
 from dpml.audit import Finding, audit
-from dpml.audit.attacks import NORMALS, learn_medians, learn_normals
+from dpml.audit.attacks import NORMALS, learn_direction, learn_medians, learn_normals
 from dpml.audit.black_box import candidates
+from dpml.cli.audit import _show
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Guarantee, Problem, gdp, noise
@@ -98,6 +99,8 @@ class PreparedMean:
         if wrong == "branch" and self.mean[0] > 0:  # noise that is wider for some rows: no mean tells
             drawn = drawn + 4 * noise.laplace(rng, shape)
         at = 0 * self.mean if wrong == "branch" else self.mean
+        if wrong == "fails":
+            drawn, at = 0 * drawn, np.where(self.mean[0] > 0, np.nan, 0 * self.mean)
         return Release(at + self.algorithm.kept * scale[:, None, None] * drawn)
 
 
@@ -140,11 +143,30 @@ def test_noise_that_depends_on_rows_is_seen_by_its_spread_and_by_what_is_drawn()
     assert found(Mean(LOGISTIC), PURE).notes == ()
 
 
+def test_a_model_that_is_no_number_for_one_data_set_is_a_bug() -> None:
+    """A fit that fails for some rows; where it does not, it has no noise and is 0, which stands for no number, too."""
+    finding = found(Mean(LOGISTIC, wrong="fails"), PURE)
+    assert finding.verdict == "BUG"
+
+
 def test_random_numbers_of_its_own_are_noted_and_the_same_ones_each_time_are_a_bug() -> None:
     finding = found(Mean(LOGISTIC, wrong="own"), PURE)
     assert any("of its own" in note for note in finding.notes)
     assert finding.verdict == "no violation seen"  # the self-test cannot halve its noise
     assert found(Mean(LOGISTIC, wrong="same"), PURE).verdict == "BUG"
+
+
+def test_lower_bounds_are_shown_rounded_down(capsys) -> None:
+    """A power of .7997 is not called .80, which is enough for another verdict."""
+    known = dict.fromkeys(("claimed", "moved", "declared"), math.nan)
+    finding = Finding("release", "sample", 1e-5, proven=1.0, exact=0.99996, attacked=0.97465, attack="a", power=0.7997,
+                      verdict="no violation seen", **known)  # fmt: skip
+    assert finding.judgement == "no violation seen (power 0.79)"
+    assert replace(finding, power=1 - 1e-9).judgement == "no violation seen (too few draws)"
+    _show([finding], 1000, PROBLEM)
+    shown = capsys.readouterr().out
+    assert "0.9746 " in shown
+    assert "0.9999 " in shown
 
 
 def test_what_a_client_sends_is_not_seen_in_a_release() -> None:
@@ -173,6 +195,18 @@ def test_learned_scores_are_the_likelihood_ratios() -> None:
     first, second = rng.standard_normal((200_000, 1)), 1 + 2 * rng.standard_normal((200_000, 1))
     exact = z**2 / 2 - (z - 1) ** 2 / 8 - math.log(2)
     assert learn_normals(first, second)(z) == pytest.approx(exact[:, 0], abs=0.05)
+
+
+def test_a_direction_is_learned_where_a_release_is_no_number() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((2, 2000, 3))
+    second[:, 0] += 1
+    whole = learn_direction(first, second)(second)
+    first[7, 2] = np.nan
+    assert np.corrcoef(learn_direction(first, second)(second), whole)[0, 1] > 0.99
+    second[::2, 1] = np.nan  # no number, and which release it is of tells the most
+    score = learn_direction(first, second)
+    assert np.mean(score(second)) > np.mean(whole)
 
 
 def test_an_algorithm_that_takes_no_data_or_releases_no_model_cannot_be_audited() -> None:

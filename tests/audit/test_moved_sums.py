@@ -1,7 +1,8 @@
 """The sums that a release computes move no farther than is counted, and rounding that does otherwise is seen."""
 
-from dataclasses import replace
-from typing import Any
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from settings_audit import (
     WDGD_GRID,
 )
 
+from dpml.algorithms import Release
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.audit import audit
 from dpml.audit.descents import Attacked
@@ -30,11 +32,67 @@ from dpml.audit.half_noise import Quiet
 from dpml.audit.pairs import worst_case
 from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.data.preprocess import distinct
+from dpml.mechanism.message import Statistic, Sum, Terms
+from dpml.mechanism.program import Program
 from dpml.optim import descent
 from dpml.optim.descent import Rows
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Problem
 
 MANY = Problem(1, 100_000, 1)
+
+
+@dataclass(frozen=True)
+class RootTerms(Terms):
+    """sqrt(y x) of every row, which is no number for some, where an author forgot them."""
+
+    parties: Any
+
+    def total(self, *at: Any) -> np.ndarray:
+        signed = self.parties.y[:, None] * self.parties.X
+        rows = np.where(signed < -0.5, np.nan, np.sqrt(np.abs(signed)))
+        return rows.sum(axis=0) + 0 * at[0] if at else rows.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class Roots(Statistic):
+    about: tuple[int, ...] = ()
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (d,)
+
+    def on(self, parties: Any) -> RootTerms:
+        return RootTerms(parties)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", self.about
+
+
+@dataclass(frozen=True)
+class Rooted(Program):
+    """One sum of roots, or another after it that is about the first."""
+
+    name: ClassVar[str] = "rooted"
+    loss: Any
+    twice: bool
+    calibration: str = "tight"
+    unit: str = "sample"
+    noise: str = "continuous"
+    protocol: str = "simulate"
+
+    def messages(self, budget: Any, problem: Problem) -> tuple[Sum, ...]:
+        noise = 2.0 / self.target_mu(budget, problem) * math.sqrt(2)
+        asked = Roots((problem.d,)) if self.twice else Roots()
+        return (Sum(asked, 2.0, noise, times=1 + self.twice),)
+
+    def run(self, carrier: Any) -> Release:
+        w = np.zeros((len(carrier.budgets) * carrier.draws, carrier.problem.d))
+        for _ in range(1 + self.twice):
+            w = carrier.ask(0, w) if self.twice else carrier.ask(0)
+        return Release(carrier.by_budget(w))
 
 
 def pairs(algorithm: Any, problem: Problem, tries: int = 2) -> list:
@@ -155,3 +213,10 @@ def test_the_audit_calls_it_a_bug(monkeypatch) -> None:
         for finding in audit(algorithm, BUDGET, MANY, 200):
             assert (finding.verdict == "BUG") == seen
             assert (finding.moved > 1) == seen
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_sum_that_is_no_number_for_one_of_two_neighbours_is_a_bug(twice) -> None:
+    """It tells of the row for certain; such neighbours were left out, and the others called consistent, power 1."""
+    (finding,) = audit(Rooted(LOSSES["logistic"], twice), BUDGET, Problem(1, 50, 2), 1_000)
+    assert (finding.verdict, finding.moved) == ("BUG", math.inf)

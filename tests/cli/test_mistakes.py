@@ -114,6 +114,7 @@ FURTHER = [  # of values, which Hydra has nothing to do with
     (["eps=abc"], "eps must be a number, got eps=abc"),
     (["delta=1"], "delta must lie strictly between 0 and 1"),
     (["M=0"], "M must be at least 1"),
+    (["dataset=synthetic", "N=0"], "N must be at least 1, got N=0"),
     (["M=inf"], "M must be a whole number, got M=inf"),
     (["N=1000"], "N=1000 training rows were asked for, but dataset=wdbc has 455"),
     (["draws=true"], "draws must be a whole number, got draws=true"),
@@ -152,6 +153,8 @@ def test_the_sentences_of_further_mistakes(default, tmp_path, words, expected) -
     ("words", "expected"),
     [
         (["guarantee", "eps=[1,2]"], "dpml guarantee takes one eps"),
+        (["guarantee", "N=0"], "N must be at least 1, got N=0"),
+        (["forecast", "eps=[1,2]"], "dpml forecast takes one eps"),
         (["guarantee", "partition=[equal]"], "partition takes one name, got partition=[equal]: write partition=equal."),
         (["guarantee", "seed=1..2"], "dpml guarantee takes one seed, got seed=1..2."),
         (["guarantee", "epss=1"], "unknown key 'epss': did you mean 'eps'?"),

@@ -89,9 +89,10 @@ def test_a_bounds_file_is_written_edited_and_used(run_command, tmp_path):
     outcome = run_command("dpml", "data", "describe", *options, "--bounds", "b.yaml")
     assert "people.csv, line 3, column 'age': 52 is outside 29 to 50 of b.yaml (2 in all)." in outcome.out
     assert "people.csv, line 7, column 'job': 'judge' is outside the 2 values of b.yaml (1 in all)." in outcome.out
+    assert outcome.out.splitlines()[-1].endswith("as private as they are: do not publish it.")
     assert run_command("dpml-run", *words).code == 0
     rows = pd.read_csv(tmp_path / "out" / "rows.csv", keep_default_na=False)
-    assert set(rows["private_preprocessing"]) == {""}
+    assert set(rows["private_preprocessing"]) == {"rows with a missing value left out"}
     assert set(rows["dataset"]) == {"csv"}
     assert set(rows["d"]) == {5}  # and the constant
 

@@ -331,6 +331,26 @@ def test_adult_on_generated_files(tmp_path):
     np.testing.assert_array_equal(data.X[:, 6:].sum(axis=1), [8, 8])
     np.testing.assert_array_equal(data.X_test[:, 6:].sum(axis=1), [7])  # nobody lists Atlantis
     assert private_note(data.provenance["preprocessing"]) == ""
+    assert source.load(Files(str(tmp_path)), None, np.random.default_rng(0)).provenance["rows_left_out"] == 1  # kept
+
+
+def test_no_release_is_proven_of_adult_whose_incomplete_rows_are_left_out(tmp_path, monkeypatch, run_command):
+    """Replaced by an incomplete row, a person changes the number of all rows: its ranges alone prove nothing."""
+    (tmp_path / "adult").mkdir()
+    for name in ("adult.data", "adult.test"):
+        lines = [adult_line(40 + k, "Private", 0, 40, "Peru", "<=50K" if k % 2 else ">50K") for k in range(40)]
+        (tmp_path / "adult" / name).write_text("".join(lines) + adult_line(17, "?", 99_999, 40, "Peru", ">50K"))
+    files = tuple(replace(raw, sha256=()) for raw in Adult.info.files)
+    small = replace(Adult.info, files=files, rows=80, train_rows=40, classes={-1: 40, 1: 40})
+    monkeypatch.setattr(Adult, "info", small)
+    place = (f"data_dir={tmp_path}", "-o", str(tmp_path / "model.json"), "--ledger", str(tmp_path / "ledger"))
+    words = ("dataset=adult", "dataset.bounds=public", "algo=ssp", "eps=1", "delta=1e-5")
+    done = run_command("dpml", "release", *words, *place)
+    assert (done.code, "because rows were left out because of what is in them" in done.err) == (2, True), done.err
+    assert not [name for name in ("model.json", "ledger") if (tmp_path / name).exists()]
+    assert run_command("dpml-run", *words, "draws=1", "M=1", place[0], f"hydra.run.dir={tmp_path / 'out'}").code == 0
+    rows = pd.read_csv(tmp_path / "out" / "rows.csv")
+    assert set(rows["private_preprocessing"]) == {"rows with a missing value left out"}
 
 
 def test_kdd_on_generated_files(tmp_path):

@@ -122,6 +122,7 @@ def test_the_command_shows_what_a_run_deals(run_command) -> None:
     )
     told = " ".join(outcome.out.split())
     assert "partition=dirichlet of dataset=wdbc: 455 rows, M=8 parties, 2 classes; distance: total variation" in told
+    assert told.endswith("computed from the rows without noise, and as private as they are: do not publish it.")
     assert outcome.err.split() == ["picture.png", "picture.svg"]
 
 
@@ -144,6 +145,7 @@ def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
         (("M=[2,3]",), "dpml data partition takes one M, got M=[2, 3]"),
         (("d=5",), "unknown key 'd'"),
         (("seed=-1",), "seed must be a whole number >= 0, got seed=-1"),
+        (("--figure", "."), "--figure . is no name of a file: FILE makes FILE.png and FILE.svg."),
         (("M=456",), "M=456 parties cannot share N=455 private training rows of dataset=wdbc"),
     ],
 )

@@ -42,7 +42,7 @@ def test_columns_are_dropped_coded_and_the_label_is_split_off(table):
     found = table(ROWS, rows=3, features=5, **about)
     np.testing.assert_array_equal(found.X, [[2, 1, 0], [4, 0, 1], [1.5, 1, 0]])
     np.testing.assert_array_equal(found.y, [1, -1, -1])
-    assert found.levels == (0, 2, 2)
+    assert (found.levels, found.left_out) == ((0, 2, 2), ROWS.count("\n") - 4)
 
 
 def test_a_file_without_names_has_the_label_last(table):

@@ -31,6 +31,7 @@ SSP = ("algo=ssp", *COUNT)
 LABELS = {
     "three classes": ({"classes": ["a", "b", "c"]}, lambda rng, n: rng.choice(["a", "b", "c"], n)),
     "a number": ({"target": {"low": 0, "high": 50}}, lambda rng, n: rng.uniform(0, 60, n).round(2)),
+    "a logarithm": ({"target": {"low": 0, "high": 50, "log": True}}, lambda rng, n: rng.uniform(0, 60, n).round(2)),
 }
 
 
@@ -92,7 +93,19 @@ def test_model_and_errors_are_those_of_one_process_bit_for_bit(tmp_path, kind, w
     assert made.errors["low"] <= made.errors["high"]
 
 
-@pytest.mark.parametrize("kind", ["", *LABELS])
+def test_errors_of_a_number_on_a_log_scale_are_said_to_be_of_its_logarithm(tmp_path) -> None:
+    """They were called those of the number itself, of which they are a small part."""
+    parties = labelled(tmp_path, "a logarithm", *SSP)
+    model = run(parties.members(seed=1), parties.plan).model
+    pooled = parties.pooled()  # whose targets are log(1 + y) / log(51)
+    truth = true_errors(pooled.X, pooled.y, model.weights[0], "a number").mean() * np.log(51) ** 2
+    assert abs(model.errors["error"] - truth) < 6 * model.errors["deviation"]
+    assert "is the mean squared error of log(1 + health), cut off at" in model.statement[-1]
+    parties = labelled(tmp_path, "a number", *SSP)
+    assert "is the mean squared error, cut off at" in run(parties.members(seed=1), parties.plan).model.statement[-1]
+
+
+@pytest.mark.parametrize("kind", ["", "three classes", "a number"])
 @pytest.mark.parametrize("unit", ["sample", "party"])
 def test_the_noise_is_as_wide_as_is_said(tmp_path, kind, unit) -> None:
     """300 draws: their chi-squared lies outside 300 +- 6 sqrt(600) with probability below 1e-7, the mean below 1e-8."""
@@ -166,7 +179,7 @@ def test_the_verifier_finds_the_same_and_less_noise_in_the_count_would_not_do(tm
     assert float(least()) > claimed + 10 * step
 
 
-@pytest.mark.parametrize("kind", ["", *LABELS])
+@pytest.mark.parametrize("kind", ["", "three classes", "a number"])
 @pytest.mark.parametrize("unit", ["sample", "party"])
 def test_no_row_moves_the_count_by_more_than_is_counted(tmp_path, kind, unit) -> None:
     """Every row of a party replaced by random ones, in whole steps; for classes the bound is met."""

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import socket
 import struct
@@ -17,6 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from examples_federated import Clinics, clinics
 
+from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.errors import UserError
 from dpml.federated.aggregator import Federated, aggregate
@@ -79,6 +81,17 @@ def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back
     assert Ledger(parties.files[2].with_suffix(".ledger")).entries()[0].model == entry.model
     with pytest.raises(UserError, match="is no model"):
         members[1].receive_model(seen.models[1].replace("ssp", "dpgd", 1), tmp_path / "other.json")
+    for key, other in (
+        ("statement", ["Guarantee: eps = 0.01, proven for whoever sees most."]),
+        ("certificate", None),
+        ("label", "age"),
+        ("errors", {"error": 0.0}),
+        ("guarantees", []),
+    ):
+        content = {**json.loads(seen.models[1]), key: other}
+        content.pop("checksum")
+        with pytest.raises(UserError, match="hands over is no model of this plan"):
+            members[1].receive_model(json.dumps(seal_object(content)), tmp_path / "other.json")
     assert not (tmp_path / "other.json").exists()
     assert not list(tmp_path.glob(".*received"))
 

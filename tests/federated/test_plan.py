@@ -71,6 +71,36 @@ def test_cards_make_a_plan(tmp_path, cards, bounds, monkeypatch, capsys) -> None
     assert "Noise: exact integers" in said
 
 
+def test_a_card_replaces_no_file_that_is_read(tmp_path, bounds, monkeypatch, capsys) -> None:
+    """It took the place of the rows, where -o named their file."""
+    rows = clinics(tmp_path).files[0]
+    for file in (rows, bounds):
+        before = file.read_bytes()
+        words = ["card", rows, "--key", tmp_path / "own.key", "-o", file, "--bounds", bounds, *WORDS]
+        assert command(monkeypatch, *words) == 2
+        assert "which is read: choose another name" in capsys.readouterr().err
+        assert file.read_bytes() == before
+
+
+def test_a_delta_that_lets_a_record_be_published_is_refused(tmp_path, cards, bounds, monkeypatch, capsys) -> None:
+    """As `dpml release` does; whoever is asked to sign such a plan reads what it allows."""
+    words = [word.replace("1e-5", "0.003") for word in WORDS]  # of 360 rows
+    made = ["plan", *cards, "-o", tmp_path / "plan.json", "--bounds", bounds]
+    assert command(monkeypatch, *made, *words) == 2
+    assert (
+        "delta=0.003 is 1/N or more, so that the release may publish a record of the N=360" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "plan.json").exists()
+    assert command(monkeypatch, *made, "--delta-anyway", *words) == 0
+    capsys.readouterr()
+    assert command(monkeypatch, "sign", tmp_path / "plan.json", "--key", cards[0].with_suffix(".key")) == 0
+    allowed = "So large a delta, 1/N or more, allows that one of the N = 360 records is published."
+    assert allowed in " ".join(capsys.readouterr().out.split())
+    made[made.index("-o") + 1] = tmp_path / "other.json"
+    assert command(monkeypatch, *made, *[word.replace("1e-5", "0.0027") for word in WORDS]) == 0
+    assert "1/N" not in capsys.readouterr().out
+
+
 def test_a_plan_for_rows_that_may_be_too_long_is_refused(tmp_path, cards, bounds, monkeypatch, capsys) -> None:
     """Else a party takes part, or not, by how long its rows are."""
     words = [*WORDS, "dataset.steps=[one_hot,symmetric]"]

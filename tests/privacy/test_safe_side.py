@@ -24,7 +24,7 @@ from dpml.privacy.accountant import Accountant
 from dpml.privacy.proofs import laplace_sums
 from dpml.privacy.proofs import objective_perturbation as objective
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
-from dpml.privacy.safe import above, total, written
+from dpml.privacy.safe import above, total, written, written_below
 
 DIGITS = 60
 
@@ -326,3 +326,11 @@ def test_written_numbers_are_rounded_up(number: float, digits: int, text: str) -
     assert written(number, digits) == text
     if math.isfinite(number):
         assert float(text) >= number * (1 - 1e-6)
+
+
+def test_written_lower_bounds_are_rounded_down() -> None:
+    rng = np.random.default_rng(0)
+    for number, digits in zip(10 ** rng.uniform(-9, 6, 2000), rng.integers(2, 9, 2000), strict=True):
+        shown = float(written_below(float(number), int(digits)))
+        assert number * (1 - 10.0 ** (1 - digits)) < shown <= number * (1 + 1e-6), (number, digits)
+    assert [written_below(number) for number in (0.0, math.inf, math.nan, 1.0)] == ["0", "inf", "nan", "1"]

@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from dpml.commands.release import request_of
+from dpml.commands.settings import Settings
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, beside, spent
@@ -294,3 +296,26 @@ def test_a_link_to_a_file_has_the_ledger_of_the_file(tmp_path):
     Ledger(beside(data)).enter("", [pure(0.1)])
     with pytest.raises(UserError, match="are both its ledger: say --ledger FILE"):
         beside(link)
+
+
+@pytest.mark.usefixtures("uncomposed")
+def test_data_sets_of_the_same_files_have_one_ledger(tmp_path) -> None:
+    """Each had its own, so that a cap of one let the other's releases of the same rows pass."""
+
+    def place(*words: str) -> Path:
+        usual = (f"data_dir={tmp_path}", "dataset.bounds=public", "algo=ssp", "eps=1", "delta=1e-5")
+        return request_of(Settings((*words, *usual)))[1]
+
+    all_rows, some = ("dataset=kddcup99",), ("dataset=kddcup99_70k",)
+    assert place(*all_rows) == place(*some)
+    steps = "dataset.steps=[sample_norm]"
+    assert place("dataset=har", steps) == place("dataset=har_73of561", steps)
+    assert place("dataset=breast_cancer").parent == tmp_path  # which is there, whatever its files' folder is called
+    old = tmp_path / "kddcup99" / "kddcup99.ledger"
+    old.parent.mkdir()
+    old.touch()
+    assert place(*all_rows) == place(*some) == old
+    (tmp_path / "kddcup99_70k").mkdir()
+    (tmp_path / "kddcup99_70k" / "kddcup99_70k.ledger").touch()
+    with pytest.raises(UserError, match="are both about the rows of dataset=kddcup99_70k: say --ledger FILE"):
+        place(*some)

@@ -117,6 +117,11 @@ def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, 
     assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
     assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
     assert (pd.read_csv(tmp_path / "out.csv")["prediction"] == people["health"]).mean() > 0.75
+    for name in ("people.csv", "model.json"):
+        before = Path(name).read_bytes()
+        done = run_command("dpml", "predict", "model.json", "people.csv", "-o", name)
+        assert (done.code, f"-o {name} would replace {name}, which is read" in done.err) == (2, True)
+        assert Path(name).read_bytes() == before
 
 
 @pytest.mark.usefixtures("uncomposed")

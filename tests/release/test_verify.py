@@ -159,7 +159,7 @@ def proven_plainly(made: dict) -> bool:
     first, eps = (made["messages"] or [{}])[0], made["views"]["release"]["eps"]
     if first.get("law") != "gaussian objective":
         return False
-    if "lost" in first:
+    if "missed" in first:
         return made["delta"] > 0.01
     return first["deviation"] ** -2 < eps < 2 / first["ridge"]
 
@@ -251,11 +251,11 @@ def test_an_edit_that_weakens_the_release_is_rejected_even_with_a_right_checksum
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_what_is_lost_is_taken_from_delta(file, capsys) -> None:
-    """A share of releases for which nothing is proven, and an eps that is not verified: the exit status is 1."""
+def test_what_is_missed_is_taken_from_delta(file, capsys) -> None:
+    """What happens with a probability and is not counted, and an eps that is not verified: the exit status is 1."""
     assert verify.main(str(file)) == 0
-    lost = edited(file, lambda content: content["messages"][0].update(lost=0.5), sealed=True)
-    assert verify.main(str(lost)) == 1
+    missed = edited(file, lambda content: content["messages"][0].update(missed=5e-6), sealed=True)
+    assert verify.main(str(missed)) == 1
     assert "NOT VERIFIED" in capsys.readouterr().out
 
 

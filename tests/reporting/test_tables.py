@@ -5,7 +5,19 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting.tables import caption, latex, markdown, merge, overview, proven, read_rows, short, texts, wide
+from dpml.reporting.tables import (
+    caption,
+    latex,
+    markdown,
+    merge,
+    overview,
+    proven,
+    read_rows,
+    short,
+    shortened,
+    texts,
+    wide,
+)
 from dpml.running.rows import COLUMNS
 
 
@@ -176,3 +188,14 @@ def test_numbers_below_a_million_have_no_power_of_ten():
     assert [short(value) for value in (1000.0, 12345.0, 1.5, 0.00012, 2e7, np.inf)] == [
         "1000", "12300", "1.5", "0.00012", "2e+07", "∞"
     ]  # fmt: skip
+
+
+def test_six_digits_of_what_is_proven_are_rounded_up_and_of_what_is_shown_at_least_down():
+    lines = [("proven", 1.0000014, 20.00002828), ("attacked", 0.1512347, np.nan), ("power", 0.1234567, np.inf)]
+    summary = pd.DataFrame([*lines, ("loss", 0.1234567, 1.0)], columns=["metric", "mean", "proven_eps"])
+    summary["algo"] = "fm"
+    table = shortened(summary)
+    assert table["mean"].tolist() == [1.00001, 0.151234, 0.123456, 0.1234567]
+    assert table["proven_eps"].tolist()[::3] == [20.0001, 1.0]
+    assert table["proven_eps"].isna().tolist() == [False, True, False, False]
+    assert overview(summary).loc[0, ["proven", "attacked"]].tolist() == [1.00001, 0.151234]

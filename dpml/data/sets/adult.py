@@ -22,11 +22,11 @@ class Adult(OfficialSplit):
     steps: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        parts = [
-            read_csv(path, header=None, na_values="?", skipinitialspace=True, comment="|").dropna()
-            for path in paths.values()
+        whole = [
+            read_csv(path, header=None, na_values="?", skipinitialspace=True, comment="|") for path in paths.values()
         ]
+        parts = [part.dropna() for part in whole]
         X, levels = encode([part.iloc[:, :14] for part in parts], set(range(14)) - set(_NUMERIC), self.stated)
         # labels of the test file end in a full stop
         y = np.concatenate([np.where(part[14].str.startswith(">50K"), 1.0, -1.0) for part in parts])
-        return Table(X, y, levels)
+        return Table(X, y, levels, left_out=sum(map(len, whole)) - len(y))

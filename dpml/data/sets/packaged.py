@@ -44,18 +44,19 @@ class PackedTable:
         own |= {key: tuple(said[key]) for key in ("drop", "symbolic") if key in said}
         return cls(info_of(name, {key: value for key, value in said.items() if key not in own}), **own)
 
-    def read(self, paths: Mapping[str, Path]) -> "tuple[pd.DataFrame, pd.Series]":
-        """The features and the labels."""
+    def read(self, paths: Mapping[str, Path]) -> "tuple[pd.DataFrame, pd.Series, int]":
+        """The features and the labels, and how many rows with a missing value are left out."""
         import pandas as pd  # slow to load, and only parsing needs it
 
         first, *second = (paths[raw.name] for raw in self.info.files)
         table = read_csv(first, header=0 if self.label else None, sep=r"\s+" if second else ",")
         if second:
-            return table, read_csv(second[0], header=None)[0]
-        table = table.drop(columns=list(self.drop)).dropna()
+            return table, read_csv(second[0], header=None)[0], 0
+        whole = table.drop(columns=list(self.drop))
+        table = whole.dropna()
         label = table.pop(self.label or table.columns[-1])
         assert isinstance(label, pd.Series)
-        return table, label
+        return table, label, len(whole) - len(table)
 
 
 PACKED = {name: PackedTable.of(name, said) for name, said in beside(__file__)["tables"].items()}
@@ -86,7 +87,7 @@ class Packaged(RandomSplit):
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         packed = PACKED[self.table_name]
-        table, label = packed.read(paths)
+        table, label, left_out = packed.read(paths)
         symbolic = {
             place
             for place, name in enumerate(table.columns)
@@ -99,4 +100,4 @@ class Packaged(RandomSplit):
             y = np.where(label > 0, 1.0, -1.0)
         else:
             y = label.to_numpy(float)
-        return Table(X, y, levels)
+        return Table(X, y, levels, left_out=left_out)
