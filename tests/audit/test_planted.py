@@ -148,7 +148,7 @@ def enough(algorithm) -> int:
 
 
 def marked(algorithm):
-    return slow if algorithm in (JAYARAMAN, SYNCHRONOUS, ONCE) else ()
+    return slow if algorithm in (JAYARAMAN, SYNCHRONOUS, ONCE, WDDP) else ()
 
 
 TOO_LITTLE = {
@@ -161,13 +161,12 @@ TOO_LITTLE = {
         case(HALF, DPGD, SOME, SUMS, FEW_ROWS),
         case(HALF, DPGD_PARTY, SOME, SUMS, MANY),
         case(HALF, WDGD, SOME, SUMS, FEW_ROWS),
-        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD_REAL, WDGD_CLASSES)),
-        case(HALF, WDGD_GRID, SOME, SUMS, FEW_ROWS),
-        case(HALF, STAGES, SOME, SUMS, BIG),
+        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD_REAL, WDGD_CLASSES, WDGD_GRID)),
+        case(HALF, STAGES, SOME, SUMS, BIG, marks=slow),
         *(case(HALF, a, 2_000, SUMS, FOUR) for a in (SSP_GRID, SSP_GRID_REAL, DPGD_GRID, DPGD_GRID_PARTY, CAPE_GRID)),
         case(HALF, STAGES_GRID, 2_000, SUMS, FOUR_BIG),
         case(HALF, FM_GRID, 2_000, RELEASE, FOUR),
-        case(HALF, NN_CAPE, SOME, THREE),
+        case(HALF, NN_CAPE, SOME, THREE, marks=slow),
         case(HALF, NN_CONV, 10_000, THREE, marks=slow),  # its sum has five times the noise that is needed
         case(HALF, PSGD, 10_000, SUMS),
         case(HALF, NEWTON, MORE, {"aggregate"}),
@@ -181,8 +180,7 @@ TOO_LITTLE = {
     ],
     "a party without noise of its own": [
         # a fifth of the sum's variance is missing, and in `conv` all that protects the party
-        case(drawn(silent(-1), zero_sum=False), CAPE, DRAWS, {"colluders"}),
-        case(drawn(silent(-1), zero_sum=False), CAPE_REAL, DRAWS, {"colluders"}, marks=slow),
+        *(case(drawn(silent(-1), zero_sum=False), a, DRAWS, {"colluders"}, marks=slow) for a in (CAPE, CAPE_REAL)),
         case(drawn(silent(-1)), CONV, 2_000, {"colluders"}),
         case(drawn(silent(-1)), SSP, 50_000, {"colluders"}),
         *(case(drawn(silent(-1)), a, 50_000, {"colluders"}, marks=slow) for a in (SSP_PARTY, SSP_REAL)),
@@ -244,7 +242,7 @@ COUNTED = {
         case(ONE_ROW, LOCAL, 2_000, {"client"}),
         *(case(ONE_ROW, a, 2_000, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
         *(case(ONE_ROW, a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
-        case(ONE_ROW, STAGES, 2_000, SUMS, BIG),
+        case(ONE_ROW, STAGES, 2_000, SUMS, BIG, marks=slow),
         case(ONE_ROW, NN_CAPE, FEW, THREE),
         case(ONE_ROW, NN_CONV, FEW, THREE, marks=slow),
         case(ONE_ROW, PSGD, FEW, SUMS),
@@ -441,23 +439,24 @@ def exact_scores(patch, algorithm):
 ANY: set[str] = set()  # some view beside the release
 SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
 DESCENTS = {
-    "half of the noise of rounds": [case(HALF, a, enough(a), ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
+    "half of the noise of rounds": [
+        case(HALF, a, enough(a), ANY, marks=() if a is SECURE else slow) for a in (*OPEN, WDDP)
+    ],
     "no noise in rounds": [case(NONE, a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
     "one noise in all rounds": [case(drawing(same), a, 2_000, ANY, marks=marked(a)) for a in OPEN],
     "noise only at the start": [case(drawing(first_only), a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
     "noise of clients divided twice": [
         case(patched(Clients, "group_stds", lambda right, by=by: lambda self, parties: right(self, parties) / by), a,
-             5_000, ANY, marks=slow if by > 2 else ())
+             5_000, ANY, marks=slow if by > 2 or a is WDDP else ())
         for a in (WDDP, SECURE) for by in (2, 3, 5)
     ],
     "half of the rounds": [case(mus_times(0.5**0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
                            case(mus_times(0.5**0.5), SECURE, 2_000, SUMS)],
     "the other adjacency": [case(mus_times(0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
                             case(mus_times(0.5), SECURE, 2_000, SUMS)],
-    "a round that is forgotten": [
+    "a round that is forgotten": [  # quicker: "a single round that the accountant forgets"
         # the sigmoid loss is steepest at 0: of a row across the path of the model, and of its mirror image, always
-        case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, PROBLEM, marks=slow if a is SIGMOID[0] else ())
-        for a in SIGMOID
+        case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, PROBLEM, marks=slow) for a in SIGMOID
     ],
     "a choice that is not counted": [
         case(oracle_as_if_fixed, replace(JAYARAMAN, step_selection="oracle"), 2_000, SUMS),
