@@ -63,8 +63,12 @@ def test_a_stated_chance_of_a_false_alarm() -> None:
     assert stats.binom.sf(MANY - 1, TIMES, ALLOWED) * len(ATTACKS) * 15 < 1e-6
 
 
+def marked(slow: tuple[str, ...]) -> list[Any]:
+    return [pytest.param(algo, marks=[pytest.mark.slow] if algo in slow else []) for algo in ALGORITHMS]
+
+
 @pytest.mark.parametrize("names", ["AB", "RS"])
-@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("algo", marked(slow=("dpgd", "wdgd")))  # more rounds than `ssp_descent` has
 def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     game = published(monkeypatch, algo, names)
     if game is None:
@@ -155,14 +159,12 @@ BESIDES = {("amp", "low bits"): unhidden}
 """Of noise in an objective, the last bits are lost beside those of the model's own noise."""
 
 
-SLOW = ("capefm", "dpgd", "la", "ssp_descent")
+SLOW = ("capefm", "dpfm", "dpgd", "la", "ssp_descent", "wdgd")
 """The same code as that of others, or much slower."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize(
-    "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo in SLOW else []) for algo in ALGORITHMS]
-)
+@pytest.mark.parametrize("algo", marked(SLOW))
 def test_the_same_attack_wins_where_noise_is_wrong(monkeypatch, algo, attack) -> None:
     BESIDES.get((algo, attack), PLANTED[attack])(monkeypatch)
     for names in ("AB", "RS"):

@@ -221,6 +221,7 @@ def test_mistakes_are_one_sentence(options, says):
 # ---- under attack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [
@@ -230,7 +231,7 @@ def test_mistakes_are_one_sentence(options, says):
     ],
     ids=lambda a: f"{a.name}-{a.loss.name}",
 )
-@pytest.mark.parametrize("d", [pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("d", [2, 3])
 def test_the_worst_neighbours_show_all_that_is_proven(algorithm, d):
     found = {f.view: f for f in audit(algorithm, Budget(1.0, 1e-5), Problem(5, 10_000, d), 2000)}
     assert all(finding.verdict != "BUG" for finding in found.values())

@@ -180,8 +180,13 @@ def test_the_rounds_are_the_papers() -> None:
     assert np.allclose(released, w, rtol=1e-9)
 
 
-@pytest.mark.parametrize("curvature", list(CURVATURES))
-@pytest.mark.parametrize("lam", [0.0, 0.05])
+@pytest.mark.parametrize(
+    ("curvature", "lam"),
+    [
+        *((curvature, 0.05) for curvature in CURVATURES),
+        *(pytest.param(c, 0.0, marks=[pytest.mark.slow] if c == "bound" else []) for c in CURVATURES),
+    ],
+)
 def test_without_noise_it_finds_the_minimiser(curvature, lam) -> None:
     parties, budget = binary_parties(), Budget(math.inf, 1e-5)
     algorithm = NoisyNewton(LOGISTIC, rounds=1000 if curvature == "bound" else 60, curvature=curvature, lam=lam)

@@ -36,7 +36,7 @@ def gradients(parties: Parties) -> Terms:
     return message.of.on(parties)
 
 
-@pytest.mark.parametrize("runs", [6, 1 << 16])
+@pytest.mark.parametrize("runs", [6, pytest.param(1 << 16, marks=pytest.mark.slow)])
 def test_answers_are_the_sum_of_the_parties_gradients(runs: int) -> None:
     """Of few models and of so many that rows are taken one block after the other."""
     parties, w = binary_parties(), np.random.default_rng(0).standard_normal((runs, 4)) * 500  # some slopes vanish
@@ -128,6 +128,7 @@ def test_every_round_has_the_same_weight_in_the_last_model() -> None:
     assert noisy.weights.std() == pytest.approx(expected, rel=5 / math.sqrt(2 * 12_000))
 
 
+@pytest.mark.slow
 def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
     """Where its own noise lets it: the distance of T noisy gradients is their noise over T^1/2 and the curvature."""
     parties = binary_parties(N=2000)
@@ -141,6 +142,7 @@ def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
         assert eta.std() == pytest.approx(made.sigma, rel=0.4)  # it approaches its own eta, not w*
 
 
+@pytest.mark.slow
 def test_the_distance_falls_as_one_over_the_root_of_the_rounds() -> None:
     parties, found = binary_parties(), []
     for rounds in (250, 4000):

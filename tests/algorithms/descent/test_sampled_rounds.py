@@ -156,7 +156,15 @@ def test_dpml_check_says_the_same_of_the_same_training(algorithm, M) -> None:
     assert max(each.eps for each in found.values()) <= 1.0
 
 
-@pytest.mark.parametrize("algorithm", [DPGD, WDGD, replace(WDGD, unit="party"), replace(DPGD, sampling=0.02)])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        DPGD,
+        pytest.param(WDGD, marks=pytest.mark.slow),
+        replace(WDGD, unit="party"),
+        replace(DPGD, sampling=0.02),
+    ],
+)
 def test_an_independent_accountant_agrees_with_the_whole_release(algorithm) -> None:
     problem = Problem(6, 600, 4, colluders=2)
     messages, proven = algorithm.messages(BUDGET, problem), algorithm.proven(BUDGET, problem)

@@ -78,7 +78,7 @@ def test_sums_are_those_of_cut_gradients_of_mapped_rows(name: str, clip: float) 
         np.testing.assert_allclose(found[b], expected, atol=3e-5 * n)
 
 
-@pytest.mark.parametrize("size", [1e-308, 1.5e-162, 1e-154, 1e-30, 1.0])
+@pytest.mark.parametrize("size", [pytest.param(1e-308, marks=pytest.mark.slow), 1.5e-162, 1e-154, 1e-30, 1.0])
 def test_no_mapped_row_is_longer_than_one_however_short_it_was(size: float) -> None:
     """Squares of entries of 1.5e-162 are zero in double precision, those of 1.6e-162 are not."""
     for d in (1, 2000, 10_001):

@@ -120,7 +120,7 @@ def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibra
     assert np.allclose(release.metrics["noisy_objective"], value, rtol=1e-10)
 
 
-@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("loss", [SQUARED, pytest.param(LOGISTIC, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 @pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism])
 def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(algorithm, calibration, loss):
