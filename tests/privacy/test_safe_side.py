@@ -107,7 +107,9 @@ def composed(gaussians, spent, eps):
     return 1 - kept + kept * min(finite, mpf(1))
 
 
-@pytest.mark.parametrize(("kind", "many"), [("gaussian", 50), ("pure", 25), ("both", 6)])
+@pytest.mark.parametrize(
+    ("kind", "many"), [("gaussian", 50), pytest.param("pure", 25, marks=pytest.mark.slow), ("both", 6)]
+)
 def test_what_is_spent_together(kind: str, many: int) -> None:
     rng = np.random.default_rng(len(kind))
     for _ in range(many):
@@ -253,8 +255,16 @@ def exact_mu(messages: tuple[Sum, ...]):
 RUNS = [(name, kind) for name in (*PROGRAMS, *OUTPUTS, *DESCENTS) for kind in CALIBRATIONS]
 
 
+LONG = ("psgd", "published"), ("dpgd", "tight")  # by code that is that of others
+
+
 @pytest.mark.parametrize(
-    ("name", "calibration"), [run for run in RUNS if run[1] == "tight" or run[0] not in UNPUBLISHED]
+    ("name", "calibration"),
+    [
+        pytest.param(*run, marks=[pytest.mark.slow] if run in LONG else [])
+        for run in RUNS
+        if run[1] == "tight" or run[0] not in UNPUBLISHED
+    ],
 )
 def test_what_an_algorithm_reports(name: str, calibration: str) -> None:
     rng = np.random.default_rng([len(name), len(calibration), ord(name[0])])
