@@ -121,6 +121,7 @@ def readings(metric_means):
     return Evidence(pd.concat(tables.values(), ignore_index=True).rename(columns={"u": "partition.u"}), NO_POINTS, {})
 
 
+@pytest.mark.slow
 def test_what_a_claim_depends_on_is_named():
     good = {"eps": GOOD_EPS, "u": GOOD_U}
     turned = {axis: {a: [1 - m for m in ms] for a, ms in good[axis].items()} for axis in good}

@@ -250,6 +250,10 @@ MEASURED = {name: claim for name, claim in CLAIMS.items() if name[1] in "12A"}
 def test_a_figure_as_the_text_describes_it():
     found = {name: decide(claim, evidence()) for name, claim in MEASURED.items()}
     assert found == dict.fromkeys(MEASURED, "reproduced")
+
+
+@pytest.mark.slow
+def test_no_figure_is_judged_without_what_it_needs():
     check_that_nothing_is_judged_without_what_it_needs(MEASURED, evidence())
 
 

@@ -152,7 +152,7 @@ def test_a_ledger_around_fits_takes_all_of_them_and_refuses_too_many(tmp_path) -
         model.save(tmp_path / "n.json")
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_a_ledger_around_fits_takes_those_of_other_threads_and_processes(tmp_path, backend) -> None:
     """Four fits of eps = 1 are 2.15 together: a fifth is refused by a cap of 2.2, wherever they run."""
     model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1))
