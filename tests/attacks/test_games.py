@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from games import DELTA, EPS, Game, hits, impossible, low_bits, width, write_files
+from quick import quick_first
 from scipy import stats
 from scipy.special import ndtri
 
@@ -67,7 +68,7 @@ def marked(slow: tuple[str, ...]) -> list[Any]:
     return [pytest.param(algo, marks=[pytest.mark.slow] if algo in slow else []) for algo in ALGORITHMS]
 
 
-@pytest.mark.parametrize("names", ["AB", "RS"])
+@pytest.mark.parametrize("names", quick_first(["AB", "RS"]))
 @pytest.mark.parametrize("algo", marked(slow=("dpgd", "wdgd")))  # more rounds than `ssp_descent` has
 def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     game = published(monkeypatch, algo, names)

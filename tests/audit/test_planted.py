@@ -148,7 +148,7 @@ def enough(algorithm) -> int:
 
 
 def marked(algorithm):
-    return slow if algorithm in (JAYARAMAN, SYNCHRONOUS, ONCE, WDDP) else ()
+    return () if algorithm is WANG else slow
 
 
 TOO_LITTLE = {
@@ -168,8 +168,8 @@ TOO_LITTLE = {
         case(HALF, FM_GRID, 2_000, RELEASE, FOUR),
         case(HALF, NN_CAPE, SOME, THREE, marks=slow),
         case(HALF, NN_CONV, 10_000, THREE, marks=slow),  # its sum has five times the noise that is needed
-        case(HALF, PSGD, 10_000, SUMS),
-        case(HALF, NEWTON, MORE, {"aggregate"}),
+        case(HALF, PSGD, 10_000, SUMS, marks=slow),
+        case(HALF, NEWTON, MORE, {"aggregate"}, marks=slow),
         *(case(HALF, a, 20_000, RELEASE) for a in OUTPUTS),
     ],
     "no noise": [
@@ -212,28 +212,31 @@ TOO_LITTLE = {
         *(case(drawn(shared_seed(0, 1, 2, 3)), a, FEW, {"colluders"}, FOUR) for a in (SSP_GRID, SSP_GRID_REAL)),
         case(drawn(shared_seed(0, 1, 2, 3)), DPGD_GRID, FEW, {"colluders"}, FOUR),
         case(ONE_SEED, PSGD, SOME, {"colluders"}),
-        case(drawn(shared_seed(0, 4)), PSGD, SOME, {"colluders"}, replace(PROBLEM, colluders=4, honest_squares=0.0)),
-        case(ONE_SEED, SECURE, 2_000, {"colluders"}, clear={"aggregate"}),
+        case(
+            drawn(shared_seed(0, 4)),
+            PSGD,
+            SOME,
+            {"colluders"},
+            replace(PROBLEM, colluders=4, honest_squares=0.0),
+            marks=slow,
+        ),
+        case(ONE_SEED, SECURE, 2_000, {"colluders"}, clear={"aggregate"}, marks=slow),
     ],
 }
 IN_TIME = {
     "the same noise in all rounds": [
         case(same_in_all_rounds, DPGD, FEW, SUMS, FEW_ROWS),
-        case(same_in_all_rounds, NN_CAPE, FEW, WHOLE),
-        case(same_in_all_rounds, NN_CONV, FEW, WHOLE, marks=slow),
-        case(same_in_all_rounds, PSGD, PLAIN, SUMS),
-        case(same_in_all_rounds, PSGD_PUBLISHED, PLAIN, SUMS, marks=slow),
+        *(case(same_in_all_rounds, a, FEW, WHOLE, marks=slow) for a in (NN_CAPE, NN_CONV)),
+        *(case(same_in_all_rounds, a, PLAIN, SUMS, marks=slow) for a in (PSGD, PSGD_PUBLISHED)),
         case(in_time(lambda t: t % 2), NEWTON, MORE, {"aggregate"}, marks=slow),
     ],
     "one noise for both messages of a round": [case(in_time(lambda t: t // 2), NEWTON, 2_000, {"aggregate"})],
     "noise in the first round only": [
         case(first_round_only, DPGD, FEW, SUMS, FEW_ROWS),
-        case(first_round_only, NN_CAPE, FEW, THREE),
-        case(first_round_only, NN_CONV, FEW, THREE, marks=slow),
-        case(first_round_only, PSGD, PLAIN, SUMS),
-        case(first_round_only, PSGD_PUBLISHED, PLAIN, SUMS, marks=slow),
+        *(case(first_round_only, a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
+        *(case(first_round_only, a, PLAIN, SUMS, marks=slow) for a in (PSGD, PSGD_PUBLISHED)),
     ],
-    "no fresh noise": [case(in_time(lambda t: t, lambda t: 0.0), PSGD_PUBLISHED, SOME, SUMS)],
+    "no fresh noise": [case(in_time(lambda t: t, lambda t: 0.0), PSGD_PUBLISHED, SOME, SUMS, marks=slow)],
 }
 COUNTED = {
     "the sensitivity of adding a row, or a quarter of the rounds": [
@@ -243,8 +246,7 @@ COUNTED = {
         *(case(ONE_ROW, a, 2_000, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
         *(case(ONE_ROW, a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
         case(ONE_ROW, STAGES, 2_000, SUMS, BIG, marks=slow),
-        case(ONE_ROW, NN_CAPE, FEW, THREE),
-        case(ONE_ROW, NN_CONV, FEW, THREE, marks=slow),
+        *(case(ONE_ROW, a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
         case(ONE_ROW, PSGD, FEW, SUMS),
         case(ONE_ROW, NEWTON, 2_000, {"aggregate"}),
     ],
@@ -256,8 +258,7 @@ COUNTED = {
         case(narrower(math.sqrt(1 - 1 / EPOCHS)), NN_CONV, FEW, THREE, marks=slow),
     ],
     "all rounds but one that the accountant forgets": [
-        case(narrower(math.sqrt(1 / EPOCHS)), NN_CAPE, FEW, THREE),
-        case(narrower(math.sqrt(1 / EPOCHS)), NN_CONV, FEW, THREE, marks=slow),
+        *(case(narrower(math.sqrt(1 / EPOCHS)), a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
         case(narrower(math.sqrt(1 / PSGD.rounds)), PSGD, FEW, SUMS),
     ],
     "half of the noise on one block": [
@@ -270,7 +271,7 @@ COUNTED = {
     ],
     "one message with too little noise": [
         case(narrower(0.05, number=0), STAGES, FEW, SUMS, BIG),  # statistics
-        *(case(narrower(1 / 3, number=n), NEWTON, MORE, {"aggregate"}, marks=slow if n else ()) for n in (0, 1)),
+        *(case(narrower(1 / 3, number=n), NEWTON, MORE, {"aggregate"}, marks=slow) for n in (0, 1)),
         case(narrower(1e-3, number=1), NEWTON, 2_000, {"aggregate"}),  # as if the matrix was public
     ],
     "counts without noise": [case(narrower(0.01, blocks=(1,)), DPGD_PARTY, FEW, {"aggregate"}, MANY)],
@@ -338,7 +339,8 @@ def too_long(right):
 
 SENT = {
     "mapped rows that are not made unit length again": [
-        case(patched(mapped, "mapped", too_long), a, FEW, {"aggregate"}, FEW_ROWS) for a in (WDGD, WDGD_CLASSES)
+        case(patched(mapped, "mapped", too_long), WDGD, FEW, {"aggregate"}, FEW_ROWS),
+        case(patched(mapped, "mapped", too_long), WDGD_CLASSES, FEW, {"aggregate"}, FEW_ROWS, marks=slow),
     ],
     "a clip that is not applied": [
         case(clip_times(2), DPGD, FEW, {"aggregate"}, FEW_ROWS),
@@ -348,9 +350,9 @@ SENT = {
         ),
         case(
             patched(network, "clipped_sum", lambda right: lambda m, X, y, loss, clip: right(m, X, y, loss, 9.0)),
-            NN_CAPE, FEW, THREE,
+            NN_CAPE, FEW, THREE, marks=slow,
         ),
-        *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in (JAYARAMAN, SECURE)),
+        *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS, marks=slow) for a in (JAYARAMAN, SECURE)),
         *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in SQUARED_DESCENTS),
         case(
             patched(coefficients, "checked", lambda right: lambda *a: 2 * right(*a)),
@@ -453,7 +455,7 @@ DESCENTS = {
     "half of the rounds": [case(mus_times(0.5**0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
                            case(mus_times(0.5**0.5), SECURE, 2_000, SUMS)],
     "the other adjacency": [case(mus_times(0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
-                            case(mus_times(0.5), SECURE, 2_000, SUMS)],
+                            case(mus_times(0.5), SECURE, 2_000, SUMS, marks=slow)],
     "a round that is forgotten": [  # quicker: "a single round that the accountant forgets"
         # the sigmoid loss is steepest at 0: of a row across the path of the model, and of its mirror image, always
         case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, PROBLEM, marks=slow) for a in SIGMOID

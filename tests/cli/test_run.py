@@ -518,6 +518,7 @@ def test_the_number_of_colluders_is_a_setting(run_command, default, tmp_path):
         tables(default, ["algo=capefm", "M=3", "adversary.colluders=3"], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_budget_that_no_solver_can_release_does_not_end_the_others(run_command):
     # rows that can be separated, noise that vanishes, and no ridge: there is no minimiser

@@ -210,7 +210,9 @@ def eps_of(**setting: float) -> float:
 @pytest.mark.parametrize(
     "point",
     [
-        {"rounds": 1000, "eps": 0.1, "parties": 5, "d": 30, "common": 100.0, "delta": 1e-5},
+        pytest.param(
+            {"rounds": 1000, "eps": 0.1, "parties": 5, "d": 30, "common": 100.0, "delta": 1e-5}, marks=pytest.mark.slow
+        ),
         {"rounds": 30, "eps": 1.0, "parties": 10**6, "d": 561, "common": 0.0, "delta": 1e-12},
         pytest.param(
             {"rounds": 2, "eps": 5.0, "parties": 1, "d": 2, "common": 1.0, "delta": 0.01}, marks=pytest.mark.slow
