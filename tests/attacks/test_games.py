@@ -164,8 +164,17 @@ SLOW = ("capefm", "dpfm", "dpgd", "la", "ssp_descent", "wdgd")
 """The same code as that of others, or much slower."""
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("algo", marked(SLOW))
+OTHER = [pytest.param(algo, marks=[] if algo in ("avg", "ssp") else [pytest.mark.slow]) for algo in ALGORITHMS]
+
+
+@pytest.mark.parametrize(
+    ("algo", "attack"),
+    [
+        pytest.param(*each.values, attack, marks=each.marks)
+        for attack, algorithms in zip(ATTACKS, (marked(SLOW), OTHER), strict=True)
+        for each in algorithms
+    ],
+)
 def test_the_same_attack_wins_where_noise_is_wrong(monkeypatch, algo, attack) -> None:
     BESIDES.get((algo, attack), PLANTED[attack])(monkeypatch)
     for names in ("AB", "RS"):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from examples import LOGISTIC, SOFTMAX, SQUARED
 from planted import ALL, attacked
+from quick import quick_first
 
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
@@ -52,7 +53,7 @@ def verdicts(algorithm, draws: int, self_test: bool = False, tries: int = 0) -> 
     return {view: found.verdict for view, found in attacked(algorithm, draws, ALL, PROBLEM, self_test, tries).items()}
 
 
-@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
 def test_sample_level_algorithms(kind, loss, calibration) -> None:
@@ -68,7 +69,7 @@ def test_sample_level_algorithms(kind, loss, calibration) -> None:
             assert finding.attacked >= 0.6 * finding.proven or finding.proven < 0.5
 
 
-@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
 @pytest.mark.parametrize("loss", [LOGISTIC, SOFTMAX])
 @pytest.mark.parametrize("kind", PARTY)
 def test_party_level_algorithms(kind, loss, calibration) -> None:

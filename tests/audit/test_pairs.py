@@ -115,7 +115,7 @@ def test_what_a_long_model_leaves() -> None:
 @pytest.mark.parametrize(
     ("kind", "N", "d"),
     [
-        pytest.param(kind, N, d, marks=[pytest.mark.slow] if N > 6 or (d > 2 and kind in CROWDS) else [])
+        pytest.param(kind, N, d, marks=[pytest.mark.slow] if N > 6 or (d > 1 and kind in CROWDS) else [])
         for kind in (*CROWDS, LocalAggregation, Soft, Vote, Average)
         for N in (5, 6, 40)
         for d in (1, 2, 3)

@@ -242,7 +242,8 @@ class Counting:
 OBSERVED = [
     (CAPE, 1), (CAPE_REAL, 1), (CONV, 1), (SSP_REAL, 1), (ADASSP, 1), (LOCAL, 1), (COEFFICIENTS[-1], 1),
     (NN_CAPE, 10), (NN_CONV, 10), (NEWTON, 10), (WANG, 20), (SECURE, 20),
-    (replace(NN_CAPE, calibration="published", batch=100), 1000), (replace(PSGD, protocol="secagg"), 20),
+    pytest.param(replace(NN_CAPE, calibration="published", batch=100), 1000, marks=slow),
+    pytest.param(replace(PSGD, protocol="secagg"), 20, marks=slow),
     (replace(PSGD_PUBLISHED, protocol="secagg"), 20), (replace(JAYARAMAN, step_selection="private"), 105),
 ]  # fmt: skip
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from quick import quick_first
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -70,7 +71,7 @@ def neighbours(rng: np.random.Generator, d: int) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize(
     ("d", "pairs", "points", "shifts"),
-    [(1, 40, 8001, [0.0]), (2, 8, 401, [0.0]), (1, 24, 8001, SHIFTS), (2, 8, 401, SHIFTS)],
+    quick_first([(2, 8, 401, [0.0]), (2, 8, 401, SHIFTS), (1, 40, 8001, [0.0]), (1, 24, 8001, SHIFTS)], 2),
 )
 def test_no_pair_of_neighbours_exceeds_the_bound(d: int, pairs: int, points: int, shifts: list[float]) -> None:
     rng, closest = np.random.default_rng(d), 0.0
