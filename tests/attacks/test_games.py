@@ -69,7 +69,7 @@ def marked(slow: tuple[str, ...]) -> list[Any]:
 
 
 @pytest.mark.parametrize("names", quick_first(["AB", "RS"]))
-@pytest.mark.parametrize("algo", marked(slow=("dpgd", "wdgd")))  # more rounds than `ssp_descent` has
+@pytest.mark.parametrize("algo", marked(slow=("capefm", "dpfm", "dpgd", "la", "wdgd")))  # as below
 def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     game = published(monkeypatch, algo, names)
     if game is None:

@@ -90,14 +90,12 @@ ROUNDS = [
     LocalAggregation(LOGISTIC),
     *(Network(LOGISTIC, epochs=2, sites=sites) for sites in ("cape", "independent")),
 ]
-# with published noise their pairs and their rounds are in `test_pairs.py` and `test_planted.py`
-LONG = "gop", "amp", "psgd", "nn_cape", "nn_conv"
-# another loss, and `test_right_code.py`, have the same
-LONGEST = "gop", "nn_cape"
+# another loss, and `test_right_code.py`, have the same; of published noise, `test_pairs.py` and `test_planted.py`
+LONG = "gop", "nn_cape"
 BOTH = [
     pytest.param(
         replace(algorithm, calibration=calibration),
-        marks=[pytest.mark.slow] if algorithm.name in (LONG if calibration == "published" else LONGEST) else [],
+        marks=[pytest.mark.slow] if calibration == "published" or algorithm.name in LONG else [],
         id=f"{algorithm.name}-{algorithm.variant}-{calibration}",
     )
     for algorithm in ROUNDS

@@ -159,9 +159,8 @@ TOO_LITTLE = {
         *(case(HALF, a, PLAIN, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
         *(case(HALF, a, PLAIN, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
         case(HALF, DPGD, SOME, SUMS, FEW_ROWS),
-        case(HALF, DPGD_PARTY, SOME, SUMS, MANY),
-        case(HALF, WDGD, SOME, SUMS, FEW_ROWS),
-        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD_REAL, WDGD_CLASSES, WDGD_GRID)),
+        case(HALF, DPGD_PARTY, SOME, SUMS, MANY, marks=slow),
+        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD, WDGD_REAL, WDGD_CLASSES, WDGD_GRID)),
         case(HALF, STAGES, SOME, SUMS, BIG, marks=slow),
         *(case(HALF, a, 2_000, SUMS, FOUR) for a in (SSP_GRID, SSP_GRID_REAL, DPGD_GRID, DPGD_GRID_PARTY, CAPE_GRID)),
         case(HALF, STAGES_GRID, 2_000, SUMS, FOUR_BIG),
@@ -174,7 +173,7 @@ TOO_LITTLE = {
     ],
     "no noise": [
         case(NONE, PSGD, FEW, SUMS),
-        case(NONE, NN_CAPE, FEW, BESIDE),
+        case(NONE, NN_CAPE, FEW, BESIDE, marks=slow),
         case(NONE, NEWTON, 2_000, {"aggregate"}),
         *(case(NONE, a, 20_000, RELEASE, marks=slow) for a in OUTPUTS),
     ],
@@ -265,14 +264,14 @@ COUNTED = {
     ],
     "half of the noise on one block": [
         case(SECOND_HALF, CAPE, PLAIN, THREE),
-        case(SECOND_HALF, CONV, 40_000, BESIDE),  # its sum has five times the noise that is needed
+        case(SECOND_HALF, CONV, 40_000, BESIDE, marks=slow),  # its sum has five times the noise that is needed
         case(SECOND_HALF, CAPE_REAL, PLAIN, THREE, marks=slow),
         case(SECOND_HALF, LOCAL, PLAIN, {"client"}),
         *(case(narrower(0.4, blocks=blocks), a, PLAIN, SUMS) for blocks in ((0,), (1, 2)) for a in (SSP, SSP_PARTY)),
         *(case(narrower(0.4, blocks=blocks), SSP_REAL, PLAIN, SUMS, marks=slow) for blocks in ((0,), (1, 2))),
     ],
     "one message with too little noise": [
-        case(narrower(0.05, number=0), STAGES, FEW, SUMS, BIG),  # statistics
+        case(narrower(0.05, number=0), STAGES, FEW, SUMS, BIG, marks=slow),  # statistics
         *(case(narrower(1 / 3, number=n), NEWTON, MORE, {"aggregate"}, marks=slow) for n in (0, 1)),
         case(narrower(1e-3, number=1), NEWTON, 2_000, {"aggregate"}),  # as if the matrix was public
     ],

@@ -207,6 +207,7 @@ for path in map(Path, sys.argv[1:]):
 """
 
 
+@pytest.mark.slow
 def test_processes_that_enter_at_once_lose_no_entry(tmp_path):
     """Not the first one either, which makes the ledger. Each reads all entries before it, none as another writes."""
     ledgers = [Ledger(tmp_path / f"ledger{number}.db") for number in range(12)]

@@ -104,6 +104,7 @@ def test_processes_say_the_same_in_the_same_order(copy, monkeypatch):
         list(verify(copy))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_gives_one_sentence(monkeypatch):
     monkeypatch.setattr(executors.os, "cpu_count", lambda: 2)
     with pytest.raises(UserError, match=r"a worker process died \(out of memory\?\)"):

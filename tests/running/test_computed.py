@@ -64,6 +64,7 @@ def calls():
     return CALLS
 
 
+@pytest.mark.slow
 def test_an_experiment_of_computed_blocks_only(tmp_path):
     assert run(tmp_path, ALONE) == 0
     made = digests(tmp_path)

@@ -275,6 +275,7 @@ def _compute_and_kill(cells):
             killed = True
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path, finished, capsys):
     """And the cells of two worker processes have the bits of this one."""
     conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"

@@ -166,6 +166,7 @@ def test_tolerance_stops_a_run_before_its_rounds() -> None:
     assert proven(eager, BUDGET, parties.problem) == proven(patient, BUDGET, parties.problem)
 
 
+@pytest.mark.slow
 def test_views_of_psgd() -> None:
     budget = Budget(0.1, 0.05)
     for M in (7, 1):

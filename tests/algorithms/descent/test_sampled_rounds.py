@@ -163,7 +163,7 @@ def test_dpml_check_says_the_same_of_the_same_training(algorithm, M) -> None:
         DPGD,
         pytest.param(WDGD, marks=pytest.mark.slow),
         replace(WDGD, unit="party"),
-        replace(DPGD, sampling=0.02),
+        pytest.param(replace(DPGD, sampling=0.02), marks=pytest.mark.slow),
     ],
 )
 def test_an_independent_accountant_agrees_with_the_whole_release(algorithm) -> None:
