@@ -64,12 +64,14 @@ def test_a_stated_chance_of_a_false_alarm() -> None:
     assert stats.binom.sf(MANY - 1, TIMES, ALLOWED) * len(ATTACKS) * 15 < 1e-6
 
 
-def marked(slow: tuple[str, ...]) -> list[Any]:
-    return [pytest.param(algo, marks=[pytest.mark.slow] if algo in slow else []) for algo in ALGORITHMS]
+LONG = ("capefm", "dpfm", "dpgd", "la", "wdgd")
+"""The same code as that of others, or many more rounds."""
 
 
 @pytest.mark.parametrize("names", quick_first(["AB", "RS"]))
-@pytest.mark.parametrize("algo", marked(slow=("capefm", "dpfm", "dpgd", "la", "wdgd")))  # as below
+@pytest.mark.parametrize(
+    "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo in LONG else []) for algo in ALGORITHMS]
+)
 def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     game = published(monkeypatch, algo, names)
     if game is None:
@@ -160,19 +162,16 @@ BESIDES = {("amp", "low bits"): unhidden}
 """Of noise in an objective, the last bits are lost beside those of the model's own noise."""
 
 
-SLOW = ("capefm", "dpfm", "dpgd", "la", "ssp_descent", "wdgd")
-"""The same code as that of others, or much slower."""
-
-
-OTHER = [pytest.param(algo, marks=[] if algo in ("avg", "ssp") else [pytest.mark.slow]) for algo in ALGORITHMS]
+QUICK = {"low bits": ("amp", "avg", "outpert", "ssp"), "impossible outcomes": ("avg", "ssp")}
+"""The noise of others is drawn by the same code."""
 
 
 @pytest.mark.parametrize(
     ("algo", "attack"),
     [
-        pytest.param(*each.values, attack, marks=each.marks)
-        for attack, algorithms in zip(ATTACKS, (marked(SLOW), OTHER), strict=True)
-        for each in algorithms
+        pytest.param(algo, attack, marks=[] if algo in QUICK[attack] else [pytest.mark.slow])
+        for attack in ATTACKS
+        for algo in ALGORITHMS
     ],
 )
 def test_the_same_attack_wins_where_noise_is_wrong(monkeypatch, algo, attack) -> None:
