@@ -22,7 +22,7 @@ FILES = sorted(set(paths.folder("experiments").glob("*/*.yaml")) - set(paths.fol
 NAMES = [f"{path.parent.name}/{path.stem}" for path in FILES if not path.name.startswith("_")]
 TEMPLATES = [f"{path.parent.name}/{path.stem}" for path in FILES if path.name.startswith("_")]
 DERIVED = {"inverse_eps"}  # axes that are computed from a column
-MANY = "frontier", "imtiaz2019", "kang2019"
+MANY = "frontier", "imtiaz2019", "kang2019", "rajkumar2012"
 PACKS = [
     pytest.param(pack, marks=[pytest.mark.slow] if pack in MANY else [])  # whose cells take seconds to list
     for pack in sorted({path.parent.name for path in FILES})
