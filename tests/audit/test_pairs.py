@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from examples import LOGISTIC, SOFTMAX, release_of
 from planted import attacked
+from quick import quick_first
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
@@ -380,7 +381,7 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("lam", [1e-4, 0.01])
+@pytest.mark.parametrize("lam", quick_first([1e-4, 0.01]))
 def test_a_five_times_too_small_sensitivity_in_noise_and_proof(monkeypatch, calibration, lam) -> None:
     right = Soft.sensitivity
     monkeypatch.setattr(Soft, "sensitivity", lambda self, problem: tuple(s / 5 for s in right(self, problem)))

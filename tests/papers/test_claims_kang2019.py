@@ -36,7 +36,7 @@ def figure(axis, metric, good, means, block=None, shape=(1, 10)):
     return Evidence(found.rows.rename(columns={axis: x}), found.published, dict.fromkeys(found.axes, x))
 
 
-@pytest.mark.parametrize("shape", [(1, 10), (6, 3)])
+@pytest.mark.parametrize("shape", [(1, 10), pytest.param((6, 3), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("claim", "metric", "change", "decision"),
     [
@@ -61,7 +61,7 @@ def test_claims_over_eps(claim, metric, change, decision, shape):
     assert decide(CLAIMS[claim], found) == decision
 
 
-@pytest.mark.parametrize("shape", [(1, 10), (6, 3)])
+@pytest.mark.parametrize("shape", [(1, 10), pytest.param((6, 3), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("claim", "metric", "change", "decision"),
     [

@@ -128,7 +128,7 @@ def test_more_is_never_less(spent: list[tuple[float, float, int]], mu: float) ->
 
 
 @pytest.mark.parametrize("eps", [1e-30, 39.0, 41.0, 1e30, math.inf])
-@pytest.mark.parametrize("mu", [0.0, 1e-30, 1.0, 1e5])
+@pytest.mark.parametrize("mu", quick_first([0.0, 1.0, 1e-30, 1e5], 2))
 def test_the_whole_range(eps: float, mu: float) -> None:
     accountant = Accountant().gaussian(mu).spend(eps, 1e-12).spend(0.5, times=3)
     found = accountant.eps(1e-6)

@@ -219,7 +219,7 @@ def test_where_the_curvature_is_paid_it_is_the_gaussian_mechanism_of_sensitivity
                 assert objective.delta_of(max(eps, 0.0), sigma, ridge) == pytest.approx(gaussian, rel=1e-12)
 
 
-@pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
+@pytest.mark.parametrize("delta", quick_first([1e-3, 0.05, 1e-6]))
 @pytest.mark.parametrize(("sigma", "ridge"), [(5.0, 0.5), (20.0, 1.0), (3.0, 0.01), (60.0, 10.0)])
 def test_eps_is_proven_at_delta_and_never_above_the_price_of_the_whole_jacobian(
     delta: float, sigma: float, ridge: float
@@ -382,7 +382,7 @@ def largest_pure_loss(beta: float, ridge: float, rng: np.random.Generator) -> fl
     return best
 
 
-@pytest.mark.parametrize(("beta", "ridge"), [(0.25, 0.77), (0.05, 2.376), (0.01, 0.02), (6.0, 0.1)])
+@pytest.mark.parametrize(("beta", "ridge"), quick_first([(0.25, 0.77), (0.05, 2.376), (0.01, 0.02), (6.0, 0.1)], 2))
 def test_pure_eps_is_the_largest_loss_of_a_pair(beta: float, ridge: float) -> None:
     eps = objective.pure_eps_of(beta, ridge)
     found = largest_pure_loss(beta, ridge, np.random.default_rng(1))

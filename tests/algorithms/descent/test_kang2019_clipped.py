@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, Observed, jayaraman, release_of, wang, wddp
+from quick import quick_first
 from scipy.optimize import minimize
 from test_kang2019 import SIZES, problem_of, proven
 
@@ -48,7 +49,7 @@ def cut(loss, scores, y, clip):
 # ---- what a row moves
 
 
-@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (LOGISTIC, 0.7), (SQUARED, 0.3)])
+@pytest.mark.parametrize(("loss", "clip"), quick_first([(LOGISTIC, 0.1), (SQUARED, 0.3), (LOGISTIC, 0.7)], 2))
 @pytest.mark.parametrize("kind", ["wang", "jayaraman"])
 def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
     """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
