@@ -93,6 +93,12 @@ def uncomposed(monkeypatch: pytest.MonkeyPatch, default: DictConfig) -> None:
 
 
 @pytest.fixture
+def unsearched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Audits attack the neighbours that an algorithm names: the search for worse ones takes longer than all else."""
+    monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
+
+
+@pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and experiments draw no figure: it takes longer than the run."""
     monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)

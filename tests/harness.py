@@ -82,9 +82,10 @@ def algorithms():
     """Every algorithm with its own defaults, by name: Hydra composes one as long as all of them."""
     names = options("algo")
     config = compose([f"+algo@all.{name}={name}" for name in names])
-    dataset = instantiate(config.dataset, "dataset")
-    nodes = {name: {"algo": config["all"][name], "loss": "squared" if name == "adassp" else None} for name in names}
-    return {name: build_algorithm(OmegaConf.create({**config, **node}), dataset) for name, node in nodes.items()}
+    dataset, nodes = instantiate(config.dataset, "dataset"), OmegaConf.to_container(config["all"], resolve=True)
+    others = {"loss": None, "calibration": config.calibration}
+    chosen = {"adassp": {"loss": "squared"}}
+    return {name: build_algorithm({"algo": nodes[name], **others, **chosen.get(name, {})}, dataset) for name in names}
 
 
 def jobs(results, content=TINY, words=(), name="mine/tiny"):

@@ -25,6 +25,7 @@ def test_the_page_names_all_that_is_public():
     assert set(re.findall(r"`dpml\.(\w+)`", API)) - {"audit"} == set(dpml.__all__)
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_from_top_to_bottom():
     names = {}
     with warnings.catch_warnings():

@@ -254,7 +254,7 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
     assert several.score(X, np.digitize(t, [-0.3, 0.9])) > 0.6
 
 
-@pytest.mark.parametrize("workers", ["threading", "loky"])
+@pytest.mark.parametrize("workers", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_what_a_block_has_fitted_elsewhere_is_entered_and_capped(workers, tmp_path, monkeypatch):
     """Workers of scikit-learn's `n_jobs` are in no block of their own, and processes may be in another folder."""
     X, t = made_up()

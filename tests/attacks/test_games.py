@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from games import DELTA, EPS, Game, hits, impossible, low_bits, width, write_files
+from quick import quick_first
 from scipy import stats
 from scipy.special import ndtri
 
@@ -63,8 +64,14 @@ def test_a_stated_chance_of_a_false_alarm() -> None:
     assert stats.binom.sf(MANY - 1, TIMES, ALLOWED) * len(ATTACKS) * 15 < 1e-6
 
 
-@pytest.mark.parametrize("names", ["AB", "RS"])
-@pytest.mark.parametrize("algo", ALGORITHMS)
+LONG = ("capefm", "dpfm", "dpgd", "la", "wdgd")
+"""The same code as that of others, or many more rounds."""
+
+
+@pytest.mark.parametrize("names", quick_first(["AB", "RS"]))
+@pytest.mark.parametrize(
+    "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo in LONG else []) for algo in ALGORITHMS]
+)
 def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     game = published(monkeypatch, algo, names)
     if game is None:
@@ -155,13 +162,17 @@ BESIDES = {("amp", "low bits"): unhidden}
 """Of noise in an objective, the last bits are lost beside those of the model's own noise."""
 
 
-SLOW = ("capefm", "dpgd", "la", "ssp_descent")
-"""The same code as that of others, or much slower."""
+QUICK = {"low bits": ("amp", "avg", "outpert", "ssp"), "impossible outcomes": ("avg", "ssp")}
+"""The noise of others is drawn by the same code."""
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize(
-    "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo in SLOW else []) for algo in ALGORITHMS]
+    ("algo", "attack"),
+    [
+        pytest.param(algo, attack, marks=[] if algo in QUICK[attack] else [pytest.mark.slow])
+        for attack in ATTACKS
+        for algo in ALGORITHMS
+    ],
 )
 def test_the_same_attack_wins_where_noise_is_wrong(monkeypatch, algo, attack) -> None:
     BESIDES.get((algo, attack), PLANTED[attack])(monkeypatch)

@@ -71,7 +71,11 @@ def ratios(algorithm: Any, pairs: list[Pair]) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize("algo", options("algo"))
+# of many rounds: in tests/audit/test_moved_sums.py on fewer rows, and with fewer rounds
+ALGORITHMS = [pytest.param(algo, marks=[pytest.mark.slow] if algo == "wdgd" else []) for algo in options("algo")]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_rows_that_round_otherwise_are_in_another_order_or_cancel(algo) -> None:
     for algorithm in private(algo):
         for problem in (SOME, Problem(3, SOME.N, SOME.d, auxiliary=SOME.auxiliary, classes=SOME.classes)):
@@ -84,7 +88,7 @@ def shuffled(parties: Parties) -> Parties:
     return with_rows(parties, parties.X[order], parties.y[order])
 
 
-@pytest.mark.parametrize("algo", options("algo"))
+@pytest.mark.parametrize("algo", ALGORITHMS)
 def test_the_order_of_rows_says_nothing(algo) -> None:
     """A sum in another order moves by less than what is counted for rounding; integers do not move at all."""
     for algorithm in private(algo):

@@ -87,7 +87,14 @@ def worst(algorithm):
     return worst_case(algorithm, BUDGET, PROBLEM)
 
 
-@pytest.mark.parametrize("algorithm", MECHANISMS, ids=lambda a: f"{a.name}-{a.loss.name}-{a.calibration}")
+ALIKE = [a for a in MECHANISMS if a.loss is SOFTMAX or (a.name in ("adassp", "dpfm") and a.calibration == "published")]
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [pytest.param(a, marks=[pytest.mark.slow] if a in ALIKE else []) for a in MECHANISMS],
+    ids=lambda a: f"{a.name}-{a.loss.name}-{a.calibration}",
+)
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 12))
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_no_neighbours_move_a_release_further_than_is_proven(algorithm, seed, steps) -> None:

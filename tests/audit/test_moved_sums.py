@@ -155,16 +155,24 @@ def test_an_attacker_who_adds_up_equal_rows_once_has_the_sums_of_a_release(algor
     np.testing.assert_allclose(attacked.gradient(w), mechanism.gradient(w), rtol=1e-5)
 
 
+MOVED = DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS, WDGD
+MAPPED = WDGD_GRID, WDGD_CLASSES, replace(WDGD, loss=SQUARED, clip=0.2)
+
+
 @pytest.mark.parametrize(
-    "algorithm",
+    ("problem", "algorithm"),
     [
-        *(DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS),
-        *(WDGD, WDGD_GRID, WDGD_CLASSES, replace(WDGD, loss=SQUARED, clip=0.2)),
+        *((problem, a) for problem in (Problem(1, 1, 1), Problem(3, 90, 5)) for a in (*MOVED, *MAPPED)),
+        *((Problem(1, 30_000, 3), a) for a in MOVED),
+        *(pytest.param(Problem(1, 30_000, 3), a, marks=pytest.mark.slow) for a in MAPPED),
     ],
-    ids=lambda a: f"{a.name}-{getattr(a, 'clip', None)}-{getattr(a, 'noise', None)}",
-)  # fmt: skip
-@pytest.mark.parametrize("problem", [Problem(1, 1, 1), Problem(1, 30_000, 3), Problem(3, 90, 5)])
-def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(algorithm, problem) -> None:
+    ids=lambda value: (
+        f"{value.name}-{getattr(value, 'clip', None)}-{getattr(value, 'noise', None)}"
+        if hasattr(value, "name")
+        else f"N={value.N}"
+    ),
+)
+def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(problem, algorithm) -> None:
     found = moved(algorithm, BUDGET, pairs(algorithm, problem))
     assert 0.75 < found <= 1
 
@@ -182,13 +190,14 @@ def folded(patch: pytest.MonkeyPatch, algorithm: Any) -> Any:
     return patched(Rows, "sums", bugs.in_single)(patch, algorithm)
 
 
+slow = pytest.mark.slow  # the same rounding in sums that are mostly the same
 CASES = [
-    pytest.param(CANCELLING, replace(DPGD, clip=1e-4), id="cancellation, dpgd"),
+    pytest.param(CANCELLING, replace(DPGD, clip=1e-4), id="cancellation, dpgd", marks=slow),
     pytest.param(CANCELLING, replace(JAYARAMAN, clip=1e-4), id="cancellation, jayaraman"),
-    pytest.param(CANCELLING, replace(STAGES, clip=1e-4), id="cancellation, ssp_descent"),
-    pytest.param(TOO_LOW, replace(DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd"),
+    pytest.param(CANCELLING, replace(STAGES, clip=1e-4), id="cancellation, ssp_descent", marks=slow),
+    pytest.param(TOO_LOW, replace(DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd", marks=slow),
     pytest.param(TOO_LOW, replace(SECURE, clip=1e-6), id="a clip that is rounded outwards, wddp"),
-    pytest.param(folded, DPGD, id="equal rows as one, dpgd"),
+    pytest.param(folded, DPGD, id="equal rows as one, dpgd", marks=slow),
     pytest.param(folded, JAYARAMAN, id="equal rows as one, jayaraman"),
     pytest.param(OWN_GRID, SSP, id="a grid made of the rows, ssp"),
 ]
@@ -203,14 +212,17 @@ def test_planted_rounding_is_seen(monkeypatch, bug, algorithm) -> None:
     assert moved(algorithm, BUDGET, neighbours) > 1.0005
 
 
-def test_the_audit_calls_it_a_bug(monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("problem", "clip"), [(Problem(1, 10_000, 1), 1e-4), pytest.param(MANY, 1e-3, marks=slow)], ids=["10000", "100000"]
+)
+def test_the_audit_calls_it_a_bug(monkeypatch, problem, clip) -> None:
     """By sums of so many rows as a release has, though no attack on so few draws shows anything."""
     monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
-    algorithm = replace(DPGD, clip=1e-3, rounds=2)
+    algorithm = replace(DPGD, clip=clip, rounds=2)
     for bug, seen in ((None, False), (CANCELLING, True)):
         if bug is not None:
             bug(monkeypatch, algorithm)
-        for finding in audit(algorithm, BUDGET, MANY, 200):
+        for finding in audit(algorithm, BUDGET, problem, 200):
             assert (finding.verdict == "BUG") == seen
             assert (finding.moved > 1) == seen
 

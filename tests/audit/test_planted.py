@@ -148,7 +148,7 @@ def enough(algorithm) -> int:
 
 
 def marked(algorithm):
-    return slow if algorithm in (JAYARAMAN, SYNCHRONOUS, ONCE) else ()
+    return () if algorithm is WANG else slow
 
 
 TOO_LITTLE = {
@@ -159,30 +159,27 @@ TOO_LITTLE = {
         *(case(HALF, a, PLAIN, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
         *(case(HALF, a, PLAIN, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
         case(HALF, DPGD, SOME, SUMS, FEW_ROWS),
-        case(HALF, DPGD_PARTY, SOME, SUMS, MANY),
-        case(HALF, WDGD, SOME, SUMS, FEW_ROWS),
-        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD_REAL, WDGD_CLASSES)),
-        case(HALF, WDGD_GRID, SOME, SUMS, FEW_ROWS),
-        case(HALF, STAGES, SOME, SUMS, BIG),
+        case(HALF, DPGD_PARTY, SOME, SUMS, MANY, marks=slow),
+        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD, WDGD_REAL, WDGD_CLASSES, WDGD_GRID)),
+        case(HALF, STAGES, SOME, SUMS, BIG, marks=slow),
         *(case(HALF, a, 2_000, SUMS, FOUR) for a in (SSP_GRID, SSP_GRID_REAL, DPGD_GRID, DPGD_GRID_PARTY, CAPE_GRID)),
         case(HALF, STAGES_GRID, 2_000, SUMS, FOUR_BIG),
         case(HALF, FM_GRID, 2_000, RELEASE, FOUR),
-        case(HALF, NN_CAPE, SOME, THREE),
+        case(HALF, NN_CAPE, SOME, THREE, marks=slow),
         case(HALF, NN_CONV, 10_000, THREE, marks=slow),  # its sum has five times the noise that is needed
-        case(HALF, PSGD, 10_000, SUMS),
-        case(HALF, NEWTON, MORE, {"aggregate"}),
+        case(HALF, PSGD, 10_000, SUMS, marks=slow),
+        case(HALF, NEWTON, MORE, {"aggregate"}, marks=slow),
         *(case(HALF, a, 20_000, RELEASE) for a in OUTPUTS),
     ],
     "no noise": [
         case(NONE, PSGD, FEW, SUMS),
-        case(NONE, NN_CAPE, FEW, BESIDE),
+        case(NONE, NN_CAPE, FEW, BESIDE, marks=slow),
         case(NONE, NEWTON, 2_000, {"aggregate"}),
         *(case(NONE, a, 20_000, RELEASE, marks=slow) for a in OUTPUTS),
     ],
     "a party without noise of its own": [
         # a fifth of the sum's variance is missing, and in `conv` all that protects the party
-        case(drawn(silent(-1), zero_sum=False), CAPE, DRAWS, {"colluders"}),
-        case(drawn(silent(-1), zero_sum=False), CAPE_REAL, DRAWS, {"colluders"}, marks=slow),
+        *(case(drawn(silent(-1), zero_sum=False), a, DRAWS, {"colluders"}, marks=slow) for a in (CAPE, CAPE_REAL)),
         case(drawn(silent(-1)), CONV, 2_000, {"colluders"}),
         case(drawn(silent(-1)), SSP, 50_000, {"colluders"}),
         *(case(drawn(silent(-1)), a, 50_000, {"colluders"}, marks=slow) for a in (SSP_PARTY, SSP_REAL)),
@@ -214,28 +211,34 @@ TOO_LITTLE = {
         *(case(drawn(shared_seed(0, 1, 2, 3)), a, FEW, {"colluders"}, FOUR) for a in (SSP_GRID, SSP_GRID_REAL)),
         case(drawn(shared_seed(0, 1, 2, 3)), DPGD_GRID, FEW, {"colluders"}, FOUR),
         case(ONE_SEED, PSGD, SOME, {"colluders"}),
-        case(drawn(shared_seed(0, 4)), PSGD, SOME, {"colluders"}, replace(PROBLEM, colluders=4, honest_squares=0.0)),
-        case(ONE_SEED, SECURE, 2_000, {"colluders"}, clear={"aggregate"}),
+        case(
+            drawn(shared_seed(0, 4)),
+            PSGD,
+            SOME,
+            {"colluders"},
+            replace(PROBLEM, colluders=4, honest_squares=0.0),
+            marks=slow,
+        ),
+        case(ONE_SEED, SECURE, 2_000, {"colluders"}, clear={"aggregate"}, marks=slow),
     ],
 }
 IN_TIME = {
     "the same noise in all rounds": [
         case(same_in_all_rounds, DPGD, FEW, SUMS, FEW_ROWS),
-        case(same_in_all_rounds, NN_CAPE, FEW, WHOLE),
-        case(same_in_all_rounds, NN_CONV, FEW, WHOLE, marks=slow),
-        case(same_in_all_rounds, PSGD, PLAIN, SUMS),
-        case(same_in_all_rounds, PSGD_PUBLISHED, PLAIN, SUMS, marks=slow),
+        *(case(same_in_all_rounds, a, FEW, WHOLE, marks=slow) for a in (NN_CAPE, NN_CONV)),
+        *(case(same_in_all_rounds, a, PLAIN, SUMS, marks=slow) for a in (PSGD, PSGD_PUBLISHED)),
         case(in_time(lambda t: t % 2), NEWTON, MORE, {"aggregate"}, marks=slow),
     ],
     "one noise for both messages of a round": [case(in_time(lambda t: t // 2), NEWTON, 2_000, {"aggregate"})],
     "noise in the first round only": [
         case(first_round_only, DPGD, FEW, SUMS, FEW_ROWS),
-        case(first_round_only, NN_CAPE, FEW, THREE),
-        case(first_round_only, NN_CONV, FEW, THREE, marks=slow),
-        case(first_round_only, PSGD, PLAIN, SUMS),
-        case(first_round_only, PSGD_PUBLISHED, PLAIN, SUMS, marks=slow),
+        *(case(first_round_only, a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
+        *(case(first_round_only, a, PLAIN, SUMS, marks=slow) for a in (PSGD, PSGD_PUBLISHED)),
     ],
-    "no fresh noise": [case(in_time(lambda t: t, lambda t: 0.0), PSGD_PUBLISHED, SOME, SUMS)],
+    "no fresh noise": [
+        case(in_time(lambda t: t, lambda t: 0.0), PSGD, FEW, SUMS),
+        case(in_time(lambda t: t, lambda t: 0.0), PSGD_PUBLISHED, SOME, SUMS, marks=slow),
+    ],
 }
 COUNTED = {
     "the sensitivity of adding a row, or a quarter of the rounds": [
@@ -244,9 +247,8 @@ COUNTED = {
         case(ONE_ROW, LOCAL, 2_000, {"client"}),
         *(case(ONE_ROW, a, 2_000, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
         *(case(ONE_ROW, a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
-        case(ONE_ROW, STAGES, 2_000, SUMS, BIG),
-        case(ONE_ROW, NN_CAPE, FEW, THREE),
-        case(ONE_ROW, NN_CONV, FEW, THREE, marks=slow),
+        case(ONE_ROW, STAGES, 2_000, SUMS, BIG, marks=slow),
+        *(case(ONE_ROW, a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
         case(ONE_ROW, PSGD, FEW, SUMS),
         case(ONE_ROW, NEWTON, 2_000, {"aggregate"}),
     ],
@@ -258,21 +260,20 @@ COUNTED = {
         case(narrower(math.sqrt(1 - 1 / EPOCHS)), NN_CONV, FEW, THREE, marks=slow),
     ],
     "all rounds but one that the accountant forgets": [
-        case(narrower(math.sqrt(1 / EPOCHS)), NN_CAPE, FEW, THREE),
-        case(narrower(math.sqrt(1 / EPOCHS)), NN_CONV, FEW, THREE, marks=slow),
+        *(case(narrower(math.sqrt(1 / EPOCHS)), a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
         case(narrower(math.sqrt(1 / PSGD.rounds)), PSGD, FEW, SUMS),
     ],
     "half of the noise on one block": [
         case(SECOND_HALF, CAPE, PLAIN, THREE),
-        case(SECOND_HALF, CONV, 40_000, BESIDE),  # its sum has five times the noise that is needed
+        case(SECOND_HALF, CONV, 40_000, BESIDE, marks=slow),  # its sum has five times the noise that is needed
         case(SECOND_HALF, CAPE_REAL, PLAIN, THREE, marks=slow),
         case(SECOND_HALF, LOCAL, PLAIN, {"client"}),
         *(case(narrower(0.4, blocks=blocks), a, PLAIN, SUMS) for blocks in ((0,), (1, 2)) for a in (SSP, SSP_PARTY)),
         *(case(narrower(0.4, blocks=blocks), SSP_REAL, PLAIN, SUMS, marks=slow) for blocks in ((0,), (1, 2))),
     ],
     "one message with too little noise": [
-        case(narrower(0.05, number=0), STAGES, FEW, SUMS, BIG),  # statistics
-        *(case(narrower(1 / 3, number=n), NEWTON, MORE, {"aggregate"}, marks=slow if n else ()) for n in (0, 1)),
+        case(narrower(0.05, number=0), STAGES, FEW, SUMS, BIG, marks=slow),  # statistics
+        *(case(narrower(1 / 3, number=n), NEWTON, MORE, {"aggregate"}, marks=slow) for n in (0, 1)),
         case(narrower(1e-3, number=1), NEWTON, 2_000, {"aggregate"}),  # as if the matrix was public
     ],
     "counts without noise": [case(narrower(0.01, blocks=(1,)), DPGD_PARTY, FEW, {"aggregate"}, MANY)],
@@ -340,7 +341,8 @@ def too_long(right):
 
 SENT = {
     "mapped rows that are not made unit length again": [
-        case(patched(mapped, "mapped", too_long), a, FEW, {"aggregate"}, FEW_ROWS) for a in (WDGD, WDGD_CLASSES)
+        case(patched(mapped, "mapped", too_long), WDGD, FEW, {"aggregate"}, FEW_ROWS),
+        case(patched(mapped, "mapped", too_long), WDGD_CLASSES, FEW, {"aggregate"}, FEW_ROWS, marks=slow),
     ],
     "a clip that is not applied": [
         case(clip_times(2), DPGD, FEW, {"aggregate"}, FEW_ROWS),
@@ -350,9 +352,9 @@ SENT = {
         ),
         case(
             patched(network, "clipped_sum", lambda right: lambda m, X, y, loss, clip: right(m, X, y, loss, 9.0)),
-            NN_CAPE, FEW, THREE,
+            NN_CAPE, FEW, THREE, marks=slow,
         ),
-        *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in (JAYARAMAN, SECURE)),
+        *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS, marks=slow) for a in (JAYARAMAN, SECURE)),
         *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in SQUARED_DESCENTS),
         case(
             patched(coefficients, "checked", lambda right: lambda *a: 2 * right(*a)),
@@ -441,23 +443,25 @@ def exact_scores(patch, algorithm):
 ANY: set[str] = set()  # some view beside the release
 SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
 DESCENTS = {
-    "half of the noise of rounds": [case(HALF, a, enough(a), ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
+    "half of the noise of rounds": [
+        case(HALF, a, enough(a), ANY, marks=() if a is SECURE else slow) for a in (*OPEN, WDDP)
+    ],
     "no noise in rounds": [case(NONE, a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
     "one noise in all rounds": [case(drawing(same), a, 2_000, ANY, marks=marked(a)) for a in OPEN],
     "noise only at the start": [case(drawing(first_only), a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
     "noise of clients divided twice": [
         case(patched(Clients, "group_stds", lambda right, by=by: lambda self, parties: right(self, parties) / by), a,
-             5_000, ANY, marks=slow if by > 2 else ())
+             5_000, ANY, marks=slow if by > 2 or a is WDDP else ())
         for a in (WDDP, SECURE) for by in (2, 3, 5)
     ],
     "half of the rounds": [case(mus_times(0.5**0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
                            case(mus_times(0.5**0.5), SECURE, 2_000, SUMS)],
-    "the other adjacency": [case(mus_times(0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
-                            case(mus_times(0.5), SECURE, 2_000, SUMS)],
-    "a round that is forgotten": [
+    "the other adjacency": [
+        case(mus_times(0.5), a, 2_000, SUMS, marks=slow if a is JAYARAMAN else ()) for a in (JAYARAMAN, SECURE)
+    ],
+    "a round that is forgotten": [  # quicker: "a single round that the accountant forgets"
         # the sigmoid loss is steepest at 0: of a row across the path of the model, and of its mirror image, always
-        case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, PROBLEM, marks=slow if a is SIGMOID[0] else ())
-        for a in SIGMOID
+        case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, PROBLEM, marks=slow) for a in SIGMOID
     ],
     "a choice that is not counted": [
         case(oracle_as_if_fixed, replace(JAYARAMAN, step_selection="oracle"), 2_000, SUMS),

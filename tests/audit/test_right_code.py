@@ -70,22 +70,23 @@ COEFFICIENTS = [
     LaplaceFunctionalMechanism(LOGISTIC, variant="authors"),
 ]  # fmt: skip
 STATISTICS = [SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES, ADASSP_PUBLISHED, ADASSP]
-DESCENTS = [WANG, SECURE, WDDP, *(pytest.param(a, marks=slow) for a in (JAYARAMAN, SYNCHRONOUS, ONCE))]
+DESCENTS = [WANG, SECURE, WDDP, JAYARAMAN, SYNCHRONOUS, ONCE]  # on fewer rows and rounds in `test_audit.py`
 ROUNDS = [
     (DPGD, FEW_ROWS, 3_000),
     (replace(DPGD, loss=SQUARED), FEW_ROWS, 3_000),
     (DPGD_PARTY, MANY, 1_500),
-    (STAGES, BIG, 3_000),
-    *((replace(WDGD, loss=loss), FEW_ROWS, 3_000) for loss in (LOGISTIC, SQUARED)),
+    pytest.param(STAGES, BIG, 3_000, marks=slow),
+    (WDGD, FEW_ROWS, 3_000),
+    pytest.param(replace(WDGD, loss=SQUARED), FEW_ROWS, 3_000, marks=slow),
     pytest.param(WDGD_CLASSES, FEW_ROWS, 3_000, marks=slow),
-    (replace(WDGD, unit="party"), Problem(5, 40, 2), 1_000),
+    pytest.param(replace(WDGD, unit="party"), Problem(5, 40, 2), 1_000, marks=slow),
     pytest.param(
         PreconditionedDescent(LOGISTIC, unit="party", rounds=5), Problem(600, 600, 2, colluders=2), 3_000, marks=slow
     ),
 ]
 GRID = [
     (SSP_GRID, FOUR, 1_000), (SSP_GRID_REAL, FOUR, 1_000), (DPGD_GRID, FOUR, 1_000), (DPGD_GRID_PARTY, FOUR, 1_000),
-    (STAGES_GRID, FOUR_BIG, 1_000), (WDGD_GRID, FEW_ROWS, 1_000),
+    (STAGES_GRID, FOUR_BIG, 1_000), pytest.param(WDGD_GRID, FEW_ROWS, 1_000, marks=slow),
 ]  # fmt: skip
 
 
@@ -144,12 +145,14 @@ def test_with_enough_draws_what_is_proven_on_a_grid_is_called_consistent(algorit
     assert {finding.verdict for finding in found.values()} == {"consistent"}
 
 
+@slow
 @pytest.mark.parametrize("algorithm", DESCENTS, ids=name)
 def test_descents_are_no_bug(algorithm) -> None:
     assert bugs(algorithm, 5_000, ALL) == set()
 
 
-@pytest.mark.parametrize("algorithm", [WANG, pytest.param(JAYARAMAN, marks=slow), SECURE], ids=name)
+@slow
+@pytest.mark.parametrize("algorithm", [WANG, JAYARAMAN, SECURE], ids=name)
 def test_how_much_of_what_is_proven_descents_show(algorithm) -> None:
     """Not all: twenty rounds drive no model so far that both slopes are 1."""
     assert attacked(algorithm, 2_000, {"aggregate"}, PROBLEM)["aggregate"].power >= 0.8
@@ -169,9 +172,11 @@ def test_the_sigmoid_loss_shows_all_that_is_proven(algorithm) -> None:
         assert finding.verdict == "consistent"
 
 
-def test_a_private_choice_and_clipped_squared_slopes_are_no_bug() -> None:
-    for algorithm in (replace(JAYARAMAN, step_selection="private"), replace(JAYARAMAN, loss=SQUARED)):
-        assert bugs(algorithm, 1_000, ALL) == set()
+@pytest.mark.parametrize(
+    "changes", [pytest.param({"step_selection": "private"}, marks=slow), {"loss": SQUARED}], ids=["private", "squared"]
+)
+def test_a_private_choice_and_clipped_squared_slopes_are_no_bug(changes) -> None:
+    assert bugs(replace(JAYARAMAN, **changes), 1_000, ALL) == set()
 
 
 @pytest.mark.parametrize("curvature", ["bound", "hessian"])
@@ -237,7 +242,8 @@ class Counting:
 OBSERVED = [
     (CAPE, 1), (CAPE_REAL, 1), (CONV, 1), (SSP_REAL, 1), (ADASSP, 1), (LOCAL, 1), (COEFFICIENTS[-1], 1),
     (NN_CAPE, 10), (NN_CONV, 10), (NEWTON, 10), (WANG, 20), (SECURE, 20),
-    (replace(NN_CAPE, calibration="published", batch=100), 1000), (replace(PSGD, protocol="secagg"), 20),
+    pytest.param(replace(NN_CAPE, calibration="published", batch=100), 1000, marks=slow),
+    pytest.param(replace(PSGD, protocol="secagg"), 20, marks=slow),
     (replace(PSGD_PUBLISHED, protocol="secagg"), 20), (replace(JAYARAMAN, step_selection="private"), 105),
 ]  # fmt: skip
 

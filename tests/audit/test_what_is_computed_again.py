@@ -26,6 +26,7 @@ def test_no_number_depends_on_the_audit(algo: str) -> None:
     assert not {name for name in reached.modules if name.startswith("dpml.audit")}
 
 
+@pytest.mark.slow
 def test_a_change_of_the_neighbours_changes_no_key(tmp_path) -> None:
     """End to end, in a copy of the package; a change of the noise is noticed in the same way."""
     folder = shutil.copytree(

@@ -184,7 +184,7 @@ def piped(run_command, monkeypatch):
     return run
 
 
-@pytest.mark.usefixtures("uncomposed")
+@pytest.mark.usefixtures("uncomposed", "unsearched")
 def test_an_audit(piped) -> None:
     arguments = ["audit", "algo=capefm", "eps=1.2345", "draws=2000"]
     lines = piped("dpml", *arguments)

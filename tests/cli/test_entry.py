@@ -35,6 +35,7 @@ def test_help_does_not_wait_for_libraries(tmp_path) -> None:
     assert not loaded & set(LIBRARIES)
 
 
+@pytest.mark.slow
 def test_main_job_from_a_shell_with_no_network_and_no_other_argument(tmp_path: Path) -> None:
     """And it does not wait for rare libraries, either: Python itself says on stderr what it imports."""
     done = subprocess.run(

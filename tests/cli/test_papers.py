@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 from matplotlib.text import Text
+from quick import quick_first
 
 import dpml
 from dpml.cli.cite import citations
@@ -61,7 +62,7 @@ def test_a_figure_is_as_asked_for(run_command, made, tmp_path) -> None:
     assert (again.code, Path("f.svg").read_text()) == (0, picture)
 
 
-@pytest.mark.parametrize("kind", ["pdf", "svg"])
+@pytest.mark.parametrize("kind", quick_first(["svg", "pdf"]))
 def test_the_same_rows_give_the_same_bytes(run_command, made, kind) -> None:
     for name in ("a", "b"):
         assert run_command("dpml", "plot", f"{made}/sweep", "-o", f"{name}.{kind}").code == 0

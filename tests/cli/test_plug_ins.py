@@ -51,6 +51,7 @@ def test_an_audit_by_its_releases_alone(run_command, mean_model) -> None:
     assert finding["power"] > 0.8
 
 
+@pytest.mark.usefixtures("unsearched")
 def test_an_audit_of_ones_own_algorithm(run_command, tmp_path, monkeypatch) -> None:
     (tmp_path / "own/algo").mkdir(parents=True)
     (tmp_path / "own/algo/louder.yaml").write_text("_target_: louder.Louder\n")

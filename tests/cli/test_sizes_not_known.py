@@ -26,7 +26,9 @@ def with_calibrations(algorithm: Algorithm) -> list[Algorithm]:
     return found
 
 
-@pytest.mark.parametrize("algo", algorithms())
+@pytest.mark.parametrize(
+    "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo == "psgd" else []) for algo in algorithms()]
+)
 def test_what_is_given_without_sizes_is_given_for_all_sizes(algo) -> None:
     problem, budget = Problem(7, 400, 12, auxiliary=50), Budget(0.5, 1e-5)
     unknown = UnsizedProblem(problem, "who knows")

@@ -131,6 +131,7 @@ for options in {options}:
 """
 
 
+@pytest.mark.slow
 def test_arrays_are_made_again_when_the_code_that_made_them_has_changed(tmp_path):
     """In a copy of the package, with a data set of a user's own: a step or parser counts, a comment does not."""
     package = shutil.copytree(Path(dpml.__file__).parent, tmp_path / "copy" / "dpml")  # compiled: its dates stay

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import pytest
 from pages import DOCS, blocks, words
 
 from dpml import packs
@@ -11,6 +12,7 @@ from dpml import packs
 PAGE = (DOCS / "howto" / "add_a_paper.md").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_page_is_followed_literally(tmp_path, run_command):
     """Its files are written, its commands run: figures, verdicts, and what they are verified with."""
     page = blocks(PAGE)

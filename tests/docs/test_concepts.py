@@ -49,7 +49,9 @@ def test_its_number_is_one_that_a_command_or_an_example_gives(title) -> None:
         assert any(other.startswith(number) for other in computed), number
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "api.md" else []) for name in EXAMPLES]
+)
 def test_examples_print_what_the_page_says(name, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_OFFLINE", "1")

@@ -93,7 +93,12 @@ def follow(name: str, folder: Path, run: Callable[[str], str], kinds: tuple[str,
                 assert any(line in other for other in lines), f"{name}: not printed: {line}\n{printed}"
 
 
-@pytest.mark.parametrize("name", with_commands(""))
+LONG = "tutorials/algorithm.md", "howto/plug_ins.md", "howto/resume.md", "howto/sweeps.md"
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in with_commands("")]
+)
 def test_commands_print_what_the_page_says(name, tmp_path, run_line) -> None:
     follow(name, tmp_path, run_line, ("",))
 

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from examples_federated import stated
+from quick import quick_first
 
 from dpml.federated import party
 from dpml.federated.aggregator import Federated, aggregate
@@ -122,7 +123,7 @@ def released(plan: FederationPlan, parties: list, heard: list[str]) -> Federated
 
 
 @pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize(("parties", "places"), [(5, (0, 2, 4)), (8, (0, 4, 7))])
+@pytest.mark.parametrize(("parties", "places"), quick_first([(5, (0, 2, 4)), (8, (0, 4, 7))]))
 def test_one_liar_costs_nothing(tmp_path: Path, lie, parties, places, capsys, monkeypatch) -> None:
     plan, keys = plan_of(parties)
     file = tmp_path / "rows.csv"

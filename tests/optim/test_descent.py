@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from examples import LOGISTIC, SIGMOID
+from quick import quick_first
 
 from dpml.optim import descent
 from dpml.optim.convex import optimum
@@ -74,7 +75,7 @@ def test_who_listens_hears_every_round_before_the_next_is_drawn():
     assert events == ["drawn", "heard"] * rounds
 
 
-@pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", quick_first([LOGISTIC, SIGMOID]), ids=lambda loss: loss.name)
 def test_single_precision_does_not_touch_the_accuracy(loss):
     """1000 rounds at the smallest published noise of a figure: rounding moves a model far less than its noise does."""
     X, y = rows_and_labels(2000, 30)

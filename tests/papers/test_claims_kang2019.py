@@ -36,7 +36,7 @@ def figure(axis, metric, good, means, block=None, shape=(1, 10)):
     return Evidence(found.rows.rename(columns={axis: x}), found.published, dict.fromkeys(found.axes, x))
 
 
-@pytest.mark.parametrize("shape", [(1, 10), (6, 3)])
+@pytest.mark.parametrize("shape", [(1, 10), pytest.param((6, 3), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("claim", "metric", "change", "decision"),
     [
@@ -61,7 +61,7 @@ def test_claims_over_eps(claim, metric, change, decision, shape):
     assert decide(CLAIMS[claim], found) == decision
 
 
-@pytest.mark.parametrize("shape", [(1, 10), (6, 3)])
+@pytest.mark.parametrize("shape", [(1, 10), pytest.param((6, 3), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("claim", "metric", "change", "decision"),
     [
@@ -121,6 +121,7 @@ def readings(metric_means):
     return Evidence(pd.concat(tables.values(), ignore_index=True).rename(columns={"u": "partition.u"}), NO_POINTS, {})
 
 
+@pytest.mark.slow
 def test_what_a_claim_depends_on_is_named():
     good = {"eps": GOOD_EPS, "u": GOOD_U}
     turned = {axis: {a: [1 - m for m in ms] for a, ms in good[axis].items()} for axis in good}

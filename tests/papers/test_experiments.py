@@ -1,6 +1,7 @@
 """The experiments that come with dpml: their files hang together, and templates are no experiments."""
 
 import re
+from functools import cache
 
 import hydra
 import pandas as pd
@@ -21,6 +22,11 @@ FILES = sorted(set(paths.folder("experiments").glob("*/*.yaml")) - set(paths.fol
 NAMES = [f"{path.parent.name}/{path.stem}" for path in FILES if not path.name.startswith("_")]
 TEMPLATES = [f"{path.parent.name}/{path.stem}" for path in FILES if path.name.startswith("_")]
 DERIVED = {"inverse_eps"}  # axes that are computed from a column
+MANY = "frontier", "imtiaz2019", "kang2019", "rajkumar2012"
+PACKS = [
+    pytest.param(pack, marks=[pytest.mark.slow] if pack in MANY else [])  # whose cells take seconds to list
+    for pack in sorted({path.parent.name for path in FILES})
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,13 +35,13 @@ def hydra_is_initialised():
         yield
 
 
-@pytest.fixture(scope="module")  # few tests, because every worker that takes one composes all experiments
-def jobs(hydra_is_initialised):
-    """By name, the jobs of all experiments, composed once.
+@cache  # few tests, because every worker that takes one of a pack composes it
+def jobs(pack):
+    """By name, the jobs of a pack's experiments, composed once.
 
     Composing refuses unknown keys, blocks, settings and functions, panels of what no cell has, and unknown claims.
     """
-    words = ["experiment=all"]
+    words = [f"experiment={pack}"]
     config = hydra.compose("config", words)
     made = experiment_jobs(config, words, [paths.folder("experiments")])
     found = {job.publication.experiment.name: job for job in made}
@@ -43,35 +49,40 @@ def jobs(hydra_is_initialised):
     return found
 
 
-@pytest.fixture(scope="module")
-def experiments(jobs):
-    return {name: job.publication.experiment for name, job in jobs.items()}
+def experiments(pack):
+    return {name: job.publication.experiment for name, job in jobs(pack).items()}
 
 
-@pytest.fixture(scope="module")
-def cells(jobs):
-    return {name: [point.cell for point in job.task.points] for name, job in jobs.items()}
+def cells(name):
+    return [point.cell for point in jobs(name.partition("/")[0])[name].task.points]
 
 
-def test_every_file_says_how_it_is_run_and_has_the_options_that_it_names(jobs):
-    assert set(jobs) == set(NAMES)
-    for name in NAMES:
+def test_all_are_those_of_every_pack():
+    assert set(experiments_of(hydra.compose("config", ["experiment=all"]))) == set(NAMES)
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_every_file_says_how_it_is_run_and_has_the_options_that_it_names(pack):
+    assert set(jobs(pack)) == {name for name in NAMES if name.startswith(f"{pack}/")}
+    for name in jobs(pack):
         text = paths.folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
         assert text.startswith(f"# To run: dpml-run experiment={name}")
-    reasons = {point.reason for job in jobs.values() for point in job.task.points if point.reason}
+    reasons = {point.reason for job in jobs(pack).values() for point in job.task.points if point.reason}
     assert all("is a reading of the published noise only" in reason for reason in reasons)  # no option is missing
 
 
-def test_claims_and_published_points_are_there(experiments):
-    for name, experiment in experiments.items():
+@pytest.mark.parametrize("pack", PACKS)
+def test_claims_and_published_points_are_there(pack):
+    for name, experiment in experiments(pack).items():
         series = {panel.published for panel in experiment.panels if panel.published is not None}
         if series:
             points = read_published([paths.folder("experiments")], name.split("/")[0])
             assert series <= set(points["series"]), name
 
 
-def test_panels_name_settings_as_the_command_line_does(experiments):
-    for name, experiment in experiments.items():
+@pytest.mark.parametrize("pack", PACKS)
+def test_panels_name_settings_as_the_command_line_does(pack):
+    for name, experiment in experiments(pack).items():
         for panel in experiment.panels:
             block = experiment.grid[panel.block]
             if is_computed(block):
@@ -83,9 +94,9 @@ def test_panels_name_settings_as_the_command_line_does(experiments):
             assert not keys & {key.rpartition(".")[2] for key in settings if "." in key} - settings, name
 
 
-def test_every_claim_of_a_paper_belongs_to_an_experiment(experiments):
+def test_every_claim_of_a_paper_belongs_to_an_experiment():
     cards = {name: card_of(name) for name in packs.known()}
-    assert {claim.figure for card in cards.values() for claim in card.claims.values()} <= set(experiments)
+    assert {claim.figure for card in cards.values() for claim in card.claims.values()} <= set(NAMES)
 
 
 def test_templates_are_not_among_the_options():
@@ -96,17 +107,18 @@ def test_templates_are_not_among_the_options():
     assert listed == set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "M", "eps"),
     [("fig4", 2, 6), ("fig5", 2, 6), ("fig1", 32, 6), ("fig13", 32, 1), ("fig16", 8, 1)],
 )
-def test_a_figure_overrides_its_template(experiments, cells, name, M, eps):
-    experiment, cells = experiments[f"kang2019/{name}"], cells[f"kang2019/{name}"]
+def test_a_figure_overrides_its_template(name, M, eps):
+    experiment, own = experiments("kang2019")[f"kang2019/{name}"], cells(f"kang2019/{name}")
     # at one place; the floor stands at every u
     alone = ("wang",) if experiment.panels[0].x == "partition.u" else ("wang", "constant")
-    assert {cell.M for cell in cells if cell.algorithm.name not in alone} == {M}
-    assert {cell.M for cell in cells if cell.algorithm.name in alone} == {1}
-    assert {len(cell.budgets) for cell in cells} == {eps}
+    assert {cell.M for cell in own if cell.algorithm.name not in alone} == {M}
+    assert {cell.M for cell in own if cell.algorithm.name in alone} == {1}
+    assert {len(cell.budgets) for cell in own} == {eps}
     assert {panel.y for panel in experiment.panels if panel.y not in EPS} == {
         "fig4": {"accuracy"}, "fig5": {"optimality_gap"}, "fig1": {"accuracy"}, "fig13": {"accuracy"},
         "fig16": {"optimality_gap"},
@@ -141,8 +153,8 @@ def test_a_substitute_stands_only_where_official_files_cannot_be_had(tmp_path, m
     assert experiment.substitutes == ({"har": "har_73of561"} if used else {})
 
 
-def test_fig2_of_hamm_is_about_the_official_har(experiments, cells):
-    own = cells["hamm2016/fig2"]
+def test_fig2_of_hamm_is_about_the_official_har():
+    own = cells("hamm2016/fig2")
     assert {type(cell.dataset) for cell in own} == {HAR}
     # 10 trials without noise, 100 with
     trials = {}
@@ -154,39 +166,40 @@ def test_fig2_of_hamm_is_about_the_official_har(experiments, cells):
     }
 
 
-def test_fig3_of_hamm_has_the_papers_sizes(cells, jobs):
-    own = cells["hamm2016/fig3"]
+def test_fig3_of_hamm_has_the_papers_sizes():
+    own = cells("hamm2016/fig3")
     sizes = {(cell.M, cell.partition.n, round(494_021 * cell.partition.auxiliary)) for cell in own}
     assert sizes == {(5000, 22, 43_128), (10000, 22, 43_128), (20000, 22, 43_128)}
-    other = jobs["hamm2016/fig4"].task.points
+    other = jobs("hamm2016")["hamm2016/fig4"].task.points
     ours = {cell for cell in own if cell.algorithm.calibration == "published"}
     assert ours == {point.cell for point in other if point.block.startswith("kdd")}  # computed once for both
 
 
-def test_figures_3_and_7_of_imtiaz_share_their_cells(cells):
-    assert set(cells["imtiaz2019/fig3"]) <= set(cells["imtiaz2019/fig7"])
+@pytest.mark.slow
+def test_figures_3_and_7_of_imtiaz_share_their_cells():
+    assert set(cells("imtiaz2019/fig3")) <= set(cells("imtiaz2019/fig7"))
 
 
-def test_every_metric_is_explained_by_the_reference_or_by_the_card_of_its_pack(experiments):
+@pytest.mark.parametrize("pack", PACKS)
+def test_every_metric_is_explained_by_the_reference_or_by_the_card_of_its_pack(pack):
     general = set(re.findall(r"``(\w+)``", f"{metrics.__doc__} {metrics.evaluate.__doc__}"))
-    of_packs = {}
-    for name, experiment in experiments.items():
-        pack, kept = name.partition("/")[0], {panel.y for panel in experiment.panels}
+    found = set()
+    for name, experiment in experiments(pack).items():
+        kept = {panel.y for panel in experiment.panels}
         kept |= {metric.rpartition(".")[2] for metric in experiment.metrics}
         path = paths.folder("experiments").parent / "results" / f"{name}.csv"
         kept |= set(pd.read_csv(path, usecols=["metric"], dtype=str)["metric"].dropna()) if path.is_file() else set()
-        of_packs.setdefault(pack, set()).update(kept - general - set(EPS))
-    assert len(of_packs) > 7
-    for pack, kept in of_packs.items():
-        card = card_of(pack)
-        assert kept == (set(card.metrics) if card else set())
+        found |= kept - general - set(EPS)
+    card = card_of(pack)
+    assert found == (set(card.metrics) if card else set())
 
 
-def test_figures_of_one_setting_share_their_cells(cells):
+@pytest.mark.slow
+def test_figures_of_one_setting_share_their_cells():
     """Accuracy and gap come from the same runs; and one place is the same for every number of clients."""
     for one, other in (("fig1", "fig3"), ("fig2", "fig12"), ("fig13", "fig14"), ("fig15", "fig16")):
-        assert cells[f"kang2019/{one}"] == cells[f"kang2019/{other}"]
+        assert cells(f"kang2019/{one}") == cells(f"kang2019/{other}")
     alone, fewer = (
-        [cell for cell in cells[f"kang2019/{name}"] if cell.algorithm.name == "wang"] for name in ("fig1", "fig4")
+        [cell for cell in cells(f"kang2019/{name}") if cell.algorithm.name == "wang"] for name in ("fig1", "fig4")
     )
     assert alone == fewer

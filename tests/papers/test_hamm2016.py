@@ -44,6 +44,7 @@ def write_days(folder, rows):
                 file.write(f"{label:+d} " + " ".join(f"{i}:1" for i in ids) + "\n")
 
 
+@pytest.mark.slow
 def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
     write_days(tmp_path / "data" / "url", 20)
     files = tuple(replace(raw, lines=20) for raw in URL.info.files)

@@ -9,6 +9,7 @@ from dp_accounting.pld import common
 from dp_accounting.pld import privacy_loss_distribution as oracle
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick import quick_first
 
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
@@ -87,7 +88,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("delta", [1e-5, 1.0001e-5, 1e-3])
+@pytest.mark.parametrize("delta", quick_first([1e-5, 1.0001e-5, 1e-3]))
 @pytest.mark.parametrize(("one", "other"), list(itertools.permutations(KINDS, 2)))
 def test_two_releases_have_no_less_than_each_alone(one: str, other: str, delta: float) -> None:
     """Also at the very delta of one of them: that of an objective beside it is not forgotten."""
@@ -127,7 +128,7 @@ def test_more_is_never_less(spent: list[tuple[float, float, int]], mu: float) ->
 
 
 @pytest.mark.parametrize("eps", [1e-30, 39.0, 41.0, 1e30, math.inf])
-@pytest.mark.parametrize("mu", [0.0, 1e-30, 1.0, 1e5])
+@pytest.mark.parametrize("mu", quick_first([0.0, 1.0, 1e-30, 1e5], 2))
 def test_the_whole_range(eps: float, mu: float) -> None:
     accountant = Accountant().gaussian(mu).spend(eps, 1e-12).spend(0.5, times=3)
     found = accountant.eps(1e-6)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from quick import quick_first
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -70,7 +71,7 @@ def neighbours(rng: np.random.Generator, d: int) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize(
     ("d", "pairs", "points", "shifts"),
-    [(1, 40, 8001, [0.0]), (2, 8, 401, [0.0]), (1, 24, 8001, SHIFTS), (2, 8, 401, SHIFTS)],
+    quick_first([(2, 8, 401, [0.0]), (2, 8, 401, SHIFTS), (1, 40, 8001, [0.0]), (1, 24, 8001, SHIFTS)], 2),
 )
 def test_no_pair_of_neighbours_exceeds_the_bound(d: int, pairs: int, points: int, shifts: list[float]) -> None:
     rng, closest = np.random.default_rng(d), 0.0
@@ -218,7 +219,7 @@ def test_where_the_curvature_is_paid_it_is_the_gaussian_mechanism_of_sensitivity
                 assert objective.delta_of(max(eps, 0.0), sigma, ridge) == pytest.approx(gaussian, rel=1e-12)
 
 
-@pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
+@pytest.mark.parametrize("delta", quick_first([1e-3, 0.05, 1e-6]))
 @pytest.mark.parametrize(("sigma", "ridge"), [(5.0, 0.5), (20.0, 1.0), (3.0, 0.01), (60.0, 10.0)])
 def test_eps_is_proven_at_delta_and_never_above_the_price_of_the_whole_jacobian(
     delta: float, sigma: float, ridge: float
@@ -381,7 +382,7 @@ def largest_pure_loss(beta: float, ridge: float, rng: np.random.Generator) -> fl
     return best
 
 
-@pytest.mark.parametrize(("beta", "ridge"), [(0.25, 0.77), (0.05, 2.376), (0.01, 0.02), (6.0, 0.1)])
+@pytest.mark.parametrize(("beta", "ridge"), quick_first([(0.25, 0.77), (0.05, 2.376), (0.01, 0.02), (6.0, 0.1)], 2))
 def test_pure_eps_is_the_largest_loss_of_a_pair(beta: float, ridge: float) -> None:
     eps = objective.pure_eps_of(beta, ridge)
     found = largest_pure_loss(beta, ridge, np.random.default_rng(1))

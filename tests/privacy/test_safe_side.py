@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from harness import algorithms
 from mpmath import mpf
+from quick import quick_first
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.errors import UserError
@@ -107,7 +108,9 @@ def composed(gaussians, spent, eps):
     return 1 - kept + kept * min(finite, mpf(1))
 
 
-@pytest.mark.parametrize(("kind", "many"), [("gaussian", 50), ("pure", 25), ("both", 6)])
+@pytest.mark.parametrize(
+    ("kind", "many"), [("gaussian", 50), pytest.param("pure", 25, marks=pytest.mark.slow), ("both", 6)]
+)
 def test_what_is_spent_together(kind: str, many: int) -> None:
     rng = np.random.default_rng(len(kind))
     for _ in range(many):
@@ -148,8 +151,10 @@ def test_the_last_of_equal_rounds() -> None:
         assert exact <= mpf(found) <= exact * (1 + mpf(1e-9)), (T, m, s, c)
 
 
-@pytest.mark.parametrize("parties", [1, 2])
-@pytest.mark.parametrize("eps", [1e-3, 0.3, 2.0, 20.0])
+ONE, TWO = ([(parties, eps) for eps in (0.3, 1e-3, 2.0, 20.0)] for parties in (1, 2))
+
+
+@pytest.mark.parametrize(("parties", "eps"), [*ONE, *quick_first(TWO)])
 def test_sums_of_laplace_numbers(parties: int, eps: float) -> None:
     """One number, or the sum of two, of density exp(-beta |x|) beta/2, moved by 2: exact delta by its integral."""
     losses = laplace_sums.losses(eps, parties, 1)
@@ -253,8 +258,16 @@ def exact_mu(messages: tuple[Sum, ...]):
 RUNS = [(name, kind) for name in (*PROGRAMS, *OUTPUTS, *DESCENTS) for kind in CALIBRATIONS]
 
 
+LONG = ("psgd", "published"), ("dpgd", "tight")  # by code that is that of others
+
+
 @pytest.mark.parametrize(
-    ("name", "calibration"), [run for run in RUNS if run[1] == "tight" or run[0] not in UNPUBLISHED]
+    ("name", "calibration"),
+    [
+        pytest.param(*run, marks=[pytest.mark.slow] if run in LONG else [])
+        for run in RUNS
+        if run[1] == "tight" or run[0] not in UNPUBLISHED
+    ],
 )
 def test_what_an_algorithm_reports(name: str, calibration: str) -> None:
     rng = np.random.default_rng([len(name), len(calibration), ord(name[0])])

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from quick import quick_first
 from scipy.special import softmax
 
 from dpml.privacy import gdp
@@ -64,7 +65,7 @@ def crowd(b: float, n: int):
     return tuple([(ahead, 0, n), (np.array([side, -b]), 0, 1)] for side in (a, -a))
 
 
-@pytest.mark.parametrize(("K", "ridge"), [(2, 4.0), (3, 4.0), (5, 1.0)])
+@pytest.mark.parametrize(("K", "ridge"), quick_first([(2, 4.0), (3, 4.0), (5, 1.0)], 2))
 def test_opposite_rows_show_less_than_is_proven_and_more_than_half_of_the_sensitivity_would_allow(K, ridge) -> None:
     """False alarm: below 1e-6, five standard errors to either side."""
     rng, sigma = np.random.default_rng(K), 3.0

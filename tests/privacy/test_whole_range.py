@@ -31,7 +31,7 @@ ROUNDS = (1, 1000, 10**6)
 
 # How many corners are tried, where a proof takes long: first, and among the slow tests. Those proofs have a test of
 # their own over their whole range, and psgd with published noise none here: one corner of it takes seconds.
-FEW = {"psgd": (1, 2), "gop": (6, 12), "jayaraman": (2, 8), "wang": (2, 8), "wddp": (2, 8)}
+FEW = {"psgd": (1, 2), "gop": (6, 12), "jayaraman": (2, 8), "jayaraman_local": (2, 8), "wang": (2, 8), "wddp": (2, 8)}
 
 
 def settings(algorithm, rng, many):

@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from quick import quick_first
 from scipy import stats
 
 from dpml.privacy.guarantee import Adversary
@@ -122,7 +123,7 @@ def test_any_two_parties_are_neighbours_with_the_same_probability() -> None:
 
 @pytest.mark.parametrize(
     ("parties", "colluders", "dropouts"),
-    [(300, 0.05, 0.6), (300, 0.3, 0.05), (1000, 1 / 3, 0.3), (60, 0.1, 0.1), (2000, 0.001, 0.7)],
+    quick_first([(60, 0.1, 0.1), (300, 0.05, 0.6), (300, 0.3, 0.05), (1000, 1 / 3, 0.3), (2000, 0.001, 0.7)], 3),
 )
 def test_the_ring_has_the_least_degree_that_keeps_its_bounds(parties: int, colluders: float, dropouts: float) -> None:
     """By SciPy's tails; where drop-outs abound it is a cut of the ring that asks for neighbours, not the colluders."""

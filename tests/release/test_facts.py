@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from quick import quick_first
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -73,7 +74,7 @@ def test_six_sentences_whatever_happened() -> None:
     assert "not for these bits" in statement(FLOATING)[1]
 
 
-@pytest.mark.parametrize("M", [2, 3, 10])
+@pytest.mark.parametrize("M", quick_first([2, 3, 10], 2))
 def test_another_party_knows_its_own_noise(M) -> None:
     """Of M equal shares M - 1 protect against it: mu grows by sqrt(M/(M - 1)), 1.465 for an eps of 1 at M = 2."""
     ssp, budget = SufficientStatistics(LOSSES["squared"]), Budget(1.0, 1e-5)
@@ -152,7 +153,7 @@ def test_a_ledger_around_fits_takes_all_of_them_and_refuses_too_many(tmp_path) -
         model.save(tmp_path / "n.json")
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_a_ledger_around_fits_takes_those_of_other_threads_and_processes(tmp_path, backend) -> None:
     """Four fits of eps = 1 are 2.15 together: a fifth is refused by a cap of 2.2, wherever they run."""
     model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1))

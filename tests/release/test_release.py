@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from quick import quick_first
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
@@ -461,7 +462,7 @@ def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> N
     assert "name a FILE of rows" in " ".join(run_command("dpml", "predict", "m.json").err.split())
 
 
-@pytest.mark.parametrize("name", ["../../evil", "=1+1", "a/b", "", "x" * 300, "\x1b[2J"])
+@pytest.mark.parametrize("name", quick_first(["../../evil", "=1+1", "a/b", "", "x" * 300, "\x1b[2J"], 2))
 def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
     stated = ColumnBounds("x", {name: Range(0, 10), "b": ("=p", "q")}, (), ("a", "$b_{1$"))  # type: ignore[arg-type]
     model = a_model(

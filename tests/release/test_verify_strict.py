@@ -105,7 +105,10 @@ def released(algorithm: Any, budget: Budget, problem: Problem) -> dict[str, Any]
         return None
 
 
-@pytest.mark.parametrize("name", options("algo"))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in ("psgd", "wdgd") else []) for name in options("algo")],
+)
 def test_no_release_of_any_algorithm_is_accepted_below_what_is_proven(name) -> None:
     """Of every option that changes a law. One without noise, or that takes public rows, cannot be published."""
     found = 0

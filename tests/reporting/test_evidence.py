@@ -91,6 +91,7 @@ def test_rows_that_were_cut_or_edited_give_one_sentence_and_no_verdict(copy, dam
         list(verify(copy))
 
 
+@pytest.mark.slow
 def test_processes_say_the_same_in_the_same_order(copy, monkeypatch):
     """`WORTH` of rows is shared among processes, as are all that come with dpml."""
     alone = list(verify(copy))
@@ -103,6 +104,7 @@ def test_processes_say_the_same_in_the_same_order(copy, monkeypatch):
         list(verify(copy))
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_gives_one_sentence(monkeypatch):
     monkeypatch.setattr(executors.os, "cpu_count", lambda: 2)
     with pytest.raises(UserError, match=r"a worker process died \(out of memory\?\)"):

@@ -140,6 +140,7 @@ def test_pictures_have_their_place_before_they_are_loaded(start, page):
     assert list(map(int, pixels)) == [pytest.approx(float(size) * 4 / 3, abs=0.5) for size in points]
 
 
+@pytest.mark.slow
 def test_one_figure_of_all_calibrations_is_there_once(tmp_path):
     start = report_of(CONTENT | {"twins": False}, tmp_path)
     text = start.with_name("imtiaz2019.html").read_text("utf-8")

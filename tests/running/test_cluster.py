@@ -89,6 +89,7 @@ def test_a_cluster_that_is_there_gives_the_same_bits():
     assert found == {id(cell): bits(measure(cell)) for cell in work}
 
 
+@pytest.mark.slow
 def test_its_own_cluster_loses_nothing_with_a_worker_and_lets_nobody_else_in(monkeypatch):
     """Who reaches a scheduler can run code there: without this run's certificate nobody does, not even over TLS.
 

@@ -64,6 +64,7 @@ def calls():
     return CALLS
 
 
+@pytest.mark.slow
 def test_an_experiment_of_computed_blocks_only(tmp_path):
     assert run(tmp_path, ALONE) == 0
     made = digests(tmp_path)
@@ -87,6 +88,7 @@ def test_an_experiment_of_computed_blocks_only(tmp_path):
     assert "small_tau" in write_report(tmp_path).with_name("mine.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_worker_process_makes_the_same_files_and_this_one_computes_no_block(tmp_path):
     content = ALONE | {"grid": {"table": ALONE["grid"]["table"]}, "panels": []}
     assert run(tmp_path / "here", content) == 0

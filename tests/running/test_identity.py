@@ -109,6 +109,7 @@ def test_comments_docstrings_and_what_does_not_make_numbers_change_nothing(key):
         assert key(path, "import ", "import zlib\nimport ") == before
 
 
+@pytest.mark.slow
 def test_an_old_number_is_never_shown_for_a_new_formula(tmp_path, run_command):
     """End to end: the accuracy is turned round in a copy of the package, which is run after this one."""
     for name in ("conf", "experiments"):

@@ -77,6 +77,7 @@ def test_second_time_nothing_is_run_and_every_byte_stays(finished, capsys):
     assert digests(finished) == before
 
 
+@pytest.mark.slow
 def test_outputs_that_were_lost_or_changed_are_made_again_the_same(finished):
     before = digests(finished)
     (finished / "mine" / "tiny.png").unlink()
@@ -256,6 +257,7 @@ def test_a_mistake_in_an_experiment_file_is_one_sentence(change, sentence):
         Experiment.from_content("mine/tiny", TINY | change)
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_loses_nothing(tmp_path):
     cells = [entry.point.cell for entry in plan(tmp_path).entries.values()][:5]  # more than are in flight
     found = dict(_compute_and_kill(cells))
@@ -273,6 +275,7 @@ def _compute_and_kill(cells):
             killed = True
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path, finished, capsys):
     """And the cells of two worker processes have the bits of this one."""
     conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"
@@ -291,6 +294,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path, finished, capsys
     assert (results / "mine" / "tiny_rows.csv").read_bytes() == rows
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_do_no_harm(tmp_path, finished, monkeypatch):
     """Both have planned all cells: this one begins, and goes on when the other has its first."""
     conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from examples import LOGISTIC, Observed, ball, binary_parties, release_of
+from quick import quick_first
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -25,8 +26,8 @@ def largest_move(k: float, R: float) -> float:
     return k / (R * (R + k))
 
 
-@pytest.mark.parametrize("R", [0.01, 0.3, 3.0, 100.0])
-@pytest.mark.parametrize("d", [1, 2, 4])
+@pytest.mark.parametrize("R", quick_first([0.01, 0.3, 3.0, 100.0], 2))
+@pytest.mark.parametrize("d", quick_first([1, 2, 4], 2))
 def test_no_replaced_row_moves_a_direction_farther(d, R) -> None:
     """||(K + k uu' + R)^-1 G - (K + k' vv' + R)^-1 G|| over ||G||: random and optimised K, u, v, k, k', G."""
     rng = np.random.default_rng(d)
@@ -180,8 +181,13 @@ def test_the_rounds_are_the_papers() -> None:
     assert np.allclose(released, w, rtol=1e-9)
 
 
-@pytest.mark.parametrize("curvature", list(CURVATURES))
-@pytest.mark.parametrize("lam", [0.0, 0.05])
+@pytest.mark.parametrize(
+    ("curvature", "lam"),
+    [
+        *((curvature, 0.05) for curvature in CURVATURES),
+        *(pytest.param(c, 0.0, marks=[pytest.mark.slow] if c == "bound" else []) for c in CURVATURES),
+    ],
+)
 def test_without_noise_it_finds_the_minimiser(curvature, lam) -> None:
     parties, budget = binary_parties(), Budget(math.inf, 1e-5)
     algorithm = NoisyNewton(LOGISTIC, rounds=1000 if curvature == "bound" else 60, curvature=curvature, lam=lam)

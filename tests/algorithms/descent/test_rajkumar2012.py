@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from examples import LOGISTIC, Observed, binary_parties, eta_of, proven, release_of
+from quick import quick_first
 from scipy import stats
 
 from dpml.algorithms.descent.private_sgd import PrivateSGD
@@ -36,7 +37,7 @@ def gradients(parties: Parties) -> Terms:
     return message.of.on(parties)
 
 
-@pytest.mark.parametrize("runs", [6, 1 << 16])
+@pytest.mark.parametrize("runs", [6, pytest.param(1 << 16, marks=pytest.mark.slow)])
 def test_answers_are_the_sum_of_the_parties_gradients(runs: int) -> None:
     """Of few models and of so many that rows are taken one block after the other."""
     parties, w = binary_parties(), np.random.default_rng(0).standard_normal((runs, 4)) * 500  # some slopes vanish
@@ -59,7 +60,7 @@ def test_copies_that_are_counted_are_as_good_as_copies() -> None:
     assert np.allclose(gradients(given).each(w), parts, rtol=1e-9)
 
 
-@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("calibration", quick_first(["published", "tight"]))
 def test_single_parties_have_the_noise_that_is_counted_together(calibration: str) -> None:
     """What each adds, measured: M equal sources, fresh and constant, which add up to the covariance of the sum."""
     parties, rounds = binary_parties(), 3
@@ -128,6 +129,7 @@ def test_every_round_has_the_same_weight_in_the_last_model() -> None:
     assert noisy.weights.std() == pytest.approx(expected, rel=5 / math.sqrt(2 * 12_000))
 
 
+@pytest.mark.slow
 def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
     """Where its own noise lets it: the distance of T noisy gradients is their noise over T^1/2 and the curvature."""
     parties = binary_parties(N=2000)
@@ -141,6 +143,7 @@ def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
         assert eta.std() == pytest.approx(made.sigma, rel=0.4)  # it approaches its own eta, not w*
 
 
+@pytest.mark.slow
 def test_the_distance_falls_as_one_over_the_root_of_the_rounds() -> None:
     parties, found = binary_parties(), []
     for rounds in (250, 4000):
@@ -163,6 +166,7 @@ def test_tolerance_stops_a_run_before_its_rounds() -> None:
     assert proven(eager, BUDGET, parties.problem) == proven(patient, BUDGET, parties.problem)
 
 
+@pytest.mark.slow
 def test_views_of_psgd() -> None:
     budget = Budget(0.1, 0.05)
     for M in (7, 1):

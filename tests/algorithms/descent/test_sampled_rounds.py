@@ -10,6 +10,7 @@ from dp_accounting import NeighboringRelation
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from examples import LOGISTIC
 from numpy.random import PCG64
+from quick import quick_first
 from scipy.stats import binom, chi2, norm
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -156,7 +157,15 @@ def test_dpml_check_says_the_same_of_the_same_training(algorithm, M) -> None:
     assert max(each.eps for each in found.values()) <= 1.0
 
 
-@pytest.mark.parametrize("algorithm", [DPGD, WDGD, replace(WDGD, unit="party"), replace(DPGD, sampling=0.02)])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        DPGD,
+        pytest.param(WDGD, marks=pytest.mark.slow),
+        replace(WDGD, unit="party"),
+        pytest.param(replace(DPGD, sampling=0.02), marks=pytest.mark.slow),
+    ],
+)
 def test_an_independent_accountant_agrees_with_the_whole_release(algorithm) -> None:
     problem = Problem(6, 600, 4, colluders=2)
     messages, proven = algorithm.messages(BUDGET, problem), algorithm.proven(BUDGET, problem)
@@ -174,7 +183,7 @@ def test_an_independent_accountant_agrees_with_the_whole_release(algorithm) -> N
         assert proven[view].eps == pytest.approx(whole.get_epsilon_for_delta(1e-5), rel=0.01)
 
 
-@pytest.mark.parametrize("beside", [0.0, 0.15])
+@pytest.mark.parametrize("beside", quick_first([0.0, 0.15]))
 @pytest.mark.parametrize(("rate", "rounds"), [(0.01, 500), (0.97, 3)])
 def test_the_noise_is_the_least_to_one_part_in_ten_thousand(beside, rate, rounds) -> None:
     seen = SampledGaussian(1.0, rounds, "replace", "poisson", rate, beside=beside)
@@ -246,7 +255,10 @@ def _no_search(monkeypatch) -> None:
     monkeypatch.setattr("dpml.audit.POWER", math.inf)
 
 
-@pytest.mark.parametrize("algorithm", [DPGD, replace(DPGD, unit="party"), WDGD, replace(DPGD, loss=LOSSES["squared"])])
+KINDS = DPGD, replace(DPGD, unit="party"), WDGD, replace(DPGD, loss=LOSSES["squared"])
+
+
+@pytest.mark.parametrize("algorithm", quick_first(KINDS, 2))
 def test_right_code_shows_what_is_proven_and_no_more(algorithm) -> None:
     for found in audited(algorithm).values():
         assert found.verdict == "no violation seen"

@@ -16,6 +16,7 @@ from examples import (
     release_of,
     unit_noise,
 )
+from quick import quick_first
 from scipy import stats
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
@@ -120,9 +121,9 @@ def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibra
     assert np.allclose(release.metrics["noisy_objective"], value, rtol=1e-10)
 
 
-@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
+@pytest.mark.parametrize("loss", [SQUARED, pytest.param(LOGISTIC, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism])
+@pytest.mark.parametrize("algorithm", quick_first([fm, LaplaceFunctionalMechanism, capefm, conv, local], 2))
 def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(algorithm, calibration, loss):
     """Measured at d = 120, where it is about 5 % below the edge of the semicircle, and hardly varies.
 
