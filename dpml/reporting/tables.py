@@ -234,8 +234,11 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     """Merge the tables of several runs or sweeps in `target`: rows.csv and guarantees.csv, each row once.
 
     Raises:
-        UserError: a folder has no complete rows.csv, or two give different values for the same settings, seed and draw.
+        UserError: a folder has no complete rows.csv, or two give different values for the same settings, seed and draw;
+            or `target` has rows of another kind, which would be lost.
     """
+    if (target / "rows.csv").exists() and "merged" not in beside(target).read():
+        raise UserError(f"{target} has a rows.csv that no dpml merge wrote: name another folder with -o.")
     rows = _union([folder / "rows.csv" for folder in folders], COLUMNS)
     given = _union([folder / "guarantees.csv" for folder in folders], ("algo", "eps"))
     _refuse_conflicts(rows)

@@ -72,6 +72,17 @@ def test_merge_keeps_every_row_once_and_every_digit(tmp_path):
     assert {float(value) for value in merged["value"]} == set(values.ravel())
 
 
+def test_merge_replaces_no_rows_but_its_own(tmp_path):
+    a, b = write(tmp_path / "a", rows([[[1.0, 2.0]]], ["conv"])), write(tmp_path / "b", rows([[[3.0]]], ["local"]))
+    before = (a / "rows.csv").read_bytes()
+    with pytest.raises(UserError, match=r"a rows\.csv that no dpml merge wrote"):
+        merge([a, b], a)
+    assert (a / "rows.csv").read_bytes() == before
+    for sources in ([a], [tmp_path / "all", b]):  # what was merged can be added to
+        merge(sources, tmp_path / "all")
+    assert pd.read_csv(tmp_path / "all/rows.csv")["value"].tolist() == [1, 2, 3]
+
+
 def test_merge_refuses_rows_that_disagree(tmp_path):
     a, b = write(tmp_path / "a", rows([[[1.0]]], ["conv"])), write(tmp_path / "b", rows([[[2.0]]], ["conv"]))
     with pytest.raises(UserError, match=r"disagree about .*algo=conv"):
