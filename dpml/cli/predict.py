@@ -80,9 +80,10 @@ def _note_unknown(columns: CsvColumns, name: str, codes: Array, values: Sequence
     if len(unknown):
         cell = columns[name][unknown[0]]
         what = "a missing value" if np.isnan(cell) else repr(columns.texts[name][int(cell)][:40])
+        known = ", ".join(values[:20]) + (", ..." if values[20:] else "")
         print(
             f"note: {len(unknown):,} of {len(codes):,} rows have none of the model's values in the column {name!r}, "
-            f"the first of them {what}: they count as none of {', '.join(values[:20])}{', ...' if values[20:] else ''}.",
+            f"the first of them {what}: they count as none of {known}.",
             file=sys.stderr,
         )
 
