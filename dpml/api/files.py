@@ -101,7 +101,8 @@ def load(estimator: Any, path: Path) -> Any:
     columns = list(model.stated.columns.values())
     target = [] if model.stated.target is None else [model.stated.target]
     plain = all(isinstance(column, Range) and not column.log for column in [*columns, *target])
-    intercept = next((key for key, steps in _STEPS.items() if steps == model.steps), None)
+    own = tuple(step for step in model.steps if step != "one_hot")  # which leaves numbers as they are
+    intercept = next((key for key, steps in _STEPS.items() if steps == own), None)
     if not plain or intercept is None:
         raise UserError(
             f"{path} is a model of more than plain ranges, which are all an estimator has: use dpml predict."

@@ -145,6 +145,15 @@ def test_an_estimator_reads_no_target_on_a_log_scale(tmp_path) -> None:
         dpml.PrivateRegressor.load(tmp_path / "m.json")
 
 
+def test_an_estimator_reads_a_release_whose_columns_are_all_numbers(tmp_path) -> None:
+    """`dpml release` has the step one_hot by default, which does nothing to them."""
+    model = replace(made_up("regression", "squared", Range(-5.0, 70.0)), scale=70.0)
+    (tmp_path / "m.json").write_text(replace(model, steps=("one_hot", *model.steps)).text(), "utf-8")
+    again = dpml.PrivateRegressor.load(tmp_path / "m.json")
+    expected = model.predictions(rows().to_numpy())["prediction"]
+    np.testing.assert_allclose(again.predict(rows()), expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("loss", ["squared", "sigmoid"])
 def test_a_loss_of_no_probabilities_gives_an_estimator_none(tmp_path, loss) -> None:
     model = made_up("binary", loss, classes=("no", "yes"))
