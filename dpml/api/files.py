@@ -119,6 +119,8 @@ def load(estimator: Any, path: Path) -> Any:
     estimator._constant, estimator._loss = intercept, model.loss
     estimator.guarantees_, estimator.statement_ = list(model.guarantees), model.statement
     weights = model.weights
+    if model.task == "multiclass" and len(weights) == 2:  # softmax of two scores is the sigmoid of their difference
+        weights = weights[1:] - weights[:1]
     coefficients, constants = (weights[:, :-1], weights[:, -1]) if intercept else (weights, np.zeros(len(weights)))
     if model.task == "regression":
         ends = model.offset - model.scale, model.offset + model.scale

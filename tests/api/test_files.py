@@ -154,6 +154,17 @@ def test_an_estimator_reads_a_release_whose_columns_are_all_numbers(tmp_path) ->
     np.testing.assert_allclose(again.predict(rows()), expected, rtol=1e-12)
 
 
+def test_an_estimator_reads_a_softmax_of_two_classes(tmp_path) -> None:
+    """As `dataset.task=multiclass` makes of two labels."""
+    weights = np.array([[0.3, 0.1, 0.5], [1.0, -2.0, 0.4]])
+    model = replace(made_up("multiclass", "softmax", classes=("no", "yes")), weights=weights)
+    (tmp_path / "m.json").write_text(model.text(), "utf-8")
+    again, expected = dpml.PrivateClassifier.load(tmp_path / "m.json"), model.predictions(rows().to_numpy())
+    np.testing.assert_array_equal(again.predict(rows()), expected["prediction"])
+    found = np.column_stack([expected["probability_no"], expected["probability_yes"]])
+    np.testing.assert_allclose(again.predict_proba(rows()), found, rtol=1e-12)
+
+
 @pytest.mark.parametrize("loss", ["squared", "sigmoid"])
 def test_a_loss_of_no_probabilities_gives_an_estimator_none(tmp_path, loss) -> None:
     model = made_up("binary", loss, classes=("no", "yes"))
