@@ -16,7 +16,7 @@ from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
 from dpml.privacy.safe import written
 from dpml.release.facts import Facts
-from dpml.release.ledger import current
+from dpml.release.ledger import Ledger, current
 from dpml.release.statement import statement
 
 Marks = NDArray[np.uint64]
@@ -91,6 +91,8 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
         UserError: the ledger refuses it.
     """
     ledger, entry, more = estimator.ledger or current(), None, "not at all, as nothing is proven."
+    if not isinstance(ledger, Ledger | None):
+        raise UserError(f"ledger must be a dpml.Ledger(PATH, cap=...) or None, got {ledger!r}.")
     together = None
     weakest = worst(facts.held)
     if ledger is not None and math.isinf(weakest.eps):

@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpml.commands.settings import Settings, parsed
-from dpml.config.build import RANGED
+from dpml.config.build import LISTED, RANGED
 from dpml.errors import UserError
-
-LISTS = ("eps", "delta", "M", "N", "seed", "metrics")
-"""Keys that take a list; a list of any other key's values is a sweep over them."""
 
 Swept = Mapping[str, Sequence[Any]]
 
@@ -32,7 +29,9 @@ def settings_of(
     for key, value in values.items():
         if value == []:
             raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    swept = {key: value for key, value in values.items() if isinstance(value, list) and key not in LISTS}
+    swept = {
+        key: value for key, value in values.items() if isinstance(value, list) and key not in LISTED
+    }  # of any other key a list is a sweep
     single = {key: value for key, value in values.items() if key not in swept}
     return Settings(list(overrides), single, None if config_dir is None else Path(config_dir)), swept
 

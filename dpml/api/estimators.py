@@ -57,6 +57,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     statement_: tuple[str, ...]
     setting_: str
     counted_: tuple[int, float, float] | None
+    _constant: bool  # `fit_intercept` of the fit, which the parameter need not be any more
+    _loss: str
 
     # many parameters: those of scikit-learn's estimators are their whole configuration
     def __init__(
@@ -115,7 +117,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         asked = budget(epsilon(plain(self.eps, "eps"), "eps"), plain(self.delta, "delta"))
         algorithm = self._algorithm(task)
         seed = self._seed()
-        rows = thinned(self._into_ball(X), weights, generator(seed, "weights"))
+        rows = thinned(into_ball(X, *self.bounds_, self.fit_intercept), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             ids = None if party is None else map(str, whose(party)[0])
@@ -189,18 +191,17 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             return checked_ranges(given, key, width)
         return values.min(axis=0), values.max(axis=0)
 
-    def _into_ball(self, X: Array) -> Array:
-        low, high = self.bounds_
-        return into_ball(X, low, high, self.fit_intercept)
-
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
         """Scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
         check_is_fitted(self)
-        rows = self._into_ball(validate_data(self, X, dtype=np.float64, reset=False))
+        rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), *self.bounds_, self._constant)
+        return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
+
+    @property
+    def _weights(self) -> Array:
+        """Those of rows in the unit ball, (K, d)."""
         weights = np.atleast_2d(self.coef_)
-        if self.fit_intercept:
-            weights = np.column_stack([weights, np.atleast_1d(self.intercept_)])
-        return scores(rows, weights.reshape(1, -1), classes)[:, 0]
+        return np.column_stack([weights, np.atleast_1d(self.intercept_)]) if self._constant else weights
 
     def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
         """Write the model to a file that `dpml predict` reads too, at an unused `path`.
@@ -226,7 +227,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
         self.coef_ = weights
         self.intercept_ = np.zeros(len(weights))
-        if self.fit_intercept:
+        self._constant, self._loss = bool(self.fit_intercept), "logistic"  # softmax for more classes
+        if self._constant:
             self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
 
 
@@ -321,7 +323,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Scores x'w, (n,): positive for ``classes_[1]``; or (n, K) for K > 2 classes."""
+        """Scores x'w, (n,): at least 0 for ``classes_[1]``; or (n, K) for K > 2 classes."""
         check_is_fitted(self)
         K = len(self.classes_)
         return self._scores(X, 1 if K == 2 else K)
@@ -329,11 +331,13 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     def predict(self, X: ArrayLike) -> Any:
         """The label of every row, (n,)."""
         found = self.decision_function(X)
-        return self.classes_[(found > 0).astype(int) if found.ndim == 1 else np.argmax(found, axis=1)]
+        return self.classes_[(found >= 0).astype(int) if found.ndim == 1 else np.argmax(found, axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """The probability of every class, (n, K), by the model of the loss: the sigmoid or softmax of the scores."""
         found = self.decision_function(X)
+        if self._loss not in ("logistic", "softmax"):
+            raise UserError(f"a model by loss={self._loss} gives no probabilities: use predict or decision_function.")
         if found.ndim == 2:
             return softmax(found, axis=1)
         return np.column_stack([expit(-found), expit(found)])

@@ -36,16 +36,13 @@ def save(estimator: Any, path: Path, **allowed: bool) -> None:
     if task == "regression":
         first, last = estimator.y_bounds_
         offset, scale, target = (first + last) / 2, (last - first) / 2, Range(first, last)
-    weights = np.atleast_2d(estimator.coef_)
-    if estimator.fit_intercept:
-        weights = np.column_stack([weights, np.atleast_1d(estimator.intercept_)])
     model = Model(
         task=task,
         loss=for_task(task).name,
         label="label",
         stated=ColumnBounds(path, columns, (), classes, target),
-        steps=_STEPS[bool(estimator.fit_intercept)],
-        weights=weights,
+        steps=_STEPS[estimator._constant],
+        weights=estimator._weights,
         guarantees=estimator.facts_.guarantees,
         statement=estimator.statement_,
         setting=estimator.setting_,
@@ -97,22 +94,33 @@ def load(estimator: Any, path: Path) -> Any:
     """Fill an unfitted estimator with the content of a model file.
 
     Raises:
-        UserError: the file is no model, or no estimator can represent it: it has categories, or another kind of task.
+        UserError: the file is no model, or no estimator can represent it: it has categories, a logarithmic scale, or
+            another kind of task.
     """
     model = read_model(path)
     columns = list(model.stated.columns.values())
-    plain = all(isinstance(column, Range) and not column.log for column in columns)
-    intercept = next((key for key, steps in _STEPS.items() if steps == model.steps), None)
+    target = [] if model.stated.target is None else [model.stated.target]
+    plain = all(isinstance(column, Range) and not column.log for column in [*columns, *target])
+    own = tuple(step for step in model.steps if step != "one_hot")  # which leaves numbers as they are
+    intercept = next((key for key, steps in _STEPS.items() if steps == own), None)
     if not plain or intercept is None:
-        raise UserError(f"{path} is a model of more than ranges of numbers, which no estimator has: use dpml predict.")
+        raise UserError(
+            f"{path} is a model of more than plain ranges, which are all an estimator has: use dpml predict."
+        )
     if (model.task == "regression") != hasattr(estimator, "y_bounds"):
         raise UserError(f"{path} is a model for {model.task}: {type(estimator).__name__} is not.")
     ranges = [column for column in columns if isinstance(column, Range)]
     low, high = (np.array([getattr(column, end) for column in ranges]) for end in ("low", "high"))
     estimator.set_params(bounds=(low, high), fit_intercept=intercept)
     estimator.bounds_, estimator.n_features_in_ = (low, high), len(ranges)
+    names = list(model.stated.columns)
+    if names != [f"x{number}" for number in range(len(names))]:  # those of rows without names
+        estimator.feature_names_in_ = np.array(names, dtype=object)  # so that columns in another order are refused
+    estimator._constant, estimator._loss = intercept, model.loss
     estimator.guarantees_, estimator.statement_ = list(model.guarantees), model.statement
     weights = model.weights
+    if model.task == "multiclass" and len(weights) == 2:  # softmax of two scores is the sigmoid of their difference
+        weights = weights[1:] - weights[:1]
     coefficients, constants = (weights[:, :-1], weights[:, -1]) if intercept else (weights, np.zeros(len(weights)))
     if model.task == "regression":
         ends = model.offset - model.scale, model.offset + model.scale

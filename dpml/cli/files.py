@@ -14,6 +14,8 @@ AS_PRIVATE = "All this is computed from the rows without noise, and as private a
 _KEYS = ("encoding", "separator", "decimal", "na", "drop", "label")
 _KEY = re.compile(rf"dataset\.({'|'.join(_KEYS)})(?:=(?:\[([^\]]*)\]|(\S+?)(?=[,;.:)]*(?:\s|$))))?")
 
+_FILES = " (dataset.path, dataset.test_path)"  # the file has no option: it is an argument
+
 
 def add_written(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a file is written."""
@@ -37,7 +39,7 @@ def in_options() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(_KEY.sub(_option, str(error))) from None
+        raise UserError(_KEY.sub(_option, str(error).replace(_FILES, ""))) from None
 
 
 def _option(found: "re.Match[str]") -> str:

@@ -287,6 +287,8 @@ def spread(value: Any, key: str) -> Any:
     return numbers
 
 
+LISTED = ("eps", "delta", "M", "N", "seed", "metrics")
+"""Keys that take a list."""
 RANGED = ("M", "N", "seed")
 """Keys that take LOW..HIGH."""
 _RANGE, _MOST = re.compile(r"(\d+)\.\.(\d+)"), 1_000_000

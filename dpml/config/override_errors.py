@@ -11,7 +11,7 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
-from dpml.config.build import GROUPS, KEYS, unknown_key
+from dpml.config.build import GROUPS, KEYS, LISTED, unknown_key
 from dpml.config.compose import PACKAGE, compose, options
 from dpml.errors import UserError, nearest
 
@@ -56,7 +56,7 @@ def sentence(error: Exception, line: Line) -> str | None:
         several = re.search(r"Ambiguous value for argument '([^']+)'", str(error))
         if several:
             key, _, values = several[1].partition("=")
-            listed = "" if key in _CHOSEN or "." in key else f", or write a list, {key}=[{values}]"
+            listed = f", or write a list, {key}=[{values}]" if key in LISTED and ".." not in values else ""
             return f"{several[1]!r} has several values: add -m to dpml-run to sweep over them{listed}."
     return " ".join(str(error).split()).removesuffix(".") + "."
 

@@ -51,6 +51,7 @@ class Facts:
         tight: whether the noise is the least that is proven, not a paper's.
         author: the class outside dpml whose word the guarantees are; None: they are proven.
         floating: whether the noise of such a class is floating-point numbers.
+        noiseless: whether there is no noise, as of a baseline or at eps = inf.
     """
 
     algorithm: str
@@ -68,6 +69,7 @@ class Facts:
     tight: bool = True
     author: str | None = None
     floating: bool = False
+    noiseless: bool = False
 
     @property
     def unit(self) -> Literal["sample", "party"]:
@@ -183,7 +185,8 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     another = _against_another_party(described) if described else None
     return Facts(
         algorithm.name, problem, tuple(given), another=another, certificate=described,
-        tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact, **others,
+        tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact,
+        noiseless=math.isinf(budget.eps) or any(guarantee.source == "no noise" for guarantee in held), **others,
     )  # fmt: skip
 
 

@@ -50,6 +50,8 @@ def _unit(facts: Facts) -> str:
 
 
 def _guarantee(facts: Facts) -> str:
+    if facts.noiseless:
+        return "Guarantee: nothing is proven, because no noise was added."
     weakest = worst(facts.held)
     if math.isinf(weakest.eps):
         rest = [g for g in facts.guarantees if g.basis == "conditional"]
@@ -93,6 +95,8 @@ def _trust(facts: Facts) -> str:
 
 
 def _noise(facts: Facts) -> str:
+    if facts.noiseless:
+        return "Noise: none."
     if facts.randomness == "seed":
         return "Noise: from a generator with a seed, for tests: whoever has the seed has the noise."
     if facts.author:

@@ -286,7 +286,7 @@ def main(path: str) -> int:
         given = ", given its ratio of move and noise" if '"stated": true' in json.dumps(content) else ""
         given += f", if what {str(certificate.get('declared'))[:80]!r} declares is right" * ("declared" in certificate)
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
-        print(f"{path}: not verified: {error if isinstance(error, RejectedError) else repr(error)}")
+        print(f"{path}: not verified: {error if isinstance(error, (RejectedError, OSError)) else repr(error)}")
         return 2
     print(f"of one {certificate['unit']} ({certificate['neighbours']}), at delta = {certificate['delta']}:")
     for view, stated, proven in results:

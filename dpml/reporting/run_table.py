@@ -98,7 +98,7 @@ def run_table(
     lines = pd.DataFrame([_line(group, keys, shown, claims) for _, group in groups])
     over = replication(summary)
     said = f"± is half a 95 % interval over {over}" if summary["interval"].notna().any() else f"No intervals: {over}"
-    same = constant(summary).replace("  ", ", ")
+    same = constant(summary, keys).replace("  ", ", ")  # what only some lines have is in a column
     return RunTable(keys, shown, lines, f"Everywhere: {same}. {said}." if same else f"{said}.")
 
 

@@ -161,6 +161,10 @@ def replication(summary: pd.DataFrame) -> str:
     if len(over_draws):
         words.append(f"{_span(over_draws['count'], 'draw')} of one seed: these rows and this partition only")
     words += filter(None, [caution(over_seeds)])
+    if not words and (summary["count"] <= 1).all():  # with noise or without
+        words.append("one draw of one seed: no interval")
+    elif not words and not np.isfinite(summary["mean"]).all():
+        words.append("one seed with values that are no numbers: no interval")
     return "; ".join(words) or "one seed without noise: no interval"
 
 

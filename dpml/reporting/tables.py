@@ -2,7 +2,8 @@
 
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from dpml.reporting.curves import assignment, constant, curves, label, named, sa
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, numerals, tex_number, times
 from dpml.reporting.statistics import replication
-from dpml.running.rows import COLUMNS, PRIVACY, SETTING
+from dpml.running.rows import COLUMNS, PRIVACY, SETTING, SIZES
 
 CONDITIONAL = ", if fixed beforehand"
 """Appended to a view: the eps proven for hyper-parameters that are not selected on the private rows."""
@@ -234,24 +235,65 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     """Merge the tables of several runs or sweeps in `target`: rows.csv and guarantees.csv, each row once.
 
     Raises:
-        UserError: a folder has no complete rows.csv, or two give different values for the same settings, seed and draw.
+        UserError: a folder has no complete rows.csv, or two give different values for the same settings, seed and draw;
+            or seeds of other data would be averaged with them; or `target` has rows of another kind.
     """
-    rows = _union([folder / "rows.csv" for folder in folders], COLUMNS)
-    given = _union([folder / "guarantees.csv" for folder in folders], ("algo", "eps"))
+    known = beside(target).read()
+    if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's has both
+        raise UserError(f"{target} has a rows.csv that no dpml merge wrote: name another folder with -o.")
+    tables = [_texts(folder / "rows.csv", COLUMNS) for folder in folders]
+    rows = _union(tables)
+    given = _union([_texts(folder / "guarantees.csv", ("algo", "eps")) for folder in folders])
     _refuse_conflicts(rows)
+    contents = [set(_contents(folder)) for folder in folders]
+    _refuse_changed_data(folders, tables, contents)
     target.mkdir(parents=True, exist_ok=True)
     write_atomically(target / "rows.csv", rows.to_csv(index=False))
     write_atomically(target / "guarantees.csv", given.to_csv(index=False))
     paths = [target / "rows.csv", target / "guarantees.csv"]
-    beside(target).keep_with({"merged": [str(folder) for folder in folders]}, paths)
+    data = [{"source": source, "sha256": checksum} for source, checksum in sorted(set().union(*contents))]
+    beside(target).keep_with({"merged": [str(folder) for folder in folders], "dataset": data}, paths)
     return paths
 
 
-def _union(paths: Sequence[Path], columns: Sequence[str]) -> pd.DataFrame:
-    # as text: reading and writing a number must not change its last digit
-    tables = [read_table(path, columns, dtype=str, keep_default_na=False) for path in paths]
+def _texts(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A table as text: reading and writing a number must not change its last digit."""
+    return read_table(path, columns, dtype=str, keep_default_na=False)
+
+
+def _union(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     # a setting that only some of them have is empty in the others
     return pd.concat(tables, ignore_index=True).fillna("").drop_duplicates()
+
+
+def _contents(folder: Path) -> Iterator[tuple[str, str]]:
+    """The data that the rows of a folder were made of, by its manifest: where they lay, and their checksum."""
+    about = beside(folder).read()
+    for data in about.get("dataset") or ():
+        if data.get("sha256"):
+            yield str(data.get("source")), data["sha256"]
+    if "dataset" not in about:  # of a sweep: the jobs in it
+        for job in about.get("merged") or ():
+            yield from _contents(folder / job)
+
+
+def _refuse_changed_data(
+    folders: Sequence[Path], tables: Sequence[pd.DataFrame], contents: Sequence[set[tuple[str, str]]]
+) -> None:
+    """Raise UserError where seeds or draws of other data would be averaged as those of one setting."""
+    apart = ("seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned", "private_preprocessing")
+    for i, j in combinations(range(len(folders)), 2):
+        both = contents[i] | contents[j]
+        names = [source for source, _ in both]
+        changed = sorted(source for source, _ in contents[i] ^ contents[j] if names.count(source) > 1)
+        if not changed:
+            continue
+        known = [tables[k].drop(columns=list(apart)).drop_duplicates() for k in (i, j)]
+        if pd.concat(known, ignore_index=True).fillna("").duplicated().any():
+            raise UserError(
+                f"{changed[0]} had another content in {folders[i]} than in {folders[j]}, and rows of both would be "
+                "averaged as one setting: merge them apart."
+            )
 
 
 def shortened(summary: pd.DataFrame) -> pd.DataFrame:
@@ -271,7 +313,7 @@ def _refuse_conflicts(rows: pd.DataFrame) -> None:
     if len(twice):
         first = twice.iloc[0]
         what = " ".join(assignment(key, first[key]) for key in keys if first[key])
-        raise UserError(f"the folders disagree about {what}: they were made by different versions of dpml.")
+        raise UserError(f"the folders disagree about {what}: data, code, dpml or the machine was another.")
 
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:

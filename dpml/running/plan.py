@@ -286,15 +286,16 @@ class _Checksums:
     """The checksums of data sets, each computed once; a missing file is missing for all its cells."""
 
     def __init__(self) -> None:
-        self._known: dict[Source, str | UserError | None] = {}
+        self._known: dict[tuple[Source, Files], str | UserError | None] = {}
 
     def __call__(self, dataset: Source, files: Files) -> str | None:
-        if dataset not in self._known:
+        here = dataset, files
+        if here not in self._known:
             try:
-                self._known[dataset] = checksum(dataset, files)
+                self._known[here] = checksum(dataset, files)
             except UserError as error:
-                self._known[dataset] = error
-        known = self._known[dataset]
+                self._known[here] = error
+        known = self._known[here]
         if isinstance(known, UserError):
             raise known
         return known

@@ -351,6 +351,16 @@ def test_an_eps_of_several_fits_says_at_which_delta():
     account.clear()
 
 
+@pytest.mark.filterwarnings("ignore:eps=1 was asked for")
+@pytest.mark.parametrize(("algo", "eps"), [("gop", math.inf), ("wdgd", math.inf), ("nonpriv", 1.0)])
+def test_a_model_without_noise_is_not_said_to_have_some(algo, eps):
+    X, t = made_up()
+    said = " ".join(dpml.PrivateClassifier(algo, eps=eps, bounds=UNIT).fit(X, t > 0).statement_)
+    assert "nothing is proven, because no noise was added." in said
+    assert "Noise: none." in said
+    assert "exact integers" not in said
+
+
 # ---- mistakes
 
 
@@ -365,6 +375,7 @@ def test_an_eps_of_several_fits_says_at_which_delta():
         ({"algo_options": {"lam": "much"}}, "algo.lam must be a number, got algo.lam=much"),
         ({"algo_options": "lam"}, "algo_options must be a dictionary, got 'lam'"),
         ({"eps": None}, "eps must be a number, got eps=null"),
+        ({"ledger": "x.ledger"}, r"ledger must be a dpml.Ledger\(PATH, cap=...\) or None, got 'x.ledger'"),
         ({"delta": None}, "algo=wdgd adds Gaussian noise and needs a delta"),
         ({"parties": 1.5}, "parties must be a whole number"),
         ({"parties": 4, "colluders": 4}, "adversary.colluders=4 leaves none of M=4 parties to be protected"),

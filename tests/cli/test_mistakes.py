@@ -87,6 +87,9 @@ MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the 
     (["dataset=crime", "data_dir=nowhere"], "nowhere/crime/communities.data"),
     (["algo=capefm,conv"], "'algo=capefm,conv' has several values: add -m to dpml-run to sweep over them."),
     (["eps=0,1"], "has several values: add -m to dpml-run to sweep over them, or write a list, eps=[0,1]."),
+    (["draws=1,2"], "'draws=1,2' has several values: add -m to dpml-run to sweep over them."),  # it takes no list
+    (["loss=squared,logistic"], "has several values: add -m to dpml-run to sweep over them."),
+    (["seed=0..3,5"], "'seed=0..3,5' has several values: add -m to dpml-run to sweep over them."),
     (["algo=[capefm,conv]"], "algo takes one name, got algo=[capefm,conv]: for several, dpml-run -m algo=capefm,conv."),
     (["experiment=[imtiaz2019/fig3,imtiaz2019/fig4]"], "for several, dpml-run -m experiment=imtiaz2019/fig3,imtiaz20"),
     (["-m", "algo=capefm,capfm"], "unknown algo 'capfm': did you mean 'capefm'?"),

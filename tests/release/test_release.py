@@ -126,6 +126,24 @@ def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, 
 
 
 @pytest.mark.usefixtures("uncomposed")
+def test_categories_that_a_model_does_not_know_are_told_of(run_command, people) -> None:
+    """Written otherwise, they would be predicted as people without a job, and nobody would see it."""
+    assert run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=5", "-o", "model.json").code == 0
+    assert run_command("dpml", "predict", "model.json", "people.csv").err == ""
+    jobs = people["job"].where(people.index != 1)  # one is missing
+    people.assign(job=jobs.str.upper()).to_csv("people.csv", index=False)
+    done = run_command("dpml", "predict", "model.json", "people.csv")
+    assert (done.code, len(done.out.splitlines())) == (0, 3001)
+    assert "3,000 of 3,000 rows have none of the model's values in the column 'job'" in done.err
+    assert f"the first of them {jobs[0].upper()!r}: they count as none of farm, mine, office." in done.err
+    people.assign(job=jobs).to_csv("people.csv", index=False)
+    told = "1 of 3,000 rows have none of the model's values in the column 'job', the first of them a missing value"
+    assert told in run_command("dpml", "predict", "model.json", "people.csv").err
+    done = run_command("dpml", "predict", "model.json", "nobody.csv")
+    assert done.err.endswith("there is no file nobody.csv.\n")  # it is an argument, and no key
+
+
+@pytest.mark.usefixtures("uncomposed")
 def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) -> None:
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, well, ill]"))
     words = (*STATED, "algo=ssp_descent", "eps=5", "dataset.positive=ill")

@@ -91,6 +91,16 @@ def test_a_line_per_setting_with_its_metrics_and_its_privacy():
     assert table.caption.endswith("± is half a 95 % interval over 3 seeds, 2 draws each.")
 
 
+def test_what_only_some_lines_have_is_not_everywhere():
+    """As where a run that gives a key is merged with one that leaves it at its default."""
+    some = rows().assign(**{"algo.lam": 0.5, "dataset.d": 3})
+    some.loc[some["eps"] == 1.0, "algo.lam"] = np.nan
+    table = run_table(summarise(some))
+    assert "algo.lam" in table.keys
+    assert "dataset.d=3" in table.caption
+    assert "algo.lam" not in table.caption
+
+
 def test_the_csv_has_the_summary_in_all_digits():
     table = pd.read_csv(io.StringIO(run_table(summarise(rows())).written("csv")))
     summary = summarise(rows())

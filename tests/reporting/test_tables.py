@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
+from dpml.reporting.manifest import beside
 from dpml.reporting.tables import (
     caption,
     latex,
@@ -70,6 +71,42 @@ def test_merge_keeps_every_row_once_and_every_digit(tmp_path):
     merged = pd.read_csv(tmp_path / "all" / "rows.csv", dtype=str)
     assert len(merged) == 18
     assert {float(value) for value in merged["value"]} == set(values.ravel())
+
+
+def test_merge_replaces_no_rows_but_its_own(tmp_path):
+    a, b = write(tmp_path / "a", rows([[[1.0, 2.0]]], ["conv"])), write(tmp_path / "b", rows([[[3.0]]], ["local"]))
+    before = (a / "rows.csv").read_bytes()
+    with pytest.raises(UserError, match=r"a rows\.csv that no dpml merge wrote"):
+        merge([a, b], a)
+    assert (a / "rows.csv").read_bytes() == before
+    for sources in ([a], [tmp_path / "all", b]):  # what was merged can be added to
+        merge(sources, tmp_path / "all")
+    assert pd.read_csv(tmp_path / "all/rows.csv")["value"].tolist() == [1, 2, 3]
+
+
+def test_merge_averages_no_seeds_of_other_data(tmp_path):
+    """A file that changed between two runs, which have no seed in common, and the same number of rows."""
+    folders = [write(tmp_path / name, rows([[[1.0]]], ["conv"]).assign(seed=seed)) for seed, name in enumerate("abc")]
+    for folder, checksum in zip(folders, ("1", "2", "1"), strict=True):
+        made = {"dataset": [{"source": "x.csv", "sha256": checksum}, {"source": "made up"}]}
+        beside(folder).keep_with(made, [folder / "rows.csv"])
+    a, b, c = folders
+    merge([a, c], tmp_path / "all")
+    for sources in ([a, b], [b, c], [tmp_path / "all", b]):
+        with pytest.raises(UserError, match=r"x\.csv had another content in .* averaged as one setting"):
+            merge(sources, tmp_path / "other")
+    larger = pd.read_csv(b / "rows.csv").assign(N=7)
+    d = write(tmp_path / "d", larger)
+    beside(d).keep_with({"dataset": [{"source": "x.csv", "sha256": "2"}]}, [d / "rows.csv"])
+    merge([a, d], tmp_path / "sizes")  # which tells them apart
+
+
+def test_merge_replaces_no_sweep(tmp_path):
+    a = write(tmp_path / "a", rows([[[1.0]]], ["conv"]))
+    sweep = write(tmp_path / "sweep", rows([[[1.0]]], ["conv"]))
+    beside(sweep).keep_with({"command": "dpml-run -m", "merged": ["0"]}, [sweep / "rows.csv"])
+    with pytest.raises(UserError, match="no dpml merge wrote"):
+        merge([a, sweep], sweep)
 
 
 def test_merge_refuses_rows_that_disagree(tmp_path):

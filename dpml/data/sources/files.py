@@ -52,8 +52,14 @@ class Files:
     offline: bool = False
 
     @property
+    def chosen(self) -> Path | None:
+        """The folder, if one is named."""
+        name = self.data_dir or os.environ.get("DPML_DATA")
+        return Path(name).expanduser() if name else None
+
+    @property
     def root(self) -> Path:
-        return Path(self.data_dir or os.environ.get("DPML_DATA") or user_cache_path("dpml")).expanduser()
+        return self.chosen or user_cache_path("dpml").expanduser()
 
     def find(self, info: Info, filename: str) -> Path:
         """The path of one of a data set's files; the file is downloaded first if it is missing.
