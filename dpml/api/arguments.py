@@ -29,9 +29,8 @@ def settings_of(
     for key, value in values.items():
         if value == []:
             raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    swept = {
-        key: value for key, value in values.items() if isinstance(value, list) and key not in LISTED
-    }  # of any other key a list is a sweep
+    # of any other key a list is a sweep
+    swept = {key: value for key, value in values.items() if isinstance(value, list) and key not in LISTED}
     single = {key: value for key, value in values.items() if key not in swept}
     return Settings(list(overrides), single, None if config_dir is None else Path(config_dir)), swept
 

@@ -266,15 +266,17 @@ def _union(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True).fillna("").drop_duplicates()
 
 
-def _contents(folder: Path) -> Iterator[tuple[str, str]]:
+def _contents(folder: Path, of_sweep: bool = True) -> Iterator[tuple[str, str]]:
     """The data that the rows of a folder were made of, by its manifest: where they lay, and their checksum."""
     about = beside(folder).read()
-    for data in about.get("dataset") or ():
-        if data.get("sha256"):
-            yield str(data.get("source")), data["sha256"]
-    if "dataset" not in about:  # of a sweep: the jobs in it
-        for job in about.get("merged") or ():
-            yield from _contents(folder / job)
+    data, jobs = (known if isinstance(known := about.get(key), list) else [] for key in ("dataset", "merged"))
+    for one in data:
+        if isinstance(one, dict) and isinstance(one.get("sha256"), str):
+            yield str(one.get("source")), one["sha256"]
+    if of_sweep and "dataset" not in about:
+        for job in map(str, jobs):  # a manifest names no folder but those in its own
+            if folder.resolve() in (folder / job).resolve().parents:
+                yield from _contents(folder / job, of_sweep=False)
 
 
 def _refuse_changed_data(

@@ -84,6 +84,18 @@ def test_merge_replaces_no_rows_but_its_own(tmp_path):
     assert pd.read_csv(tmp_path / "all/rows.csv")["value"].tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("merged", [["."], ["../b"], ["ABSOLUTE"], [["x"]], "abc", 7, [None]])
+@pytest.mark.parametrize("of_data", [None, "text", [7, {"sha256": ["y"]}]])
+def test_merge_follows_no_manifest_out_of_its_folder(tmp_path, merged, of_data):
+    """A manifest that comes from elsewhere names no other folder, and nothing in it stops a merge."""
+    a, b = write(tmp_path / "a", rows([[[1.0]]], ["conv"])), write(tmp_path / "b", rows([[[2.0]]], ["conv"]))
+    beside(b).keep_with({"dataset": [{"source": "x", "sha256": "of b"}]}, [b / "rows.csv"])
+    found = {"merged": [str(b)] if merged == ["ABSOLUTE"] else merged}
+    beside(a).keep_with(found | ({} if of_data is None else {"dataset": of_data}), [a / "rows.csv"])
+    merge([a], tmp_path / "all")
+    assert beside(tmp_path / "all").read()["dataset"] == []
+
+
 def test_merge_averages_no_seeds_of_other_data(tmp_path):
     """A file that changed between two runs, which have no seed in common, and the same number of rows."""
     folders = [write(tmp_path / name, rows([[[1.0]]], ["conv"]).assign(seed=seed)) for seed, name in enumerate("abc")]
