@@ -238,22 +238,29 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
         UserError: a folder has no complete rows.csv, or two give different values for the same settings, seed and draw;
             or seeds of other data would be averaged with them; or `target` has rows of another kind.
     """
-    known = beside(target).read()
-    if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's has both
-        raise UserError(f"{target} has a rows.csv that no dpml merge wrote: name another folder with -o.")
     tables = [_texts(folder / "rows.csv", COLUMNS) for folder in folders]
     rows = _union(tables)
+    text = rows.to_csv(index=False)
+    _refuse_rows_of_others(target, text)
     given = _union([_texts(folder / "guarantees.csv", ("algo", "eps")) for folder in folders])
     _refuse_conflicts(rows)
     contents = [set(_contents(folder)) for folder in folders]
     _refuse_changed_data(folders, tables, contents)
     target.mkdir(parents=True, exist_ok=True)
-    write_atomically(target / "rows.csv", rows.to_csv(index=False))
+    write_atomically(target / "rows.csv", text)
     write_atomically(target / "guarantees.csv", given.to_csv(index=False))
     paths = [target / "rows.csv", target / "guarantees.csv"]
     data = [{"source": source, "sha256": checksum} for source, checksum in sorted(set().union(*contents))]
     beside(target).keep_with({"merged": [str(folder) for folder in folders], "dataset": data}, paths)
     return paths
+
+
+def _refuse_rows_of_others(target: Path, text: str) -> None:
+    path, known = target / "rows.csv", beside(target).read()
+    if not path.exists() or ("merged" in known and "command" not in known):  # a sweep's manifest has both
+        return
+    if known or path.read_bytes() != text.encode():  # the same rows without a manifest: a merge was interrupted
+        raise UserError(f"{target} has a rows.csv that no dpml merge wrote to its end: name another folder with -o.")
 
 
 def _texts(path: Path, columns: Sequence[str]) -> pd.DataFrame:
