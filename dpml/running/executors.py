@@ -86,7 +86,7 @@ def start(engine: str, workers: int, address: str | None) -> ProcessPoolExecutor
     if engine not in ("auto", "processes") or workers < 2 or address:
         return None
     pool = _pool(workers)
-    with _ctrl_c_held():
+    with _signals_held():
         for _ in range(workers):
             pool.submit(_ready)
     return pool
@@ -126,7 +126,7 @@ def in_order(work: Callable[[A], B], items: Sequence[A], sizes: Sequence[int]) -
         return
     with _pool(workers) as pool:
         try:
-            with _ctrl_c_held():
+            with _signals_held():
                 order = sorted(range(len(items)), key=lambda number: -sizes[number])
                 results = {number: pool.submit(work, items[number]) for number in order}
             yield from (results[number].result() for number in range(len(items)))
@@ -205,7 +205,7 @@ def _as_completed(
     queue = iter(numbers)
     while True:
         while len(running) < at_once and (number := next(queue, None)) is not None:
-            with _ctrl_c_held():
+            with _signals_held():
                 running[pool.submit(attempt, jobs[number])] = number
         if not running:
             return
@@ -215,26 +215,27 @@ def _as_completed(
 
 
 @contextmanager
-def _ctrl_c_held() -> Iterator[None]:
-    """Block Ctrl-C while a worker may be started: its start is not interrupted, and the worker never receives Ctrl-C.
+def _signals_held() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM while a worker may be started: one that is told half of its task prints a traceback.
 
-    A terminal sends Ctrl-C to all processes, and a worker that is still importing would print a traceback; the main
-    process ends its workers. The worker inherits the signal mask; the handler covers signals that arrive through
-    another thread.
+    A terminal sends Ctrl-C to all processes, also to workers that are still importing; the main process ends them, so
+    they never receive it: they inherit the signal mask. The handlers cover what arrives through another thread.
     """
-    if threading.current_thread() is not threading.main_thread():  # Python handles Ctrl-C in the main thread only
+    if threading.current_thread() is not threading.main_thread():  # Python handles signals in the main thread only
         yield
         return
     came: list[int] = []
-    usual = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    held = (signal.SIGINT, signal.SIGTERM)
+    usual = {number: signal.signal(number, lambda number, _: came.append(number)) for number in held}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, usual)
-    if came:
-        signal.raise_signal(signal.SIGINT)
+        for number, handler in usual.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+    for late in came:
+        signal.raise_signal(late)
 
 
 def _end_with_parent() -> None:

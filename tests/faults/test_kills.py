@@ -68,6 +68,37 @@ def test_ctrl_c_at_a_terminal_leaves_no_traceback(folder: Path) -> None:
         assert "Traceback" not in err
 
 
+STARTING = """
+import os, signal, time
+from multiprocessing import util
+from dpml.cli.errors import exit_on_mistakes
+from dpml.running import executors
+begin = util.spawnv_passfds
+def interrupted(*words):
+    process = begin(*words)
+    if b"spawn_main" in b"".join(map(os.fsencode, words[1])):  # a worker
+        signal.raise_signal({sign})
+    return process
+util.spawnv_passfds = interrupted
+def main():
+    try:
+        executors.stop(executors.start("processes", 2, None))
+    finally:  # a worker has time to read what it was told
+        time.sleep(1)
+if __name__ == "__main__":
+    exit_on_mistakes("dpml", main)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_ended_while_a_worker_is_told_its_task(folder: Path, sign: signal.Signals) -> None:
+    program = folder.with_name("starting.py")
+    program.write_text(STARTING.replace("{sign}", str(int(sign))))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (128 + sign, "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(("name", "workers"), [("sweep", 2), ("experiment", 2), ("report", 1)])
