@@ -23,6 +23,7 @@ from dpml.config.alike import Alike, parsed
 _REPLACED = "hydra._internal.core_plugins.basic_sweeper"
 _CHOSEN = ["basic", "disabled", "disabled"]  # of Hydra's options, unless the user chooses others
 _CALLBACKS = ["sweep_folder"]  # in conf/config.yaml
+_SUBDIR = "${hydra:job.num}"  # there, too
 
 
 def register() -> None:
@@ -78,14 +79,14 @@ class Planned(Launcher):
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
         for number, words in enumerate(job_overrides, initial_job_idx):
-            with self._settings(words, number):
+            with self._settings(self._compose(words, shared=True), words, number):
                 self._add(self._without_hydra(words), partial(self._keep, words, number))
         return []
 
     @contextmanager
-    def _settings(self, words: Sequence[str], number: int) -> Iterator[DictConfig]:
-        """The whole configuration of a job; its part of Hydra is what ``${hydra:KEY}`` and `HydraConfig` give."""
-        before, config = HydraConfig.instance().cfg, self._compose(words)
+    def _settings(self, config: DictConfig, words: Sequence[str], number: int) -> Iterator[None]:
+        """Number a job in its configuration, whose part of Hydra is what ``${hydra:KEY}`` and `HydraConfig` give."""
+        before = HydraConfig.instance().cfg
         HydraConfig.instance().cfg = config  # type: ignore[assignment]
         own = config.hydra
         try:
@@ -93,14 +94,17 @@ class Planned(Launcher):
                 own.overrides.task = list(words)
                 own.job.id = own.job.num = number
                 own.job.override_dirname = _dirname(words, own.job.config.override_dirname)
-                own.runtime.output_dir = str(Path(str(own.sweep.dir), str(own.sweep.subdir)).absolute())
-            yield config
+                given = OmegaConf.to_container(own.sweep)["subdir"]  # type: ignore[call-overload, index]
+                subdir = number if given == _SUBDIR else own.sweep.subdir  # reading it takes longer than all above
+                own.runtime.output_dir = str(Path(str(own.sweep.dir), str(subdir)).absolute())
+            yield
         finally:
             HydraConfig.instance().cfg = before
 
     def _keep(self, words: Sequence[str], number: int) -> None:
         """Write what Hydra keeps of a job."""
-        with self._settings(words, number) as config:
+        config = self._compose(words)
+        with self._settings(config, words, number):
             if config.hydra.output_subdir is None:
                 return
             folder = Path(config.hydra.runtime.output_dir) / config.hydra.output_subdir

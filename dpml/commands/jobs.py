@@ -150,8 +150,8 @@ def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "r
         UserError: a key is unknown, a value is of the wrong kind, or no noise can be calibrated for it.
     """
     refuse_several(settings)
-    check_keys(config)
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
+    check_keys(plain)
     given = {key: value for key, value in settings.given.items() if key.partition(".")[0] in SETTINGS}
     points = Expansion(plain, given).run()
     for point in points:

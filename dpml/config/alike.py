@@ -27,9 +27,13 @@ class Alike:
         self._compose, self.is_group = compose, cache(is_group)
         # a deep copy takes six times as long as reading a pickle
         self._pickled = lru_cache(maxsize=_KEPT)(lambda words: pickle.dumps(compose(list(words))))
+        self._shared = lru_cache(maxsize=_KEPT)(lambda words, keys: pickle.loads(self._pickled(words)))
 
-    def __call__(self, words: Sequence[str]) -> DictConfig:
-        """The configuration of a job; raises what `compose` raises."""
+    def __call__(self, words: Sequence[str], shared: bool = False) -> DictConfig:
+        """The configuration of a job; raises what `compose` raises.
+
+        `shared`: it is read before the next one is asked for, which may be the same object with other values.
+        """
         try:
             overrides = [parsed(word) for word in words]
             values = [word for word in overrides if self._sets_value(word)]
@@ -37,9 +41,14 @@ class Alike:
             edits = [word for word in others if not self._chooses(word)]
             if any(_overlap(one.key_or_group, other.key_or_group) for one, other in product(values, edits)):
                 return self._compose(list(words))
-            config: DictConfig = pickle.loads(self._pickled(tuple(str(word.input_line) for word in others)))
-            for word in values:
-                OmegaConf.update(config, word.key_or_group, word.value(), merge=True)
+            start, given = tuple(str(word.input_line) for word in others), [word.value() for word in values]
+            keys = tuple(word.key_or_group for word in values)
+            if shared and not any(isinstance(value, dict) for value in given):  # else: keys that one has would stay
+                config: DictConfig = self._shared(start, keys)
+            else:
+                config = pickle.loads(self._pickled(start))
+            for key, value in zip(keys, given, strict=True):
+                OmegaConf.update(config, key, value, merge=True)
         except Exception:
             return self._compose(list(words))
         return config

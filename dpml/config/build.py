@@ -66,13 +66,10 @@ def build_adversary(node: Any) -> Adversary:
     Raises:
         UserError: a key is unknown, or its value is not allowed.
     """
-    if not isinstance(node, Mapping | DictConfig):
-        raise UserError(f"adversary has keys of its own: write adversary.colluders={_shown(node)}.")
-    options: dict[str, Any] = dict(node)
-    return Adversary(**convert_options(options, Adversary, "adversary"))
+    return Adversary(**convert_options(node, Adversary, "adversary"))
 
 
-def check_keys(config: DictConfig) -> None:
+def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
     """Raise UserError for a key at the top that is unknown or missing, or whose value is of the wrong kind."""
     for key in config:
         if key not in KEYS:
@@ -84,7 +81,7 @@ def check_keys(config: DictConfig) -> None:
         grid(config[key], key, convert)
     for key, check in _VALUES.items():
         check(config[key], key)
-    build_adversary(config.adversary)
+    build_adversary(config["adversary"])
 
 
 def budget(eps: Any, delta: Any) -> Budget:
@@ -121,13 +118,16 @@ def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) ->
     return target(**values, **extra)
 
 
-def convert_options(options: Mapping[str, Any], target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
+def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
     """Convert options to the types of `target`'s annotations; the user may not set those in `extra`.
 
     Raises:
-        UserError: an option is not a parameter of `target`, or its value has the wrong type.
+        UserError: an option is not a parameter of `target`, or its value has the wrong type; or there is one value.
     """
     parameters = set(_signature(target).parameters) - set(extra)
+    if not isinstance(options, Mapping):
+        names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
+        raise UserError(f"{key} has keys of its own ({names}), got {key}={_shown(options)}.")
     hints = _hints(target)
     for name in options:
         if name not in parameters:
@@ -297,7 +297,7 @@ _RANGE, _MOST = re.compile(r"(\d+)\.\.(\d+)"), 1_000_000
 def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
     """One value, a range, or a list of at least one, as a tuple."""
     value = spread(value, key)
-    values = list(value) if OmegaConf.is_list(value) or isinstance(value, range) else [value]
+    values = list(value) if OmegaConf.is_list(value) or isinstance(value, list | range) else [value]
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
     return tuple(convert(item, key) for item in values)

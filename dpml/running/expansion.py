@@ -23,6 +23,7 @@ from dpml.config.build import (
     instantiate,
     optional,
     spread,
+    text,
     whole,
 )
 from dpml.data import Files, Source
@@ -152,7 +153,7 @@ class Expansion:
         budgets = product(*(_values(shared[key], key) for key in _SHARED))
         metrics = tuple(_list(config["metrics"] or ()))
         for path in metrics:
-            named(path)  # raises an error if it is not callable
+            named(text(path, "metrics"))  # raises an error if it is not callable
         draws = whole(config["draws"], "draws")
         cell = Cell(
             dataset=dataset,

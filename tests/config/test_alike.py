@@ -55,11 +55,34 @@ def alike():
 @pytest.mark.parametrize("words", quick_first(JOBS, 9), ids=" ".join)
 def test_a_copy_with_values_is_what_hydra_composes(alike, words):
     expected = hydra.compose("config", words)
-    for _ in range(2):  # the second is from what is kept
-        composed = alike(words)
+    for shared in (False, False, True, True):  # the second is from what is kept, the last the object of the one before
+        composed = alike(words, shared=shared)
         assert OmegaConf.to_yaml(composed) == OmegaConf.to_yaml(expected)
         assert pickle.dumps(OmegaConf.to_container(composed)) == pickle.dumps(OmegaConf.to_container(expected))
         assert OmegaConf.is_struct(composed)
+
+
+IN_TURN = [
+    ["eps=[0.1,1]", "M=3", "adversary={colluders: 1}"],
+    ["eps=${M}", "M=4", "adversary={colluders: null}"],
+    ["eps=0.5", "M=[5,6]", "adversary={}"],
+    ["M=7", "eps=0.5", "adversary={}"],
+    ["eps=null", "M=${seed}", "adversary=null"],
+    ["eps={a: 1}", "M=3", "adversary={colluders: 1}"],
+    ["eps={b: 1}", "M=3", "adversary={colluders: 1}"],
+    ["eps=2", "M=3", "adversary={colluders: 1}"],
+    ["eps=2"],
+    ["M=3"],
+    [],
+]
+
+
+def test_one_object_for_several_jobs_has_nothing_of_the_one_before(alike):
+    for number, words in enumerate([*IN_TURN, *IN_TURN[::-1]]):
+        expected = hydra.compose("config", words)
+        assert OmegaConf.to_yaml(alike(words, shared=True)) == OmegaConf.to_yaml(expected), number
+    first, second = (alike([f"eps={eps}", "M=3"], shared=True) for eps in (1, 2))
+    assert first is second
 
 
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
