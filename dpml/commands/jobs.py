@@ -20,6 +20,7 @@ from dpml.atomic import write_atomically
 from dpml.commands.settings import Settings, is_private, refuse_several
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
+from dpml.data.partition import draws_sizes
 from dpml.errors import UserError
 from dpml.reporting.manifest import beside
 from dpml.reporting.results import Publication
@@ -154,9 +155,11 @@ def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "r
     check_keys(plain)
     given = {key: value for key, value in settings.given.items() if key.partition(".")[0] in SETTINGS}
     points = Expansion(plain, given).run()
-    for point in points:
-        if point.cell is not None and point.cell.first == 0:
-            point.cell.check()
+    cells = [point.cell for point in points if point.cell is not None and point.cell.first == 0]
+    # of one algorithm and budgets: a seed counts where it draws the parties' sizes
+    sizes = {(cell.M, cell.N, cell.seed if draws_sizes(cell.partition) else None): cell for cell in cells}
+    for cell in sizes.values():
+        cell.check()
     return RunJob(Task(name, points, whole=True), folder, plain, settings)
 
 

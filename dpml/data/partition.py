@@ -220,9 +220,14 @@ def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | N
     """
     if isinstance(rule, LabelRule | Natural):
         return None
-    if getattr(rule, "drawn", True):
+    if draws_sizes(rule):
         rng.permutation(rows)  # advances the stream to where `partition` draws the sizes
     return rule.sizes(rows - set_aside(rule, rows), M, rng)
+
+
+def draws_sizes(rule: Partition) -> bool:
+    """Whether the parties' sizes, as far as they are known without the rows, depend on the random numbers."""
+    return not isinstance(rule, LabelRule | Natural) and getattr(rule, "drawn", True)
 
 
 def check_task(rule: Partition, task: Task, dataset: str) -> None:

@@ -17,8 +17,10 @@ from dpml.data.partition import (
     Natural,
     Parties,
     PerParty,
+    PowerLaw,
     Simplex,
     TwoGroup,
+    draws_sizes,
     partition,
     remembered,
     whole_rows,
@@ -82,6 +84,25 @@ def test_fractions_are_followed() -> None:
 def test_a_million_parties_are_dealt_at_once() -> None:
     parties = partition(toy(2_000_000), Simplex(), 1_000_000, np.random.default_rng(0))
     assert len(parties.offsets) == 1_000_001
+
+
+OF_SIZES = [Equal(), Simplex(), Fractions(fractions=(0.6, 0.4)), TwoGroup(u=1.5), PerParty(n=40), PowerLaw()]
+
+
+@pytest.mark.parametrize("rule", OF_SIZES, ids=lambda rule: rule.name)
+def test_sizes_depend_on_random_numbers_where_a_rule_says_so(rule) -> None:
+    dealt = {tuple(rule.sizes(101, 2, np.random.default_rng(seed))) for seed in range(20)}
+    assert draws_sizes(rule) == (len(dealt) > 1)
+
+
+def test_a_rule_of_a_user_may_draw_unless_it_denies_it() -> None:
+    class Own:
+        name, auxiliary = "own", None
+
+        def sizes(self, N, M, rng):
+            return rng.multinomial(N - M, np.full(M, 1 / M)) + 1
+
+    assert draws_sizes(Own())
 
 
 @pytest.mark.parametrize(
