@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -147,7 +147,7 @@ def compute(  # many parameters: where and by whom jobs are run
         engine: serial, processes, dask; auto is serial for one worker and processes for more.
         workers: number of processes; an existing Dask cluster has its own workers.
         address: of the scheduler of that cluster, tcp://HOST:PORT; None starts a cluster on this machine.
-        pool: processes that were started for these jobs (`start`).
+        pool: processes that were started for these jobs, and perhaps for further ones (`start`): who did so ends them.
 
     Raises:
         UserError: there is no such engine, or it is not installed or cannot be reached.
@@ -176,7 +176,7 @@ def _processes(
     while waiting:
         suspects = [number for number, deaths in waiting.items() if deaths]
         numbers, at_once = (suspects, 1) if suspects else (list(waiting), workers + 1)
-        with started or _pool(min(workers, at_once, len(numbers))) as pool:
+        with nullcontext(started) if started else _pool(min(workers, at_once, len(numbers))) as pool:
             started = None
             running: dict[Future[Outcome], int] = {}
             try:

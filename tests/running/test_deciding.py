@@ -1,5 +1,6 @@
 """`run.decide`: further seeds or draws go to the comparisons that an undecided claim hangs on, and nowhere else."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import hydra
@@ -82,6 +83,13 @@ def test_what_is_open_is_decided_and_nothing_else_grows(job, tmp_path, seeds, dr
     assert {(block, algo) for block, algo, _ in more} == {("near", "capefm"), ("near", "conv")}
     noise = [(p.block, p.cell.algorithm.name, p.cell.M, p.cell.seed, p.cell.first) for p in grown.task.points]
     assert len(set(noise)) == len(noise)  # no draw is there twice
+
+
+def test_all_looks_use_the_workers_that_were_started(job, tmp_path):
+    with ThreadPoolExecutor(2) as pool:  # in place of processes, which take seconds to start
+        plan, (grown,), status = deciding.compute_and_decide([job], Options(decide=True, workers=2), tmp_path, "", pool)
+    assert status == 0
+    assert verdicts(grown, plan)["near"].decision == "reproduced"
 
 
 @pytest.mark.parametrize(("most", "seeds", "looks"), [(2, 4, 2), (1, 2, 1)])
