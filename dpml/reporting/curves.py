@@ -1,7 +1,8 @@
 """The settings that distinguish the curves of a panel, or the columns of a table, and their labels.
 
 Settings are named as on the command line (``algo.lam``). A difference between two rows appears on the axis, in the
-label of the curve, or (if it changes along with the axis) in `moving`. `constant` gives the values all rows share.
+label of the curve, or (if it changes along with the axis) in `moving`. `constant` gives the values that all rows share,
+`of_some` those of all rows that have one.
 """
 
 import json
@@ -126,10 +127,30 @@ def assignment(key: str, value: Any) -> str:
 
 def constant(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
     """The settings that all rows of a summary share, in one line."""
-    keys = [key for key in settings(table) if key not in {*without, "variant", "calibration"}]
-    values = {key: table[key].dropna().map(text).unique() for key in keys}
-    # a parameter counts as shared if it is the same in all algorithms that have it
-    return "  ".join(assignment(key, only[0]) for key, only in values.items() if len(only) == 1 and only[0])
+    return "  ".join(_shared(table, without).get("", ()))
+
+
+def of_some(table: pd.DataFrame, without: Iterable[str] = ()) -> list[str]:
+    """The settings that are the same in all rows that have them, and the algorithms that do."""
+    return [f"{'  '.join(given)} {who}" for who, given in _shared(table, without).items() if who]
+
+
+def _shared(table: pd.DataFrame, without: Iterable[str]) -> dict[str, list[str]]:
+    """The settings with one value in a summary, by who has them in words: nothing of those that every row has."""
+    lines = table[table["algo"] != "claimed"]  # a line of no run
+    found: dict[str, list[str]] = {}
+    for key in settings(table):
+        given = lines[key].map(text)
+        has = given != ""
+        if key in {*without, "variant", "calibration"} or given[has].nunique() != 1:
+            continue
+        who = (
+            "" if has.all() else "where set"
+        )  # of one algorithm some lines may have it, and others not, such as a clip
+        if not has.all() and not {*algorithms(lines[has])} & {*algorithms(lines[~has])}:
+            who = f"of {', '.join(algorithms(lines[has]))}"
+        found.setdefault(who, []).append(assignment(key, given[has].iloc[0]))
+    return found
 
 
 def moving(panel: Sequence[Curve], x: str) -> list[str]:

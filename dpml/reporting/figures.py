@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
 from dpml.reporting.charts import run_charts
-from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, same_axis
+from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, of_some, same_axis
 from dpml.reporting.numerals import SIGNED
 from dpml.reporting.panels import Chart, Polyline, draw, is_zero
 from dpml.reporting.scales import Scale, joined
@@ -65,7 +65,7 @@ def plot(
         whole = _draw_all(panels, charts, len(charts))
         entries = _legend(whole, charts)
         figure.legend(entries.values(), entries.keys(), loc="outside right center")
-        heading = textwrap.fill(_everywhere(charts, whole.drawn), int(14 * figure.get_figwidth()))
+        heading = textwrap.fill(_settings(charts, whole.drawn), int(14 * figure.get_figwidth()))
         figure.suptitle(heading, fontsize=9, x=0.01, ha="left")
         _place_footer(figure, [command, *_footer(charts, whole)])
         return save(figure, folder / "figure")
@@ -99,9 +99,8 @@ def experiment_figure(charts: Sequence[Chart], title: str, columns: int) -> Figu
             axes.set_axis_off()
         heading = textwrap.fill(title, int(12.5 * figure.get_figwidth()))
         _place_title(figure, heading, _renamed(_legend(whole, charts), whole, charts, {}), 6 if columns == 1 else 8)
-        everywhere = _everywhere(charts, whole.drawn)
-        said = [f"everywhere: {everywhere}"] if everywhere else []
-        _place_footer(figure, [*_footer(charts, whole), *said])
+        said = _settings(charts, whole.drawn, "everywhere: ")
+        _place_footer(figure, [*_footer(charts, whole), *([said] if said else [])])
     return figure
 
 
@@ -135,7 +134,7 @@ def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]
         figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=fit)
         titled = any(chart.panel.title for chart in charts)
         figure.set_figheight(lines * (0.68 * min(width / across, 3.5) + 0.2 * titled) + 0.14 * -(-len(entries) // fit))
-    said = [*_footer(charts, whole), _everywhere(charts, whole.drawn)]
+    said = [*_footer(charts, whole), _settings(charts, whole.drawn)]
     return figure, ". ".join(filter(None, said))
 
 
@@ -308,12 +307,23 @@ def _footer(charts: Sequence[Chart], figure: _Figure) -> list[str]:
         return []
     calibration = ", ".join(map(str, private["calibration"].unique()))
     facts = [f"calibration: {calibration}"] if calibration else []
-    band = charts[0].panel.band
-    facts.append(f"bands: {_BANDS[band]} {replication(summary)}" if band in _BANDS else "no bands")
-    facts += _about_axes(charts, figure.drawn)
+    facts += [_about_bands(charts), *_about_axes(charts, figure.drawn)]
     if len(private):
         facts.append(_largest_excess(private))
     return ["; ".join(facts)]
+
+
+def _about_bands(charts: Sequence[Chart]) -> str:
+    """What the bands are; of several kinds, in which panels each is."""
+    kinds: dict[str, list[Chart]] = {}
+    for chart in charts:
+        kinds.setdefault(_BANDS.get(chart.panel.band, ""), []).append(chart)
+    kinds.pop("", None)
+    said = []
+    for kind, own in kinds.items():
+        where = f" ({', '.join(chart.panel.title or chart.panel.y for chart in own)})" if len(kinds) > 1 else ""
+        said.append(f"{kind} {replication(pd.concat([chart.summary for chart in own]))}{where}")
+    return f"bands: {', '.join(said)}" if said else "no bands"
 
 
 def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
@@ -335,13 +345,14 @@ def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
     return facts
 
 
-def _everywhere(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> str:
-    """The settings that are the same in the whole figure, and those that change only along with an axis."""
+def _settings(charts: Sequence[Chart], drawn: Sequence[_Plot], everywhere: str = "") -> str:
+    """The settings with one value in the figure, `everywhere` or of some curves, and those that go with an axis."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     axes = [x for chart in charts for x in same_axis(chart.panel.x)]
     along = [(chart.panel.x, moving(each.curves, chart.panel.x)) for chart, each in zip(charts, drawn, strict=True)]
     moves = dict.fromkeys(f"{', '.join(keys)} as given by {x}" for x, keys in along if keys)
-    return "; ".join(filter(None, [constant(summary, axes), *moves]))
+    same = constant(summary, axes)
+    return "; ".join([*([f"{everywhere}{same}"] if same else []), *of_some(summary, axes), *moves])
 
 
 def _place_footer(figure: Figure, lines: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from dpml.atomic import write_atomically
 from dpml.errors import UserError
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.curves import assignment, constant, curves, label, named, same_axis, settings, text
+from dpml.reporting.curves import assignment, constant, curves, label, named, of_some, same_axis, settings, text
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, numerals, tex_number, times
 from dpml.reporting.statistics import replication
@@ -76,8 +76,9 @@ def caption(heading: str, summary: pd.DataFrame, x: str) -> str:
     """A heading that gives a table's entries, the replicates of their intervals, and the settings that all share."""
     if summary["interval"].notna().any():
         heading += f". Mean ± half the 95 % interval over {replication(summary)}"
-    same = constant(summary, same_axis(x)).replace("  ", ", ")
-    return f"{heading}. Everywhere: {same}." if same else f"{heading}."
+    same, some = constant(summary, same_axis(x)), of_some(summary, same_axis(x))
+    said = [heading, *([f"Everywhere: {same}"] if same else []), *(["; ".join(some)] if some else [])]
+    return ". ".join(said).replace("  ", ", ") + "."
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:

@@ -118,8 +118,37 @@ def test_a_curve_is_told_by_what_varies_and_only_by_that():
     np.testing.assert_allclose(lines["capefm algo.lam=10"].get_ydata(), [11, 12])
     looks_of = {(line.get_color(), line.get_linestyle()) for line in lines.values()}
     assert len(looks_of) == 4
-    assert "algo.rounds=5" in figure.get_supxlabel()  # what does not vary is said once
+    assert "; algo.rounds=5 of conv" in figure.get_supxlabel()  # what does not vary is said once
     assert "algo.lam" not in figure.get_supxlabel()
+
+
+def test_everywhere_are_settings_of_all_lines_only():
+    lines = [
+        {"algo": "wddp", "calibration": "published", "algo.clip": np.nan, "algo.rounds": 5},
+        {"algo": "wddp", "calibration": "tight", "algo.clip": 1.0, "algo.rounds": 5},
+        {"algo": "fm", "algo.share": 0.5},
+        {"algo": "claimed", "loss": np.nan},  # no run
+    ]
+    table = summary(*({"algo.lam": 0.1, **line, "eps": eps, "mean": eps} for line in lines for eps in (1, 2)))
+    footer = drawn(Chart(Panel("", "eps", "loss"), table)).get_supxlabel().replace("\n", " ")
+    everywhere, *some = footer.partition("everywhere: ")[2].split("; ")
+    assert {"loss=x", "M=2", "algo.lam=0.1"} <= set(everywhere.split("  "))
+    assert not {"algo.clip=1", "algo.rounds=5", "algo.share=0.5"} & set(everywhere.split("  "))
+    assert sorted(some) == ["algo.clip=1 where set", "algo.rounds=5 of wddp", "algo.share=0.5 of fm"]
+
+
+def test_the_footer_tells_every_kind_of_band_and_where_it_is():
+    over = replication(summarise(rows()))
+    for bands, said in {
+        ("none", "none"): "no bands",
+        ("none", "interval"): f"bands: 95 % intervals of the mean over {over}",
+        ("interval", "sd"): f"bands: 95 % intervals of the mean over {over} (A), "
+        f"one s.d. either way of the mean over {over} (B)",
+    }.items():
+        panels = (
+            Panel("a", "eps", "accuracy", band=band, title=title) for band, title in zip(bands, "AB", strict=True)
+        )
+        assert f"; {said}; " in drawn(*panels, columns=2).get_supxlabel().replace("\n", " ")
 
 
 def test_algorithms_with_other_values_of_one_setting_say_so():

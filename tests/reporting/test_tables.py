@@ -149,9 +149,12 @@ def test_two_statements_about_the_same_settings_are_both_shown():
 
 def test_a_caption_says_what_intervals_are_over_and_what_is_the_same():
     summary = pd.DataFrame({"algo": "conv", "eps": [1, 2], "partition.u": 3, "mean": 0.5, "interval": 0.1, "count": 7})
-    text = caption("Fig. 1", summary.assign(seeds=7, replicates="seeds"), "eps")
+    summary = summary.assign(seeds=7, replicates="seeds", variant="paper")
+    text = caption("Fig. 1", summary, "eps")
     assert text.startswith("Fig. 1. Mean ± half the 95 % interval over 7 ")
     assert text.endswith("Everywhere: partition.u=3.")
+    both = pd.concat([summary.assign(**{"algo.lam": 0.5}), summary.assign(algo="fm")])
+    assert caption("Fig. 1", both, "eps").endswith("Everywhere: partition.u=3. algo.lam=0.5 of conv.")
 
 
 def guarantees(*lines):
