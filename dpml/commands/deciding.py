@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpml.commands.jobs import ExperimentJob, Job, compute_jobs
+from dpml.errors import UserError
 from dpml.running.cell import Cell
 from dpml.running.expansion import Point
 from dpml.running.plan import Options, Plan, Task
@@ -44,15 +45,23 @@ def compute_and_decide(  # many parameters: those of `compute_jobs`
     for _ in range(LOOKS - 1):
         if status or options.dry or not options.decide:
             break
-        grown = [
-            replace(job, task=further(job, plan, first.task.points)) if isinstance(job, ExperimentJob) else job
-            for job, first in zip(now, jobs, strict=True)
-        ]
+        grown = [_grown(job, plan, first) for job, first in zip(now, jobs, strict=True)]
         if all(len(new.task.points) == len(old.task.points) for new, old in zip(grown, now, strict=True)):
             break
         now = grown
-        plan, status = compute_jobs(now, options, results, command, pool)
+        plan, status = compute_jobs(now, options, results, command, pool, plan)
     return plan, now, status
+
+
+def _grown(job: Job, plan: Plan, first: Job) -> Job:
+    """A job with its further cells; one that cannot be written has none, and says why when the others are written."""
+    if not isinstance(job, ExperimentJob):
+        return job
+    try:
+        job.check(plan)
+        return replace(job, task=further(job, plan, first.task.points))
+    except UserError:
+        return job
 
 
 def further(job: ExperimentJob, plan: Plan, first: Iterable[Point]) -> Task:

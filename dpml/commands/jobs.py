@@ -270,16 +270,21 @@ def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
 
 
 def compute_jobs(  # many parameters: the jobs, and what the command says of how they are computed
-    jobs: Sequence[Job], options: Options, results: Path, command: str, pool: ProcessPoolExecutor | None = None
+    jobs: Sequence[Job],
+    options: Options,
+    results: Path,
+    command: str,
+    pool: ProcessPoolExecutor | None = None,
+    before: Plan | None = None,
 ) -> tuple[Plan, int]:
     """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write).
 
-    `pool` has processes that were started for them (`executors.start`).
+    `pool` has processes that were started for them (`executors.start`); `before` is an earlier plan of this command.
 
     Raises:
         UserError: nothing of the only job can be computed on this machine.
     """
-    plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
+    plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options, before)
     console, errors = Screen(highlight=False), Screen(stderr=True, highlight=False)
     if len(jobs) == 1 and not options.dry:
         jobs[0].check(plan)

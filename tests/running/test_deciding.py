@@ -14,6 +14,7 @@ from dpml.reporting.claim_points import agrees
 from dpml.reporting.claim_tests import beats
 from dpml.reporting.claims import Claim, Reading
 from dpml.reporting.results import Publication
+from dpml.running import executors
 from dpml.running.expansion import Expansion
 from dpml.running.plan import Options, Task
 from dpml.running.spec import Experiment
@@ -89,6 +90,31 @@ def test_all_looks_use_the_workers_that_were_started(job, tmp_path):
     with ThreadPoolExecutor(2) as pool:  # in place of processes, which take seconds to start
         plan, (grown,), status = deciding.compute_and_decide([job], Options(decide=True, workers=2), tmp_path, "", pool)
     assert status == 0
+    assert verdicts(grown, plan)["near"].decision == "reproduced"
+
+
+def test_no_cell_is_computed_or_fails_twice_in_one_command(job, tmp_path, monkeypatch):
+    tried, measured = [], executors.attempt
+
+    def attempt(cell):
+        tried.append(cell)
+        return executors.Failure("broken", "") if cell.algorithm.name == "fm" else measured(cell)
+
+    monkeypatch.setattr(executors, "attempt", attempt)
+    for _ in range(2):  # all is there, and is computed again
+        tried.clear()
+        options = Options(decide=True, force="all")
+        plan, (grown,), status = deciding.compute_and_decide([job], options, tmp_path, "")
+        assert (status, plan.counts()["failed"]) == (0, 4)  # two M, two seeds
+        assert len(tried) == len(set(tried)) == len(grown.task.points) > len(job.task.points)
+
+
+def test_an_experiment_without_numbers_keeps_no_other_from_being_decided(job, tmp_path):
+    """As where its data are missing."""
+    points = [replace(point, cell=None, reason="no data") for point in job.task.points]
+    empty = replace(job, task=Task("mine/empty", points), base=tmp_path / "empty")
+    plan, (same, grown), status = deciding.compute_and_decide([empty, job], Options(decide=True), tmp_path, "")
+    assert (status, same) == (0, empty)
     assert verdicts(grown, plan)["near"].decision == "reproduced"
 
 
