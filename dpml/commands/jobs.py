@@ -219,7 +219,8 @@ def _experiment_job(
     task = Task(" ".join([name, *changes]), points, experiment.computed)
     titled = replace(experiment, title=_titled(experiment, points))
     base = _base(Path(config.results_dir), name, changes)
-    publication = Publication(titled, public_command([f"{PACKAGE}={name}", *words]), published)
+    command = public_command([f"{PACKAGE}={name}", *words], options_of(config).decide)
+    publication = Publication(titled, command, published)
     return ExperimentJob(task, publication, base, trial=bool(changes)), same
 
 
@@ -245,9 +246,9 @@ def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
     return experiment.title.replace("{dataset}", ", ".join(titles))
 
 
-def public_command(words: Sequence[str]) -> str:
-    """The command that reproduces the numbers on any machine: without folders and without `run` and `hydra` options."""
-    return "dpml-run " + shlex.join(word for word in words if word == DECIDE or not is_private(word))
+def public_command(words: Sequence[str], decide: bool) -> str:
+    """The command that reproduces the numbers on any machine: no folders; of `run` options only `decide` adds cells."""
+    return "dpml-run " + shlex.join([*(word for word in words if not is_private(word)), *([DECIDE] if decide else [])])
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import hydra
 import pandas as pd
 import pytest
+from harness import shipped
 
 from dpml.commands import deciding
 from dpml.commands.jobs import ExperimentJob, compute_jobs
@@ -147,6 +148,14 @@ def test_published_points_that_are_open_get_seeds(job, tmp_path, monkeypatch):
         ("near", "capefm", 3): 2.0,
         ("near", "capefm", 4): 2.0,
     }
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("run.decide=True", True), ("++run.decide=true", True), ("run.decide=false", False)]
+)
+def test_the_command_of_a_page_says_whether_there_were_looks(word, said):
+    command = shipped("imtiaz2019/fig5", [word]).publication.command
+    assert command == "dpml-run experiment=imtiaz2019/fig5" + " run.decide=true" * said
 
 
 def test_cells_are_found_by_the_rows_that_their_data_set_has():
