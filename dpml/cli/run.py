@@ -32,6 +32,7 @@ from dpml.commands.jobs import (
     ERROR,
     INTERRUPTED,
     ExperimentJob,
+    IncompleteError,
     Job,
     JobOutcome,
     RunJob,
@@ -94,6 +95,7 @@ class Command:
     said: Sequence[str] = ()
     sweep: Path | None = None
     separate: bool = False  # every job carries out its own plan
+    dry: bool = False  # and none computes anything
     folders: list[Path] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     failed: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
@@ -112,7 +114,7 @@ class Command:
         """Called by Hydra with the configuration of every job.
 
         `keep` writes the folder ``.hydra`` of a job, if Hydra has not. Returns the mean of the metric `objective`, if
-        it is set and the job is carried out at once.
+        it is set, and the job is carried out at once and has one.
         """
         context = HydraConfig.get()
         sweep = context.mode == RunMode.MULTIRUN
@@ -138,7 +140,7 @@ class Command:
     def carry_out(self) -> int:
         """Carry out all jobs as one plan, write their files and print their results; return the exit status."""
         if self.sweep and self.separate:
-            return self._merge(self.sweep)
+            return self._merge(self.sweep) if not self.dry else 0
         if not self.folders:  # Hydra did something else: --help, --cfg job, ...
             return 0
         if self.failed and not self.sweep:
@@ -156,14 +158,17 @@ class Command:
         return status or merged
 
     def _carry_out_alone(self, folder: Path, words: str) -> float | None:
-        """Carry out one job of a sweep on its own, wherever a launcher runs it."""
-        value = float("nan") if self.objective else None
+        """Carry out one job of a sweep on its own, wherever a launcher runs it.
+
+        Without a value Optuna takes the job for a failed one, and goes on; on NaN its sweeper ends in an exception.
+        """
+        value = None
         jobs, self.jobs = self.jobs, []
         try:
             if jobs:
                 keep_log(folder)
                 plan = self._computed(jobs, f"dpml-run {words}")
-                if self.objective and isinstance(jobs[0], RunJob):
+                if self.objective and isinstance(jobs[0], RunJob) and not self.options.dry:
                     value = mean_of(jobs[0].tables(plan)[0], self.objective)
         except Exception as error:
             self.failed.append((folder, words, error))
@@ -175,9 +180,16 @@ class Command:
         plan, done, status = compute_and_decide(jobs, self.options, self.results, text)
         if status == INTERRUPTED:
             raise KeyboardInterrupt
-        for one in write_jobs(plan, done, stopped=False):
+        lacks = []
+        for one in write_jobs(plan, done, stopped=bool(status)) if not self.options.dry else ():
             if one.error is not None:
                 raise one.error
+            lacks += plan.refused(one.job.task) if isinstance(one.job, RunJob) else []
+        failed = plan.counts()["failed"]
+        if lacks or failed:
+            words = [f"left out: {sentence}" for sentence in lacks]
+            words += [f"{failed} cells failed; to try only them again: {text} run.only=failed"] if failed else []
+            raise IncompleteError(" ".join(words))
         return plan
 
     def _write(self, plan: Plan, stopped: bool) -> bool:
@@ -255,6 +267,7 @@ class SweepFolder(Callback):
         command = _command.get()
         command.sweep = Path(config.hydra.sweep.dir).absolute()
         command.separate = not _is_basic(config.hydra)
+        command.dry = Settings(list(config.hydra.overrides.task)).given.get("run.dry") is True
 
 
 def _is_basic(context: Any) -> bool:

@@ -7,7 +7,7 @@ import traceback
 from pathlib import Path
 
 from dpml.atomic import write_atomically
-from dpml.commands.jobs import ERROR, CellsFailedError
+from dpml.commands.jobs import ERROR, CellsFailedError, IncompleteError
 from dpml.errors import UserError
 from dpml.reporting.run_table import FILES
 
@@ -33,12 +33,13 @@ def close_log() -> None:
 
 
 def keep_failure(folder: Path, words: str, error: Exception) -> str:
-    """Keep why a job failed in its folder, instead of tables; returns the reason in one line."""
+    """Keep why a job failed in its folder, instead of tables unless they are right; returns the reason in one line."""
     known = isinstance(error, UserError | CellsFailedError)
     account = f"{error}\n" if known else "".join(traceback.format_exception(error))
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / ERROR, account)
-    for name in ("rows.csv", "guarantees.csv", "manifest.json", *FILES):  # left by an earlier run in the same folder
+    tables = () if isinstance(error, IncompleteError) else ("rows.csv", "guarantees.csv", "manifest.json", *FILES)
+    for name in tables:  # left by an earlier run in the same folder
         (folder / name).unlink(missing_ok=True)
     reason = (
         str(error) if known else f"{type(error).__name__}: {error} (traceback in {os.path.relpath(folder)}/{ERROR})"

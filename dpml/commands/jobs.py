@@ -47,6 +47,10 @@ class CellsFailedError(Exception):
     """Some cells of a job failed through a bug, not a user's mistake; the message names the file with the traceback."""
 
 
+class IncompleteError(UserError):
+    """A job's tables are written and right, but lack a budget, or have no mean to return."""
+
+
 @dataclass(frozen=True)
 class RunJob:
     """A plain run, or one job of a sweep: rows.csv, guarantees.csv and manifest.json in a folder of its own."""
@@ -386,8 +390,12 @@ def mean_of(rows: pd.DataFrame, metric: str) -> float:
 
     Raises:
         UserError: the rows have no such metric.
+        IncompleteError: there is NaN among its values. The mean of the others would be better for what went wrong.
     """
     known = list(rows["metric"].unique())
     if metric not in known:
         raise UserError(f"objective={metric} is no metric of this run: choose one of {', '.join(known)}.")
-    return float(rows.loc[rows["metric"] == metric, "value"].mean())
+    values = rows.loc[rows["metric"] == metric, "value"]
+    if values.isna().any():
+        raise IncompleteError(f"objective={metric} has no mean: {values.isna().sum()} of {len(values)} values are NaN.")
+    return float(values.mean())

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from harness import CELLS, CONV, TINY, digests, jobs, plan, run
 
+from dpml.cli.run import Command
 from dpml.errors import UserError
 from dpml.reporting import artifacts
 from dpml.running import cell as experiment
@@ -334,6 +335,58 @@ def test_hydras_own_launcher_still_sweeps(tmp_path, run_command):
     done = run_command("dpml-run", "-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=1", *LAUNCHED)
     assert done.code == 0, done.err
     assert merged(tmp_path) == {"capefm", "conv"}
+
+
+def launched(run_command, *words):
+    """A sweep whose jobs carry out their own plans, in `out`."""
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    own = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=1", "hydra.sweep.dir=out"]
+    return run_command("dpml-run", "-m", *own, "algo=capefm", "draws=2", *words)
+
+
+def test_a_dry_run_under_a_launcher_leaves_what_is_there(tmp_path, run_command):
+    assert launched(run_command, "seed=0,1").code == 0
+    tables = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.csv")}
+    done = launched(run_command, "seed=0,1", "N=100", "run.dry=true")
+    assert (done.code, done.err) == (0, "")
+    assert {path: path.read_bytes() for path in tables} == tables
+    assert len(tables) == 6  # rows and guarantees of two jobs and of all
+    assert list((tmp_path / "results").glob("*.csv")) == [tmp_path / "results/plan.csv"]
+
+
+def test_what_a_job_under_a_launcher_lacks_is_said_beside_what_it_has(tmp_path, run_command):
+    done = launched(run_command, "algo=gop", "eps=1", "seed=0,1", "delta=[0.01,null]")
+    assert done.code == 1
+    assert "left out: eps=1 delta=None: algo=gop adds Gaussian noise and needs a delta" in done.err
+    assert "left out: eps=1" in (tmp_path / "out/0/error.txt").read_text()
+    assert set(pd.read_csv(tmp_path / "out/rows.csv")["seed"]) == {0, 1}
+
+
+def test_a_job_with_a_value_that_is_no_number_returns_no_mean(tmp_path, run_command, monkeypatch):
+    """A sampler would otherwise prefer a setting for what went wrong; Optuna's sweeper ends with an error at NaN."""
+    (tmp_path / "own_odd.py").write_text(
+        "def odd(weights, parties, loss, lam):\n"
+        "    return [float('nan') if lam and not n else 1.0 for n in range(len(weights))]\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    values = []
+    alone = Command._carry_out_alone
+    monkeypatch.setattr(Command, "_carry_out_alone", lambda *given: values.append(alone(*given)))
+    done = launched(run_command, "objective=odd", "metrics=[own_odd.odd]", "algo.lam=0,1", "M=2,10000")
+    assert values == [1.0, None, None, None]
+    assert done.code == 1
+    assert done.err.count("objective=odd has no mean: 1 of 2 values are NaN.") == 1
+    assert set(pd.read_csv(tmp_path / "out/rows.csv")["algo.lam"]) == {0, 1}
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_cells_that_fail_under_a_launcher_are_a_failure(tmp_path, run_command, broken):
+    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
+    own = ["--config-dir", str(write_file(tmp_path / "conf")), "hydra/launcher=joblib", "hydra.launcher.n_jobs=1"]
+    done = run_command("dpml-run", "-m", *own, "experiment=mine/tiny")
+    assert done.code == 1
+    assert "cells failed; to try only them again: dpml-run experiment=mine/tiny run.only=failed" in done.err
+    assert (tmp_path / "results/mine/tiny.json").is_file()
 
 
 @pytest.mark.slow
