@@ -48,13 +48,14 @@ from dpml.commands.least_noise import least_noise
 from dpml.commands.settings import Settings
 from dpml.config.compose import register_experiments, register_options
 from dpml.errors import UserError
-from dpml.reporting.run_table import claims_in, run_table, write_tables
+from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
 from dpml.reporting.statistics import summarise
 from dpml.running import executors
 from dpml.running.plan import Options, Plan
 
 _CONFIG: Any = {"config_path": str(paths.folder("conf")), "config_name": "config", "version_base": "1.3"}
 _BASIC = ("BasicSweeper", "BasicLauncher")
+Stamps = tuple[tuple[int, int], ...]
 _TABLES = ("rows.csv", "guarantees.csv", "manifest.json")
 
 
@@ -96,6 +97,7 @@ class Command:
     sweep: Path | None = None
     separate: bool = False  # every job carries out its own plan
     dry: bool = False  # and none computes anything
+    before: dict[Path, Stamps] = field(default_factory=dict)  # what an earlier sweep has left in the folder
     folders: list[Path] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     failed: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
@@ -239,8 +241,9 @@ class Command:
 
     def _merge(self, sweep: Path) -> int:
         """Merge the tables of a sweep's jobs in its folder and print them; return the exit status."""
-        # jobs that a launcher ran elsewhere are known only by their folders
-        folders = [path for path in sweep.iterdir() if path.is_dir()] if self.separate else self.folders
+        folders = self.folders
+        if self.separate:  # jobs that a launcher ran elsewhere are known only by what is new in their folders
+            folders = [path for path, now in _stamps(sweep).items() if self.before.get(path) != now]
         folders = sorted(folders, key=lambda path: (len(path.name), path.name))
         done = [folder for folder in folders if (folder / "rows.csv").exists()]
         if done:
@@ -256,6 +259,16 @@ class Command:
         return int(bool(failed))
 
 
+def _stamps(sweep: Path) -> dict[Path, Stamps]:
+    """The folders in that of a sweep, and when their tables, or the reason for having none, were written."""
+    found = {}
+    for folder in sweep.iterdir() if sweep.is_dir() else ():
+        files = [path.stat() for name in ("rows.csv", ERROR) if (path := folder / name).is_file()]
+        if files:
+            found[folder] = tuple((file.st_ino, file.st_mtime_ns) for file in files)
+    return found
+
+
 _command: ContextVar[Command] = ContextVar("the command that Hydra is composing")
 
 
@@ -267,6 +280,7 @@ class SweepFolder(Callback):
         command = _command.get()
         command.sweep = Path(config.hydra.sweep.dir).absolute()
         command.separate = not _is_basic(config.hydra)
+        command.before = _stamps(command.sweep) if command.separate else {}
         command.dry = Settings(list(config.hydra.overrides.task)).given.get("run.dry") is True
 
 
@@ -288,4 +302,8 @@ def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path, com
         from dpml.reporting.figures import plot  # slow to load
 
         paths += plot(rows, folder, command) or []
-    return [path.name for path in paths]
+    made = [path.name for path in paths]
+    for name in (*FILES, *FIGURE):  # of earlier rows in the same folder
+        if name not in made:
+            (folder / name).unlink(missing_ok=True)
+    return made

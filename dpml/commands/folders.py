@@ -9,7 +9,7 @@ from pathlib import Path
 from dpml.atomic import write_atomically
 from dpml.commands.jobs import ERROR, CellsFailedError, IncompleteError
 from dpml.errors import UserError
-from dpml.reporting.run_table import FILES
+from dpml.reporting.run_table import FIGURE, FILES
 
 _LOG = "dpml-run.log"
 log = logging.getLogger("dpml")
@@ -38,8 +38,8 @@ def keep_failure(folder: Path, words: str, error: Exception) -> str:
     account = f"{error}\n" if known else "".join(traceback.format_exception(error))
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / ERROR, account)
-    tables = () if isinstance(error, IncompleteError) else ("rows.csv", "guarantees.csv", "manifest.json", *FILES)
-    for name in tables:  # left by an earlier run in the same folder
+    tables = ("rows.csv", "guarantees.csv", "manifest.json", *FILES, *FIGURE)
+    for name in tables if not isinstance(error, IncompleteError) else ():  # left by an earlier run in the same folder
         (folder / name).unlink(missing_ok=True)
     reason = (
         str(error) if known else f"{type(error).__name__}: {error} (traceback in {os.path.relpath(folder)}/{ERROR})"

@@ -19,6 +19,8 @@ from dpml.running.rows import PRIVACY
 
 FORMATS = ("md", "csv", "tex")
 FILES = tuple(f"table.{kind}" for kind in FORMATS)
+FIGURE = ("figure.png", "figure.svg")
+"""What `figures.plot` writes."""
 MAIN = ("accuracy", "rmse", "optimality_gap")
 """The metrics of a table by default, if they were measured."""
 

@@ -93,6 +93,14 @@ def test_a_run_is_kept_and_not_computed_again(run_command):
         assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
 
 
+def test_tables_and_figures_of_earlier_rows_in_a_folder_go_with_them(run_command):
+    words, made = ["dpml-run", "algo=capefm", "draws=2", "hydra.run.dir=a"], {"table.md", "figure.png", "figure.svg"}
+    assert run_command(*words, "eps=[0.1,1]").code == 0
+    assert made <= {path.name for path in Path("a").iterdir()}
+    assert run_command(*words, "eps=1").code == 0
+    assert not made & {path.name for path in Path("a").iterdir()}
+
+
 def test_runs_sweeps_and_experiments_share_what_is_kept(run_command, tmp_path, ran):
     ran(tmp_path)
     words = ["dataset=synthetic", "dataset.d=3", "M=2", "draws=3", "N=200", "eps=[0.1,1,10]", "run.dry=true"]

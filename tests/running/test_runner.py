@@ -354,6 +354,14 @@ def test_a_dry_run_under_a_launcher_leaves_what_is_there(tmp_path, run_command):
     assert list((tmp_path / "results").glob("*.csv")) == [tmp_path / "results/plan.csv"]
 
 
+def test_under_a_launcher_jobs_of_an_earlier_sweep_in_the_same_folder_are_none_of_this_one(tmp_path, run_command):
+    assert launched(run_command, "seed=0,1,2", "N=100").code == 0
+    for _ in range(2):  # also where this one's are there
+        assert launched(run_command, "seed=0,1", "M=3").code == 0
+        rows = pd.read_csv(tmp_path / "out/rows.csv")
+        assert set(zip(rows["M"], rows["seed"], strict=True)) == {(3, 0), (3, 1)}
+
+
 def test_what_a_job_under_a_launcher_lacks_is_said_beside_what_it_has(tmp_path, run_command):
     done = launched(run_command, "algo=gop", "eps=1", "seed=0,1", "delta=[0.01,null]")
     assert done.code == 1
