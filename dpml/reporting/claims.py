@@ -117,11 +117,15 @@ class Verdict:
         return "on a substitute" if self.substitute else self.decision
 
     @property
+    def needs(self) -> str:
+        """The seeds or draws that would decide it, in words."""
+        return f"{Needs(self.needed, self.draws).words} would decide" if self.needed or self.draws else ""
+
+    @property
     def outcome(self) -> str:
         """The decision, what it is about, and the seeds or draws that would decide an undecided claim."""
-        needs = Needs(self.needed, self.draws)
         words = f"{self.decision}{f' on {self.on}' if self.on else ''}"
-        words += f" ({needs.words} would decide)" if self.needed or self.draws else ""
+        words += f" ({self.needs})" if self.needs else ""
         return f"on a substitute, {self.substitute}: {words}" if self.substitute else words
 
 
@@ -432,12 +436,12 @@ def _open(checks: Mapping[str, Check]) -> dict[str, Any]:
     """What would decide the open readings: a smallest set of comparisons for each, and the seeds or draws for all."""
     lists, needs = [], []
     for name, check in checks.items():
-        needs += [one.needs for one in check.open.values() if one.needs]
+        needs += [one.needs or Needs(None, None) for one in check.open.values()]
         each = [f"{worded(key)}{f' ({one.needs.words})' if one.needs else ''}" for key, one in check.open.items()]
         lists += [f"[{name}] {', '.join(each)}"] if each else []
-    seeds, draws = ([getattr(one, kind) for one in needs] for kind in ("seeds", "draws"))
-    most = {"needed": max(filter(None, seeds), default=None), "draws": max(draws) if draws and all(draws) else None}
-    return {"open": "; ".join(lists)} | most
+    kinds = ([getattr(one, kind) for one in needs] for kind in ("seeds", "draws"))
+    most = (max(numbers) if numbers and all(numbers) else None for numbers in kinds)  # one that lacks it stays open
+    return {"open": "; ".join(lists)} | dict(zip(("needed", "draws"), most, strict=True))
 
 
 def worded(key: Any) -> str:

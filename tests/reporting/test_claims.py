@@ -137,6 +137,21 @@ def test_a_reading_that_is_undecided_neither_hides_nor_makes_a_dependence():
     assert decision("a", "b", "c").numbers.startswith("holds only for [a]; undecided for [c]")
 
 
+@pytest.mark.parametrize(
+    ("needs", "said"),
+    [
+        ([Needs(40, 7), Needs(30, 9)], " (40 seeds or 9 draws of each seed would decide)"),
+        ([Needs(40, None), Needs(30, 9)], " (40 seeds would decide)"),
+        ([Needs(40, None), Needs(None, 9)], ""),  # of many seeds and of one: no number of either decides both
+        ([Needs(40, None), None], ""),
+    ],
+)
+def test_what_would_decide_is_said_if_it_would_decide_all(needs, said):
+    shown = {name: Comparison(None, slack=0.0, needs=one) for name, one in zip("xy", needs, strict=True)}
+    verdict = judge(lambda *_: Check.of("", shown), evidence({"capefm": [1, 1, 1]}), [Reading("a", "paper", "loss")])
+    assert verdict.outcome == f"undecided with these seeds{said}"
+
+
 @pytest.mark.parametrize(("largest", "decision"), [(1.9, "reproduced"), (2.2, "not reproduced")])
 def test_steady_is_within_a_factor_of_two(largest, decision):
     found = evidence({"capefm": [1, 1.5, largest]}, noise=1e-4)
