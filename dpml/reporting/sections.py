@@ -44,15 +44,21 @@ def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -
 
 
 def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str | Texts]:
-    first = _typical(experiment, guarantees).iloc[0]
-    delta = "" if pd.isna(first["budget_delta"]) else f"δ = {first['budget_delta']:g}, "
+    own = _typical(experiment, guarantees)
+    names = {"M": "M", "N": "N", "d": "d", "budget_delta": "δ"}
+    sizes = [f"{name} = {_span(own[key])}" for key, name in names.items() if own[key].notna().any()]
     text = (
-        f"What is proven when ε is asked for (M = {first['M']}, N = {first['N']}, d = {first['d']}, "
-        f"{delta}per {first['unit']}). `claimed` marks the views for which the paper or its scripts claim ε."
+        f"What is proven when ε is asked for ({', '.join(sizes)}, per {' or '.join(own['unit'].unique())}). "
+        "`claimed` marks the views for which the paper or its scripts claim ε."
     )
     curves = dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS)
-    table = proven(_typical(experiment, guarantees), list(curves))
+    table = proven(own, list(curves))
     return [text, texts(table), *_reasons(guarantees)]
+
+
+def _span(numbers: pd.Series) -> str:
+    low, high = numbers.min(), numbers.max()
+    return f"{low:.15g}" if low == high else f"{low:.15g} to {high:.15g}"
 
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:

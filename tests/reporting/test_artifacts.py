@@ -37,6 +37,15 @@ def test_differences_are_there_for_settings_that_some_algorithms_lack(tmp_path) 
     assert like["difference"].notna().all()  # compared with objpert, which has no step either
 
 
+def test_guarantees_say_for_which_sizes_they_are(tmp_path) -> None:
+    grid = {"a_N": {"algo": "fm", "eps": 1.0, "M": [1, 4], "N": [60, 80, 100]}}
+    content = MIXED | {"grid": grid, "panels": [{"block": "a_N", "x": "N", "y": "accuracy"}]}
+    with without_pictures():
+        assert run(tmp_path, content) == 0
+    page = (tmp_path / "mine" / "tiny.md").read_text()
+    assert "asked for (M = 1 to 4, N = 60 to 100, d = 2, δ = 0.001, per sample)." in page
+
+
 def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_computed(tmp_path) -> None:
     verdict = {"id": "H2.1", "text": "t", "criterion": "c", "decision": "reproduced", "numbers": "n"}
     known = {"experiment": "hamm2016/fig2", "title": "T", "command": "dpml-run experiment=hamm2016/fig2"}
