@@ -26,6 +26,7 @@ from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import (
     FLOORS,
+    LABELS,
     METRICS,
     NAMES,
     PAPER,
@@ -335,14 +336,26 @@ def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
         facts[0] += ", and none where its sign is not known"
     if any(each.beyond for each in drawn):
         facts.append("arrows at an end of an axis: beyond it")
-    zeros: dict[str, dict[str, None]] = {}
-    for chart, each in pairs:
-        name = chart.panel.y
-        zeros.setdefault(METRICS.get(name, name), {}).update(dict.fromkeys(each.zeros))
-    said = [f"{name} of {', '.join(algos)}" for name, algos in zeros.items() if algos]
-    if said:
-        facts.append(f"0 to machine precision, and so on no log axis: {'; '.join(said)}")
-    return facts
+    return [*facts, *_absent(charts, drawn)]
+
+
+def _absent(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
+    """What has no place on an axis, and so no point."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for chart, each in zip(charts, drawn, strict=True):
+        rows, x, y = chart.summary, chart.panel.x, chart.panel.y
+        nan = rows["mean"].isna() & (rows.get("missing", 0) > 0)
+        for why, axis, algos in (
+            ("0 to machine precision, and so on no log axis", y, each.zeros),
+            ("no point where values are NaN", y, rows.loc[nan, "algo"]),
+            ("∞ has no place on the axis", x, rows.loc[rows[x] == np.inf, "algo"]),
+        ):
+            found.setdefault((why, METRICS.get(axis, LABELS.get(axis, axis))), {}).update(dict.fromkeys(algos))
+    facts: dict[str, list[str]] = {}
+    for (why, axis), names in found.items():
+        if names:
+            facts.setdefault(why, []).append(f"{axis} of {', '.join(names)}")
+    return [f"{why}: {'; '.join(parts)}" for why, parts in facts.items()]
 
 
 def _settings(charts: Sequence[Chart], drawn: Sequence[_Plot], everywhere: str = "") -> str:

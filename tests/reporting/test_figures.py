@@ -137,6 +137,26 @@ def test_everywhere_are_settings_of_all_lines_only():
     assert sorted(some) == ["algo.clip=1 where set", "algo.rounds=5 of wddp", "algo.share=0.5 of fm"]
 
 
+def test_the_footer_tells_what_has_no_point():
+    points = {
+        "fm": [(0.1, 0.5), (1.0, np.nan)],
+        "conv": [(0.1, 0.5), (1.0, 0.6)],
+        "nonpriv": [(0.1, 0.9), (np.inf, 0.9)],
+    }
+    lines = (
+        {"algo": algo, "eps": eps, "mean": mean, "missing": int(np.isnan(mean))}
+        for algo, own in points.items()
+        for eps, mean in own
+    )
+    table = summary(*lines, metric="accuracy")
+    footer = drawn(Chart(Panel("", "eps", "accuracy"), table)).get_supxlabel().replace("\n", " ")
+    assert "; no point where values are NaN: test accuracy of fm; ∞ has no place on the axis: ε of nonpriv" in footer
+    other = with_axis(table[table["algo"] != "fm"], "inverse_eps")
+    footer = drawn(Chart(Panel("", "inverse_eps", "accuracy"), other)).get_supxlabel()
+    assert "NaN" not in footer
+    assert "∞" not in footer
+
+
 def test_the_footer_tells_every_kind_of_band_and_where_it_is():
     over = replication(summarise(rows()))
     for bands, said in {
