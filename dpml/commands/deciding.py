@@ -78,25 +78,28 @@ def further(job: ExperimentJob, plan: Plan, first: Iterable[Point]) -> Task:
     rows = results_of(job.publication, plan, job.task).rows
     panels = [asdict(panel) for panel in experiment.panels]
     evidence = replace(evidence_of(rows, panels, points, experiment.substitutes), traced=True)
-    wanted: dict[Cell, Wanted] = defaultdict(lambda: (0, 0))
+    wanted: dict[Place, Wanted] = defaultdict(lambda: (0, 0))
     groups = _groups(job.task.points)
-    at_first = {cell: _counts(points) for (_, cell), points in _groups(first).items()}
+    at_first = {place: _counts(points) for place, points in _groups(first).items()}
     for claim in claims.values():
         for comparisons in claim.open(evidence):
             asked = [_asked(one.needs, _matching(groups, one.cells), at_first) for one in comparisons]
             for one in asked if all(asked) else ():  # deciding a part of them decides nothing
-                for cell, (seeds, draws) in one.items():
-                    wanted[cell] = max(seeds, wanted[cell][0]), max(draws, wanted[cell][1])
+                for place, (seeds, draws) in one.items():
+                    wanted[place] = max(seeds, wanted[place][0]), max(draws, wanted[place][1])
     return replace(job.task, points=[*job.task.points, *_added(groups, wanted)])
 
 
-Groups = Mapping[tuple[str, Cell], Sequence[Point]]
-"""The points that differ in seeds and draws only, by block and the first cell."""
+Place = tuple[str, Cell]
+"""A block and the first of its cells that differ in seeds and draws only; another block may have the same cells."""
+
+Groups = Mapping[Place, Sequence[Point]]
+"""The points of every place."""
 
 
 def _groups(points: Iterable[Point]) -> Groups:
-    found: dict[tuple[str, Cell], list[Point]] = defaultdict(list)
-    first: dict[tuple[str, Cell], Cell] = {}
+    found: dict[Place, list[Point]] = defaultdict(list)
+    first: dict[Place, Cell] = {}
     for point in points:
         if point.cell is not None:
             alike = point.block, replace(point.cell, seed=0, first=0, draws=1)
@@ -104,10 +107,10 @@ def _groups(points: Iterable[Point]) -> Groups:
     return found
 
 
-def _matching(groups: Groups, cells: Iterable[Mapping[str, Any]]) -> dict[Cell, Sequence[Point]]:
+def _matching(groups: Groups, cells: Iterable[Mapping[str, Any]]) -> Groups:
     """The groups that some comparison is about."""
     about = list(cells)
-    return {cell: points for (block, cell), points in groups.items() if any(_is(block, cell, one) for one in about)}
+    return {place: points for place, points in groups.items() if any(_is(*place, one) for one in about)}
 
 
 def _is(block: str, cell: Cell, about: Mapping[str, Any]) -> bool:
@@ -121,19 +124,19 @@ def _is(block: str, cell: Cell, about: Mapping[str, Any]) -> bool:
     )
 
 
-def _asked(needs: Any, groups: Mapping[Cell, Sequence[Point]], first: Mapping[Cell, Wanted]) -> dict[Cell, Wanted]:
+def _asked(needs: Any, groups: Groups, first: Mapping[Place, Wanted]) -> dict[Place, Wanted]:
     """How many seeds or draws the cells of one comparison shall have; nothing if no number of them would decide."""
     if needs is None or not (needs.seeds or needs.draws):
         return {}
     found = {}
-    for cell, points in groups.items():
+    for place, points in groups.items():
         seeds, draws = _counts(points)
         more_seeds, more_draws = ((needs.seeds or 0) / seeds, (needs.draws or 0) / draws)
-        most_seeds, most_draws = (MOST * number for number in first[cell])
+        most_seeds, most_draws = (MOST * number for number in first[place])
         if more_draws > 1 and (more_draws <= more_seeds or more_seeds <= 1):
-            found[cell] = (seeds, max(min(needs.draws, most_draws), draws))
+            found[place] = (seeds, max(min(needs.draws, most_draws), draws))
         else:  # of the two, the one that takes fewer releases, or has enough
-            found[cell] = (max(min(needs.seeds or 0, most_seeds), seeds), draws)
+            found[place] = (max(min(needs.seeds or 0, most_seeds), seeds), draws)
     return found
 
 
@@ -143,13 +146,13 @@ def _counts(points: Sequence[Point]) -> Wanted:
     return len({cell.seed for cell in cells}), max(cell.first + cell.draws for cell in cells)
 
 
-def _added(groups: Groups, wanted: Mapping[Cell, Wanted]) -> list[Point]:
+def _added(groups: Groups, wanted: Mapping[Place, Wanted]) -> list[Point]:
     """The points that are missing."""
     added = []
-    for (_, cell), points in groups.items():
-        if cell not in wanted:
+    for place, points in groups.items():
+        if place not in wanted:
             continue
-        (seeds, draws), model = wanted[cell], points[0]
+        (seeds, draws), model, cell = wanted[place], points[0], place[1]
         known = sorted({point.cell.seed for point in points if point.cell})
         have = {
             seed: max(p.cell.first + p.cell.draws for p in points if p.cell and p.cell.seed == seed) for seed in known

@@ -29,6 +29,7 @@ CONTENT = {
     "settings": {"dataset": "synthetic", "N": 6000, "draws": 4, "seed": [0, 1], "eps": 1.0},
     "grid": {
         "near": {"algo": ["capefm", "conv"], "M": [3, 4]},
+        "same": {"algo": ["capefm", "conv"], "M": [3, 4]},  # the same cells, which no claim is about
         "far": {"algo": ["capefm", "conv"], "M": [30, 40]},
         "other": {"algo": ["fm"], "M": [3, 4]},
     },
@@ -110,7 +111,8 @@ def test_no_cell_is_computed_or_fails_twice_in_one_command(job, tmp_path, monkey
         options = Options(decide=True, force="all")
         plan, (grown,), status = deciding.compute_and_decide([job], options, tmp_path, "")
         assert (status, plan.counts()["failed"]) == (0, 4)  # two M, two seeds
-        assert len(tried) == len(set(tried)) == len(grown.task.points) > len(job.task.points)
+        assert len(tried) == len(set(tried)) == len({point.cell for point in grown.task.points})
+        assert len(grown.task.points) > len(job.task.points)
 
 
 def test_an_experiment_without_numbers_keeps_no_other_from_being_decided(job, tmp_path):
@@ -193,4 +195,6 @@ def test_cells_are_found_by_the_rows_that_their_data_set_has():
             Experiment.from_content("mine/two", content)
         )
     found = deciding._matching(deciding._groups(points), [{"block": "near", "algo": "conv", "N": 3000}])
-    assert [(cell.algorithm.name, cell.dataset.rows, len(own)) for cell, own in found.items()] == [("conv", 3000, 2)]
+    assert [(cell.algorithm.name, cell.dataset.rows, len(own)) for (_, cell), own in found.items()] == [
+        ("conv", 3000, 2)
+    ]
