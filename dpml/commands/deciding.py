@@ -125,19 +125,25 @@ def _is(block: str, cell: Cell, about: Mapping[str, Any]) -> bool:
 
 
 def _asked(needs: Any, groups: Groups, first: Mapping[Place, Wanted]) -> dict[Place, Wanted]:
-    """How many seeds or draws the cells of one comparison shall have; nothing if no number of them would decide."""
-    if needs is None or not (needs.seeds or needs.draws):
-        return {}
-    found = {}
-    for place, points in groups.items():
-        seeds, draws = _counts(points)
-        more_seeds, more_draws = ((needs.seeds or 0) / seeds, (needs.draws or 0) / draws)
-        most_seeds, most_draws = (MOST * number for number in first[place])
-        if more_draws > 1 and (more_draws <= more_seeds or more_seeds <= 1):
-            found[place] = (seeds, max(min(needs.draws, most_draws), draws))
-        else:  # of the two, the one that takes fewer releases, or has enough
-            found[place] = (max(min(needs.seeds or 0, most_seeds), seeds), draws)
-    return found
+    """How many seeds or draws the cells of one comparison shall have; nothing if no number of them would decide.
+
+    All get more of one kind: with more seeds of one algorithm and more draws of the other, neither number is enough.
+    """
+    have = {place: _counts(points) for place, points in groups.items()}
+    draws = {place: (own[0], max(needs.draws, own[1])) for place, own in have.items() if needs and needs.draws}
+    seeds = {place: (max(needs.seeds, own[0]), own[1]) for place, own in have.items() if needs and needs.seeds}
+    ways = [way for way in (draws, seeds) if way]
+    # of the two, the one that takes fewer releases, or has enough
+    wanted = min([way for way in ways if way != have] or ways, key=_releases, default={})
+    most = {place: (MOST * first[place][0], MOST * first[place][1]) for place in wanted}
+    return {
+        place: (max(min(seeds, most[place][0]), have[place][0]), max(min(draws, most[place][1]), have[place][1]))
+        for place, (seeds, draws) in wanted.items()
+    }
+
+
+def _releases(counts: Mapping[Place, Wanted]) -> int:
+    return sum(seeds * draws for seeds, draws in counts.values())
 
 
 def _counts(points: Sequence[Point]) -> Wanted:

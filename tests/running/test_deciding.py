@@ -15,7 +15,7 @@ from dpml.config.compose import initialise
 from dpml.reporting.claim_points import agrees
 from dpml.reporting.claim_tests import beats
 from dpml.reporting.claims import Claim, Reading
-from dpml.reporting.criteria import better, scale, similar
+from dpml.reporting.criteria import Needs, better, scale, similar
 from dpml.reporting.pages import CLAIMS
 from dpml.reporting.results import Publication
 from dpml.running import executors
@@ -137,6 +137,31 @@ def test_it_stops_at_the_limit(job, tmp_path, monkeypatch, most, seeds, looks):
     verdict = verdicts(grown, plan)["near"]
     assert verdict.seeds == seeds
     assert verdict.outcome.startswith("undecided with these seeds (")
+
+
+@pytest.mark.parametrize(
+    ("needs", "expected"),
+    [
+        (Needs(12, 8), {"capefm": (2, 8), "conv": (2, 8)}),  # 32 releases, not 12 * 4 + 12 * 2
+        (Needs(4, 16), {"capefm": (4, 4), "conv": (4, 2)}),
+        (Needs(12, 3), {"capefm": (2, 4), "conv": (2, 3)}),  # one of them has enough draws
+        (Needs(12, 2), {"capefm": (12, 4), "conv": (12, 2)}),  # both have: more of them would not decide
+        (Needs(None, 500), {"capefm": (2, 80), "conv": (2, 40)}),  # at most twenty times
+        (Needs(None, None), {}),
+        (None, {}),
+    ],
+)
+def test_both_sides_of_a_comparison_get_more_of_the_same_kind(job, needs, expected):
+    """With more draws of one and more seeds of the other nothing would be decided."""
+    cells = {"capefm": 4, "conv": 2}
+    points = [
+        replace(point, cell=replace(point.cell, draws=cells[point.cell.algorithm.name]))
+        for point in job.task.points
+        if point.block == "near" and point.cell.M == 3
+    ]
+    groups = deciding._groups(points)
+    asked = deciding._asked(needs, groups, {place: deciding._counts(own) for place, own in groups.items()})
+    assert {cell.algorithm.name: counts for (_, cell), counts in asked.items()} == expected
 
 
 def test_published_points_that_are_open_get_seeds(job, tmp_path, monkeypatch):
