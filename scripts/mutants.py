@@ -436,8 +436,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/commands/deciding.py",
-        "most_seeds, most_draws = (MOST * number for number in first[cell])",
-        "most_seeds, most_draws = MOST * seeds, MOST * draws",
+        "(MOST * first[place][0], MOST * first[place][1])",
+        "(MOST * have[place][0], MOST * have[place][1])",
         "running/test_deciding.py::test_it_stops_at_the_limit",
     ),
     Mutant(

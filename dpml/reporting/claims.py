@@ -124,8 +124,7 @@ class Verdict:
     @property
     def outcome(self) -> str:
         """The decision, what it is about, and the seeds or draws that would decide an undecided claim."""
-        words = f"{self.decision}{f' on {self.on}' if self.on else ''}"
-        words += f" ({self.needs})" if self.needs else ""
+        words = f"{self.decision}{f' on {self.on}' if self.on else ''}{f' ({self.needs})' if self.needs else ''}"
         return f"on a substitute, {self.substitute}: {words}" if self.substitute else words
 
 
@@ -423,8 +422,7 @@ def _about(checks: Mapping[str, Check], evidence: Evidence) -> dict[str, Any]:
 
 def effect_of(checks: Mapping[str, Check]) -> str:
     """The effect that the decision hangs on: of readings that fail, otherwise of open ones, otherwise of all."""
-    kinds = [check.holds for check in checks.values()]
-    kind = next(kind for kind in (False, None, True) if kind in kinds)
+    kind = next(kind for kind in (False, None, True) if kind in {check.holds for check in checks.values()})
     found = [(name, *check.decisive) for name, check in checks.items() if check.holds is kind and check.decisive]
     if not found:
         return ""
@@ -433,15 +431,14 @@ def effect_of(checks: Mapping[str, Check]) -> str:
 
 
 def _open(checks: Mapping[str, Check]) -> dict[str, Any]:
-    """What would decide the open readings: a smallest set of comparisons for each, and the seeds or draws for all."""
+    """What would decide the open readings: a smallest set of comparisons each, and seeds or draws that do for all."""
     lists, needs = [], []
     for name, check in checks.items():
         needs += [one.needs or Needs(None, None) for one in check.open.values()]
         each = [f"{worded(key)}{f' ({one.needs.words})' if one.needs else ''}" for key, one in check.open.items()]
         lists += [f"[{name}] {', '.join(each)}"] if each else []
-    kinds = ([getattr(one, kind) for one in needs] for kind in ("seeds", "draws"))
-    most = (max(numbers) if numbers and all(numbers) else None for numbers in kinds)  # one that lacks it stays open
-    return {"open": "; ".join(lists)} | dict(zip(("needed", "draws"), most, strict=True))
+    most = {"needed": [one.seeds or 0 for one in needs], "draws": [one.draws or 0 for one in needs]}
+    return {"open": "; ".join(lists)} | {name: max(own) if own and all(own) else None for name, own in most.items()}
 
 
 def worded(key: Any) -> str:
