@@ -30,6 +30,7 @@ def draw(verdicts: Sequence[Verdict], path: Path) -> list[Path]:
     """Draw a panel per claim and kind of effect, differences or factors; no file where no claim has two readings."""
     panels = [(verdict, effects) for verdict in verdicts for effects in _by_kind(verdict.checks) if len(effects) > 1]
     if not panels:
+        path.unlink(missing_ok=True)  # of earlier claims: pages link to it if it is there
         return []
     choices = [_choices(list(effects)) for _, effects in panels]
     heights = [height for lines in choices for height in (0.95, _LINE * sum(map(_size, lines)))]

@@ -60,3 +60,5 @@ def test_a_claim_of_one_reading_has_no_picture(tmp_path):
     first = path.read_bytes()
     specification.draw([two], path)
     assert path.read_bytes() == first
+    assert specification.draw([verdict({"a": check(True, 0.3)})], path) == []  # the claim has changed
+    assert not path.exists()  # so that no page shows it
