@@ -70,9 +70,9 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     ]
     content = sections(results, charts, summary)
     facts["figures"].append({"name": target.name, "twin": twin, "drawn": bool(charts), "sections": content})
-    files = []
-    if charts:
-        files += plot_experiment(charts, experiment.title, experiment.columns, target)
+    for kind in ("png", "svg", "pdf"):  # of earlier panels: pages show what is there
+        target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
+    files = plot_experiment(charts, experiment.title, experiment.columns, target) if charts else []
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
     write_atomically(files[-3], shortened(summary).to_csv(index=False, float_format="%.6g"))
     write_atomically(files[-2], figure_page(facts, facts["figures"][-1]))

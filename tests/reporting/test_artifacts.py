@@ -46,6 +46,16 @@ def test_guarantees_say_for_which_sizes_they_are(tmp_path) -> None:
     assert "asked for (M = 1 to 4, N = 60 to 100, d = 2, δ = 0.001, per sample)." in page
 
 
+def test_a_picture_goes_with_the_last_of_its_panels(tmp_path) -> None:
+    grid = {"a_eps": {"algo": "fm", "eps": [0.5, 1.0]}}
+    content = MIXED | {"grid": grid, "panels": [{"block": "a_eps", "x": "eps", "y": "accuracy"}]}
+    assert run(tmp_path, content) == 0
+    kinds = {".png", ".svg", ".pdf"}
+    assert kinds <= {path.suffix for path in (tmp_path / "mine").iterdir()}
+    assert run(tmp_path, content | {"panels": [], "metrics": ["accuracy"]}) == 0
+    assert not kinds & {path.suffix for path in (tmp_path / "mine").iterdir()}
+
+
 def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_computed(tmp_path) -> None:
     verdict = {"id": "H2.1", "text": "t", "criterion": "c", "decision": "reproduced", "numbers": "n"}
     known = {"experiment": "hamm2016/fig2", "title": "T", "command": "dpml-run experiment=hamm2016/fig2"}
