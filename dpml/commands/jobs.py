@@ -244,9 +244,9 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
-    """The title, with the data sets that the panels show in place of ``{dataset}``."""
+    """The title, with the data sets that the panels show, or all where there are none, in place of ``{dataset}``."""
     shown = {panel.block for panel in experiment.panels}
-    titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and p.block in shown)
+    titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and (not shown or p.block in shown))
     return experiment.title.replace("{dataset}", ", ".join(titles))
 
 

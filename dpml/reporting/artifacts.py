@@ -70,7 +70,7 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     ]
     content = sections(results, charts, summary)
     facts["figures"].append({"name": target.name, "twin": twin, "drawn": bool(charts), "sections": content})
-    for kind in ("png", "svg", "pdf"):  # of earlier panels: pages show what is there
+    for kind in () if charts else ("png", "svg", "pdf"):  # of earlier panels: pages show what is there
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
     files = plot_experiment(charts, experiment.title, experiment.columns, target) if charts else []
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
