@@ -136,6 +136,10 @@ class Command:
         except UserError as error:
             self.failed.append((folder, settings.text, error))
         if sweep and not _is_basic(context):
+            if self.options.dry and self.objective:
+                raise UserError(
+                    f"run.dry=true computes no objective={self.objective} to search by: leave one of them out."
+                )
             return self._carry_out_alone(folder, settings.text)
         return None
 

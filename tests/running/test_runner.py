@@ -357,6 +357,9 @@ def test_a_dry_run_under_a_launcher_leaves_what_is_there(tmp_path, run_command):
     assert {path: path.read_bytes() for path in tables} == tables
     assert len(tables) == 6  # rows and guarantees of two jobs and of all
     assert list((tmp_path / "results").glob("*.csv")) == [tmp_path / "results/plan.csv"]
+    search = launched(run_command, "seed=0,1", "objective=loss", "run.dry=true")  # Optuna's ends in an exception
+    assert search.code == 2
+    assert search.err.endswith("run.dry=true computes no objective=loss to search by: leave one of them out.\n")
 
 
 def test_under_a_launcher_jobs_of_an_earlier_sweep_in_the_same_folder_are_none_of_this_one(tmp_path, run_command):
