@@ -23,6 +23,19 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
+SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitlines())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in `slow.txt`."""
+    for item in items:
+        known = {item.nodeid, item.nodeid.partition("[")[0]} & SLOW
+        if known and item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.listed)
+
+
 def pytest_collection_finish() -> None:
     """What was imported stays: without this the collector of garbage goes through it, again and again."""
     gc.freeze()

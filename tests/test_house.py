@@ -390,3 +390,9 @@ def names_of_tests() -> set[str]:
 def test_documents_name_tests_that_exist(document: str) -> None:
     named = set(re.findall(r"`(test_\w+)`", (ROOT / document).read_text(encoding="utf-8")))
     assert named - names_of_tests() == set()
+
+
+def test_the_list_of_slow_tests_has_nothing_that_is_gone() -> None:
+    names = {line.partition("[")[0] for line in (ROOT / "tests/slow.txt").read_text("utf-8").splitlines()[2:]}
+    texts = {file: (ROOT / file).read_text("utf-8") for file in {name.partition("::")[0] for name in names}}
+    assert {name for name in names if f"def {name.rpartition('::')[2]}(" not in texts[name.partition("::")[0]]} == set()
