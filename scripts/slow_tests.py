@@ -2,8 +2,8 @@
 
     python scripts/slow_tests.py [--seconds 0.45] [--jobs 2]
 
-Runs the tests that are quick or in the list, and records which lines of dpml each executes (coverage's contexts) and its
-CPU time, with that of processes that it starts. Slow are cases that take longer than `--seconds`, but for what is
+Runs the tests that are quick or in the list, and records which lines of dpml each executes (coverage's contexts) and
+its CPU time, with that of processes that it starts. Slow are cases that take longer than `--seconds`, but for what is
 needed: the tests that `mutants.py` names, `KEPT`, and as many more as it takes for every line that any of them executes
 to have a quick test, first those with the most such lines in a second. Recording makes tests slower, by about a half.
 
@@ -56,9 +56,8 @@ def main() -> None:
     pinned = {case for case in seconds if case.partition("[")[0] in named or case.startswith(KEPT)}
     slow = chosen(seconds, lines, options.seconds, pinned)
     LIST.write_text(HEAD + "".join(f"{name}\n" for name in shortened(slow, set(seconds))), "utf-8")
-    print(
-        f"{len(slow)} of {len(seconds)} cases, {sum(seconds[case] for case in slow):.0f} of {sum(seconds.values()):.0f} s"
-    )
+    taken = sum(seconds[case] for case in slow)
+    print(f"{len(slow)} of {len(seconds)} cases, {taken:.0f} of {sum(seconds.values()):.0f} CPU seconds, are slow")
 
 
 def measured(folder: Path, jobs: int) -> tuple[dict[str, float], dict[str, set[tuple[str, int]]]]:
