@@ -18,7 +18,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ET
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import coverage
@@ -33,13 +33,23 @@ HEAD = (
 )
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+_begun = pytest.StashKey[float]()
+
+
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    """Remember the CPU time before a test."""
+    item.stash[_begun] = _cpu()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
     """Record the CPU seconds of a test, its fixtures and its processes."""
-    before = sum(os.times()[:4])
-    item.user_properties.append(("name", item.nodeid))
-    yield
-    item.user_properties.append(("cpu", sum(os.times()[:4]) - before))
+    if call.when == "teardown":
+        item.user_properties += [("name", item.nodeid), ("cpu", _cpu() - item.stash[_begun])]
+
+
+def _cpu() -> float:
+    return sum(os.times()[:4])
 
 
 def main() -> None:
