@@ -362,6 +362,7 @@ def test_a_dry_run_under_a_launcher_leaves_what_is_there(tmp_path, run_command):
     assert search.err.endswith("run.dry=true computes no objective=loss to search by: leave one of them out.\n")
 
 
+@pytest.mark.slow
 def test_under_a_launcher_jobs_of_an_earlier_sweep_in_the_same_folder_are_none_of_this_one(tmp_path, run_command):
     assert launched(run_command, "seed=0,1,2", "N=100").code == 0
     for _ in range(2):  # also where this one's are there
@@ -396,6 +397,7 @@ def test_a_job_with_a_value_that_is_no_number_returns_no_mean(tmp_path, run_comm
 
 
 @pytest.mark.usefixtures("undrawn")
+@pytest.mark.slow
 def test_cells_that_fail_under_a_launcher_are_a_failure(tmp_path, run_command, broken):
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     own = ["--config-dir", str(write_file(tmp_path / "conf")), "hydra/launcher=joblib", "hydra.launcher.n_jobs=1"]
