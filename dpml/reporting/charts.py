@@ -130,6 +130,15 @@ def _read_points(path: Path) -> pd.DataFrame:
     missing = [column for column in _PUBLISHED[:5] if column not in points]
     if missing:
         raise UserError(f"{path} lacks the column {missing[0]!r}: it needs {', '.join(_PUBLISHED)}.")
+    points = points.reindex(columns=list(dict.fromkeys([*points, *_PUBLISHED])))
+    numbers = points[_PUBLISHED[1:2] + _PUBLISHED[4:]].apply(pd.to_numeric, errors="coerce")
+    wrong = (numbers.isna() & points[numbers.columns].notna()).any(axis=1) | (numbers["std"] < 0)
+    wrong |= numbers[["x", "mean"]].isna().any(axis=1)
+    if wrong.any():
+        raise UserError(
+            f"{path}: its point {int(wrong.to_numpy().argmax()) + 1} needs numbers as x and mean, and as std, at least "
+            "0, and n numbers or nothing."
+        )
     return points
 
 

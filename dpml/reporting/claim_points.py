@@ -38,7 +38,7 @@ def agrees(series: Mapping[str, str], algorithms: Sequence[str]) -> Test:
         near, furthest = dict.fromkeys(algorithms, 0), dict.fromkeys(algorithms, 0.0)
         for (block, algorithm), values in runs.items():
             for x, mean, error in _points(evidence.published, series[block], algorithm, reading):
-                at = np.isclose(values.columns.to_numpy(dtype=float), x)
+                at = np.isclose(values.columns.to_numpy(dtype=float), x, atol=0)
                 if not at.any():
                     absent[algorithm].append(f"{block} at {evidence.axis(block)} = {x:g}")
                     continue
@@ -127,5 +127,5 @@ def _points(
     ]
     numbers: Iterable[tuple[float, float, float, float]] = rows[["x", "mean", "std", "n"]].itertuples(index=False)
     for x, mean, std, n in numbers:
-        # the standard error of a single run is unknown
-        yield float(x), abs(float(mean)), float(std) / float(np.sqrt(n)) if n > 1 else 0.0
+        # the standard error of a single run is unknown, as is that without a deviation
+        yield float(x), abs(float(mean)), float(std) / float(np.sqrt(n)) if n > 1 and std >= 0 else 0.0
