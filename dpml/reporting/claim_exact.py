@@ -17,7 +17,7 @@ def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.D
     """The rows of a metric with these values.
 
     Raises:
-        NotComputedError: of one of the values there are none.
+        NotComputedError: of one of the values there are none, or some of them are NaN.
     """
     rows = evidence.rows[evidence.rows["metric"] == metric]
     for key, value in (where or {}).items():
@@ -27,6 +27,8 @@ def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.D
         rows = rows[rows[key].isin(value if isinstance(value, list) else [value])]
     if rows.empty:
         raise NotComputedError([metric])
+    if broken := rows["value"].isna().sum():
+        raise NotComputedError([f"{metric}: {broken} of {len(rows)} values are NaN"])
     return rows
 
 
