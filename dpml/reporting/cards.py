@@ -172,6 +172,8 @@ class _Reader:
         figure = f"{self.pack}/{entry['figure']}"
         test = self._test(entry["test"], where)
         readings = tuple(self._readings(entry.get("readings"), where))
+        if not readings:
+            raise UserError(f"readings of {where} are none: name one, or leave the key out.")
         return Claim(str(entry["id"]), figure, text, criterion, test, readings)
 
     def _readings(self, asked: Any, where: str) -> Iterator[Reading]:

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claim_tests import Blocks, Each, curves_of, failing, in_blocks, most, several, together, wins
+from dpml.reporting.claim_tests import (
+    Blocks,
+    Each,
+    curves_of,
+    failing,
+    in_blocks,
+    most,
+    one_of,
+    several,
+    together,
+    wins,
+)
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test
 from dpml.reporting.criteria import TEST_FILE, Comparison, MetricScale, better, scale, similar
 
@@ -40,6 +51,7 @@ def at(  # many parameters: the arguments of a test on a card
     each: Each | None = None,
 ) -> Test:
     """At one x of every block, `first`, `last` or a value, one algorithm is better than the other, or similar to it."""
+    one_of("by", by, _BY)
 
     def decide(runs: Runs, on: MetricScale) -> Check:
         pairs = {}
@@ -129,6 +141,8 @@ def gap_grows(block: str, algorithm: str, other: str) -> Test:
     return in_blocks((block,), (algorithm, other), decide)
 
 
+_BY = ("better", "similar")
+
 Place = str | tuple[str, float]
 """An algorithm, or a pair of it and the x at which it is; alone, it has one value for all."""
 
@@ -146,7 +160,7 @@ def compared(
     factor: float = 1.0,
 ) -> Test:
     """In a block every place of `first` is better than every one of `second`, by a `factor`, or `by` similar to it."""
-    if by == "similar":
+    if one_of("by", by, _BY) == "similar":
         return places(block, first, second, metrics, lambda pairs, reading: all_similar(pairs, scale(reading.metric)))
     return places(
         block, first, second, metrics,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpml.errors import UserError, nearest
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test, every, some, worded
 from dpml.reporting.criteria import Comparison, MetricScale, Rule, better, scale, similar
 
@@ -33,14 +34,18 @@ def on_runs(
     Args:
         needs: the algorithms of every block.
         decide: gets the runs by block and algorithm, and the scale of their metric.
-        each: a setting at each of whose values the blocks are looked at; it stands in front of their names.
+        each: settings at each of whose values, of several all combinations, the blocks are looked at; they stand in
+            front of their names.
         words: what `decide` and readers call a block, unless by its name.
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         parts = {"": evidence}
         for key, values in (each or {}).items():
-            parts = {f"{key} = {value:g}, ": evidence.where(key, value) for value in values}
+            if key not in evidence.rows:
+                raise NotComputedError([f"anything by {key}"])
+            at = [(where, part, value) for where, part in parts.items() for value in values]
+            parts = {f"{where}{key} = {value:g}, ": part.where(key, value) for where, part, value in at}
         runs: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
         for where, part in parts.items():
@@ -53,8 +58,8 @@ def on_runs(
                     (f"{where}{(words or {}).get(block, block)}", algorithm): values.abs()
                     for (block, algorithm), values in found.items()
                 }
-        if missing:
-            raise NotComputedError(missing)
+        if missing or not runs:
+            raise NotComputedError(missing or ["anything to compare"])
         check = decide(runs, scale(reading.metric))
         return replace(check, seeds=fewest_seeds(runs), substitutes=evidence.stand_ins(needs))
 
@@ -119,6 +124,17 @@ def trend(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricSc
     return Check.of(text, shown | {key: back[key] for key in turned}, lambda k: every([not turned, *map(k.get, shown)]))
 
 
+def one_of(key: str, word: str, words: Sequence[str]) -> str:
+    """The word of a card, if it is one of these.
+
+    Raises:
+        UserError: it is none.
+    """
+    if word not in words:
+        raise UserError(f"{key} of a test must be one of {', '.join(words)}, got {word!r}: {nearest(str(word), words)}")
+    return word
+
+
 def improves(blocks: Blocks, algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets better, and at no step on the way worse."""
     return in_blocks(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=True), each)
@@ -140,13 +156,14 @@ def failing(words: str, shown: Mapping[Any, Comparison]) -> str:
 
 def beats(blocks: Blocks, algorithm: str, others: Sequence[str], often: str = "most") -> Test:
     """`algorithm` is better than each other one at most x of every block, or at `some`, and worse at none."""
+    amount = {"most": most, "some": some}[one_of("often", often, ("most", "some"))]
 
     def decide(runs: Runs, on: MetricScale) -> Check:
         pairs = {
             (f"{block}, {algorithm} against {other}", x): (runs[block, algorithm][x], runs[block, other][x])
             for block in dict.fromkeys(block for block, _ in runs) for other in others for x in runs[block, algorithm]
         }  # fmt: skip
-        return wins(pairs, on, {"most": most, "some": some}[often])
+        return wins(pairs, on, amount)
 
     return in_blocks(blocks, (algorithm, *others), decide)
 
@@ -253,7 +270,13 @@ def checks_of(tests: Iterable[Test], evidence: Evidence, reading: Reading) -> li
 
 
 def together(checks: Sequence[Check]) -> Check:
-    """Several checks, all of which must hold, combined into one, with the numbers of all."""
+    """Several checks, all of which must hold, combined into one, with the numbers of all.
+
+    Raises:
+        NotComputedError: there are none.
+    """
+    if not checks:
+        raise NotComputedError(["anything to compare"])
     shown: dict[Any, Comparison] = {}
     rules: list[Rule[Any]] = []
     for part, check in enumerate(checks):
@@ -263,8 +286,9 @@ def together(checks: Sequence[Check]) -> Check:
     seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
     numbers = "; ".join(check.numbers for check in checks)
     stand_ins = tuple(dict.fromkeys(name for check in checks for name in check.substitutes))
-    whole = Check.of(numbers, shown, lambda known: every(rule(known) for rule in rules))
-    return replace(whole, seeds=seeds, substitutes=stand_ins)
+    on = "; ".join(dict.fromkeys(check.on for check in checks if check.on))
+    holds = every(check.holds for check in checks)  # also of exact numbers, which have no comparisons
+    return Check(holds, numbers, seeds, shown, lambda known: every(rule(known) for rule in rules), on, stand_ins)
 
 
 def _part(check: Check, keys: Mapping[Any, Any]) -> Rule[Any]:

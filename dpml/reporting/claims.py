@@ -401,7 +401,7 @@ class Claim:
         verdict = replace(verdict, effect=effect_of(checks), seeds=seeds, **_about(checks, evidence))
         if {True, False} <= found:
             choices, open_ = (
-                ", ".join(f"[{name}]" for name, check in checks.items() if check.holds is kind) for kind in (True, None)
+                ", ".join(f"[{name}]" for name, check in checks.items() if check.holds == kind) for kind in (True, None)
             )
             also = f"; undecided for {open_}" if open_ else ""
             words = f"holds only for {choices}{also}: {numbers}"
@@ -423,7 +423,7 @@ def _about(checks: Mapping[str, Check], evidence: Evidence) -> dict[str, Any]:
 def effect_of(checks: Mapping[str, Check]) -> str:
     """The effect that the decision hangs on: of readings that fail, otherwise of open ones, otherwise of all."""
     kind = next(kind for kind in (False, None, True) if kind in {check.holds for check in checks.values()})
-    found = [(name, *check.decisive) for name, check in checks.items() if check.holds is kind and check.decisive]
+    found = [(name, *check.decisive) for name, check in checks.items() if check.holds == kind and check.decisive]
     if not found:
         return ""
     name, key, one = min(found, key=lambda each: each[2].slack)

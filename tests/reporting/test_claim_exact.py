@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from dpml.reporting.claim_exact import at_most, rows_of
+from dpml.reporting.claim_tests import all_of
 from dpml.reporting.claims import Evidence, NotComputedError, Reading
 
 PLAIN = Reading("as stated", "paper", "")
@@ -60,3 +61,21 @@ def test_every_row_needs_its_limit():
     with pytest.raises(NotComputedError):
         check(at_most("exact", "claimed"), less)
     assert len(rows_of(Evidence(ROWS, pd.DataFrame()), "exact", {"eps": 4.0})) == 2
+
+
+def test_a_value_that_is_no_number_is_above_no_bound_and_below_none():
+    broken = ROWS.assign(value=ROWS["value"].where(ROWS["eps"] > 1))
+    for most in (8, "claimed"):
+        with pytest.raises(NotComputedError, match="exact: 2 of 4 values are NaN"):
+            check(at_most("exact", most), broken)
+    assert check(at_most("exact", 8, {"eps": 4.0}), broken).holds
+
+
+def test_of_a_list_of_exact_tests_all_must_hold():
+    kept, missed, missing = (at_most("exact", 8), at_most("exact", 7.9), at_most("other", 1))
+    both = check(all_of([kept, kept]))
+    assert (both.holds, both.numbers.count("exact above 8 at 0 of 4")) == (True, 2)
+    assert check(all_of([kept, missed])).holds is False
+    for nothing in ([], [kept, missing]):
+        with pytest.raises(NotComputedError):
+            check(all_of(nothing))

@@ -1,12 +1,14 @@
 """The tests that claims of several papers share, what is missing, and readings: made-up rows with known verdicts."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.reporting import claim_tests, claims
+from dpml.errors import UserError
+from dpml.reporting import claim_places, claim_points, claim_tests, claims
 from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading
 from dpml.reporting.criteria import Comparison, Needs
 
@@ -286,3 +288,55 @@ def test_runs_are_compared_in_size():
 def test_points_at_no_noise_have_a_place():
     rows = evidence({"capefm": [3, 2, 1]}).rows.replace({"eps": {10.0: math.inf}})
     assert list(Evidence(rows, NO_POINTS, {"d20_eps": "eps"}).runs("d20_eps", "capefm", READING)) == [0.1, 1, math.inf]
+
+
+def test_every_combination_of_several_settings_is_looked_at():
+    falls, rises = evidence({"capefm": [3, 2, 1]}).rows, evidence({"capefm": [1, 2, 3]}).rows
+    parts = [(falls, 1, 0.1), (falls, 1, 0.2), (rises, 2, 0.1), (falls, 2, 0.2)]
+    found = Evidence(pd.concat([rows.assign(k=k, s=s) for rows, k, s in parts]), NO_POINTS, {"d20_eps": "eps"})
+
+    def decision(each):
+        return decide(claim_tests.improves(["d20_eps"], ["capefm"], each), found)
+
+    assert decision({"k": [1], "s": [0.1, 0.2]}) == decision({"k": [1, 2], "s": [0.2]}) == "reproduced"
+    assert decision({"k": [1, 2], "s": [0.1, 0.2]}) == decision({"s": [0.1, 0.2], "k": [1, 2]}) == "not reproduced"
+    for each in ({"k": [3], "s": [0.1]}, {"k": []}, {"unheard": [1]}):
+        assert decision(each) == "cannot be tested here"
+        assert decide(claim_places.alike(["d20_eps"], "capefm", "capefm", each), found) == "cannot be tested here"
+
+
+def test_a_word_that_is_none_is_no_other_criterion():
+    for make in (
+        lambda: claim_places.at(["d20_eps"], {"d20_eps": "last"}, "capefm", "conv", "similr"),
+        lambda: claim_places.compared("d20_eps", ["capefm"], ["conv"], ["loss"], "similr"),
+    ):
+        with pytest.raises(UserError, match="must be one of better, similar, got 'similr': did you mean 'similar'"):
+            make()
+    with pytest.raises(UserError, match="must be one of most, some"):
+        claim_tests.beats(["d20_eps"], "capefm", ["conv"], "mots")
+
+
+def test_a_list_says_on_what_its_parts_were_judged():
+    whole = Check.of("", {"x": Comparison(True)})
+    tests = [lambda *_: whole, lambda *_: replace(whole, on="2 of 3 data sets")]
+    assert judge(claim_tests.all_of(tests), evidence({"capefm": [1, 1, 1]})).outcome == "reproduced on 2 of 3 data sets"
+
+
+def test_a_published_point_without_a_deviation_is_not_explained_by_chance():
+    for std, n in ((math.nan, 10), (0.1, math.nan), (-1000.0, 10)):
+        points = pd.DataFrame([["s", eps, "capefm", "loss", 20.0, std, n] for eps in EPS], columns=NO_POINTS.columns)
+        found = evidence({"capefm": [2, 2, 2]}, points=points)
+        assert decide(claim_points.agrees({"d20_eps": "s"}, ["capefm"]), found) == "not reproduced"
+
+
+def test_a_published_point_is_compared_at_its_own_x_however_small():
+    points = pd.DataFrame([["s", 1e-9, "capefm", "loss", 20.0, 0.1, 10]], columns=NO_POINTS.columns)
+    rows = evidence({"capefm": [2, 20, 2]}).rows.replace({"eps": {0.1: 1e-10, 1.0: 1e-9}})
+    found = Evidence(rows, points, {"d20_eps": "eps"})
+    assert decide(claim_points.agrees({"d20_eps": "s"}, ["capefm"]), found) == "reproduced"
+
+
+def test_a_truth_of_numpy_is_one():
+    found = evidence({"capefm": [1, 1, 1]})
+    verdict = judge(lambda _, reading: Check(np.bool_(reading is READING), "x"), found, (READING, OTHER))
+    assert verdict.numbers == "holds only for [true]: [true] x; [plotted] x"
