@@ -122,6 +122,7 @@ def _verified(path: Path, pictures: bool) -> Verified:
         for a, b in zip(old, new, strict=True)
         if a != b
     ]
+    wrong += [f"{name}: no verdict is written on this claim of the card" for name in claims if name not in names]
     values = 0
     for figure in about["figures"]:
         path = base.with_name(f"{figure['name']}.csv")

@@ -63,6 +63,15 @@ def test_a_verdict_that_does_not_follow_is_named(copy):
     assert table.wrong == ("K5.R: written is 'reproduced', from the rows follows 'depends on an unstated choice'",)
 
 
+def test_a_claim_whose_verdict_was_left_out_is_named(copy):
+    manifest = Manifest(copy / "kang2019" / "table1.json")
+    content = manifest.read()
+    left_out = content["claims"].pop()["id"]
+    manifest.keep(content)
+    _, table = verify(copy)
+    assert table.wrong == (f"{left_out}: no verdict is written on this claim of the card",)
+
+
 def test_a_table_that_does_not_follow_is_named(copy):
     manifest, path = Manifest(copy / "kang2019" / "table1.json"), copy / "kang2019" / "table1.csv"
     table = pd.read_csv(path)
