@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpml.errors import UserError, nearest
-from dpml.recipes.recipe import TrainingRecipe, typed
+from dpml.recipes.recipe import MOST, TrainingRecipe, typed
 
 _LOCAL = ("clipping_norm", "sensitivity", "epsilon", "delta")
 _CENTRAL = ("noise_multiplier", "clipping_norm", "num_sampled_clients")
@@ -109,7 +109,7 @@ def _of_a_mean(recipe: TrainingRecipe, told: float) -> TrainingRecipe:
         return replace(recipe, unproven=recipe.unproven or why)
     if recipe.weight is None:
         return recipe
-    return replace(recipe, weight=recipe.weight * max(told / (recipe.in_round - recipe.dropouts), 1.0))
+    return replace(recipe, weight=recipe.weight * told / (recipe.in_round - recipe.dropouts))
 
 
 def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
@@ -122,6 +122,10 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         if not isinstance(value, bool):
             raise UserError(f"opacus.{key} must be true or false.")
     batch, rows, epochs = (_positive(f"opacus.{key}", given[key]) for key in ("batch_size", "rows", "epochs"))
+    if not (batch.is_integer() and rows.is_integer() and epochs * max(rows / batch, 1.0) <= MOST):
+        raise UserError(
+            f"opacus.batch_size and rows must be whole numbers, for at most {MOST:,} batches in all epochs."
+        )
     norms = given["max_grad_norm"] if isinstance(given["max_grad_norm"], list) else [given["max_grad_norm"]]
     if drop_last and batch > rows:
         raise UserError("opacus.drop_last leaves no batch: batch_size is larger than rows.")
@@ -140,19 +144,23 @@ def _nvflare(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     """The filters of what clients send. None is proven: this says why."""
     own = {key: value for key, value in own.items() if key not in ("format_version", "handlers", "executors")}
     own = {key: value for key, value in own.items() if key not in ("components", "task_data_filters", "tasks")}
-    if not isinstance(said, list) or not all(isinstance(each, Mapping) for each in said):
-        raise UserError(f"{_NVFLARE} must be a list of tasks with their filters, as in config_fed_client.json.")
-    lists = [each.get("filters") for each in said]
-    filters = [one for each in lists if isinstance(each, list) for one in each]
-    names = [
-        str(one.get("path", one.get("name", ""))).rpartition(".")[2] for one in filters if isinstance(one, Mapping)
-    ]
+    filters = [one for each in _mappings(said) for one in _mappings(each.get("filters", []))]
+    names = [str(one.get("path", one.get("name", ""))).rpartition(".")[2] for one in filters]
     if "SVTPrivacy" in names:
         why = "not proven: SVTPrivacy passes scalars without noise and counts its own budget, not that of a record"
-    elif "PercentilePrivacy" in names:
-        why = "PercentilePrivacy adds no noise"
     else:
-        why = "no filter adds noise"
+        others = sorted({name[:60] for name in names} - {"PercentilePrivacy"})
+        why = "PercentilePrivacy adds no noise" if names else "there is no filter"
+        why = f"not proven: what these filters do is not known: {', '.join(others)}" if others else why
+    for key in ("noise_multiplier", "std"):
+        if own.get(key) is not None:
+            raise UserError(f"no noise is counted of {_NVFLARE}: leave out {key}, or write all in a recipe's own keys.")
     plain = {"rounds": 1, "delta": 1e-5, "unit": "client", "noise_by": "clients"} | own
     known = typed(plain | {"noise_multiplier": 0})
     return TrainingRecipe(**{**vars(known), "unproven": why})
+
+
+def _mappings(said: Any) -> list[Mapping[str, Any]]:
+    if not isinstance(said, list) or not all(isinstance(each, Mapping) for each in said):
+        raise UserError(f"{_NVFLARE} must be a list of tasks with their filters, as in config_fed_client.json.")
+    return said

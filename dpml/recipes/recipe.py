@@ -14,7 +14,8 @@ By = Literal["server", "clients", "shared"]
 Tuned = Literal["none", "public", "private"]
 Formula = Literal["textbook", "textbook_sum", "clt"]
 
-_MOST = 10**7  # rounds, clients
+MOST = 10**7  # rounds, clients
+_LOUDEST = 1e6  # beyond it, losses vanish in floating-point numbers
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,10 @@ class TrainingRecipe:
 
     def __post_init__(self) -> None:
         for name in ("rounds", "clients", "local_steps", "runs"):
-            if not 1 <= getattr(self, name) <= _MOST:
-                raise UserError(f"{name} must be a whole number from 1 to {_MOST:,}, got {getattr(self, name)}.")
-        if self.rounds * self.local_steps * self.runs > _MOST:
-            raise UserError(f"rounds x local_steps x runs must be at most {_MOST:,}.")
+            if not 1 <= getattr(self, name) <= MOST:
+                raise UserError(f"{name} must be a whole number from 1 to {MOST:,}, got {getattr(self, name)}.")
+        if self.rounds * self.local_steps * self.runs > MOST:
+            raise UserError(f"rounds x local_steps x runs must be at most {MOST:,}.")
         if not 0 < self.delta < 1 or self.delta < 1e-200:
             raise UserError(f"delta must lie strictly between 0 and 1, got {self.delta}.")
         for name in ("clip", "weight", "claimed_eps"):
@@ -105,6 +106,8 @@ class TrainingRecipe:
         for name in given:
             if not 0 <= getattr(self, name) < math.inf:
                 raise UserError(f"{name} must be a non-negative number, got {getattr(self, name)}.")
+        if self.noise > _LOUDEST:
+            raise UserError(f"the noise over clip and weight must be at most {_LOUDEST:g}, got {self.noise:g}.")
 
     @property
     def in_round(self) -> int:
