@@ -28,6 +28,7 @@ from dpml.privacy.sampled import SampledGaussian, Sampling
 from dpml.recipes.recipe import TrainingRecipe
 
 FORMAT = "dpml certificate 1"
+_LEAST = 1e-8  # noise per clip, below which losses overflow
 SEES = {
     "release": "whoever sees the final model",
     "aggregate": "whoever sees every round's model",
@@ -97,7 +98,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
     if noise == 0:
         why = "noise_by=server: what it gets has none" if recipe.noise else "there is no noise"
         return Judged(view, unit, delta, claimed, math.inf, math.inf, why)
-    why_not = _open(recipe, view)
+    why_not = _open(recipe, view) or (f"noise {noise:g} per clip is too little to count" if noise < _LEAST else None)
     if why_not:
         return Judged(view, unit, delta, claimed, math.inf, None, f"not proven: {why_not}")
     pair = _pair(recipe, view, noise)
@@ -221,10 +222,9 @@ def claimed_eps(recipe: TrainingRecipe) -> float | None:
     each = moved / recipe.noise * math.sqrt(2 * math.log(1.25 / recipe.delta))
     if recipe.formula == "clt":
         rate = recipe.row_rate if recipe.unit == "record" else recipe.client_rate
-        exponent = 1 / recipe.noise**2
-        if exponent > 600:
+        if recipe.noise**2 * 600 < 1:
             raise UserError("formula=clt has no number for so little noise.")
-        return gdp.eps_of(rate * math.sqrt(rounds * math.expm1(exponent)), recipe.delta)
+        return gdp.eps_of(rate * math.sqrt(rounds * math.expm1(1 / recipe.noise**2)), recipe.delta)
     return each if recipe.formula == "textbook" else each * rounds
 
 

@@ -17,11 +17,14 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
     Raises:
         UserError: the file cannot be read, or a key or a value of it is wrong.
     """
-    content = _content(Path(path)) if path is not None else {}
+    content, seen = _content(Path(path)) if path is not None else {}, set()
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"{word[:60]!r} is no KEY=VALUE of a recipe.")
+        if key in seen:
+            raise UserError(f"{key[:60]} is there twice.")
+        seen.add(key)
         content[key] = None if value == "null" else value
     content |= keys
     return translated(content) if FRAMEWORKS & set(map(str, content)) else typed(content)

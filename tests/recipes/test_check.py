@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -112,10 +113,11 @@ def test_a_fixed_number_of_clients_is_whole() -> None:
         ({"clients": 9, "noise_by": "shared", "client_sampling": "poisson", "client_rate": 0.5}, "is random"),
         ({"clients": 9, "local_steps": 2}, "later local steps"),
         ({"tuning": "private"}, "not counted"),
+        ({"noise_multiplier": 1e-200, "row_sampling": "poisson", "row_rate": 0.5}, "too little to count"),
     ],
 )
 def test_what_is_not_covered_says_so(keys, why) -> None:
-    first = dpml.check(noise_multiplier=2, rounds=30, delta=D, claimed_eps=100, **keys)[0]
+    first = dpml.check(**{"noise_multiplier": 2, "rounds": 30, "delta": D, "claimed_eps": 100} | keys)[0]
     assert (first.proven, first.attacked, first.verdict) == (math.inf, None, "not proven")
     assert why in first.source
 
@@ -160,6 +162,16 @@ def test_flower_s_central_noise_with_sampled_clients() -> None:
     assert both[0][0].proven == both[1][0].proven == SampledGaussian(2, 30, "replace", "fixed", 0.1).eps(D)
 
 
+def test_a_mean_of_more_clients_than_flower_is_told_has_more_noise() -> None:
+    """Noise of s clip / 5 in a mean of 25, which one client replaced moves by 2 clip / 25."""
+    said = {"flower": {"DifferentialPrivacyServerSideFixedClipping": FLOWER | {"num_sampled_clients": 5}}}
+    more = {"clients": 50, "client_sampling": "fixed", "client_rate": 0.5, "weight": 1}
+    found = dpml.check(**said, **more, rounds=1, delta=D)[0]
+    true = SampledGaussian(9 * 5, 1, "replace", "fixed", 0.5)
+    assert found.proven == pytest.approx(true.eps(D))
+    assert found.attacked == pytest.approx(true.reached(D))
+
+
 def test_opacus() -> None:
     said = {"noise_multiplier": 1.1, "max_grad_norm": [0.3, 0.4], "batch_size": 64, "rows": 1000, "epochs": 2}
     found = dpml.check(opacus=said, delta=D)
@@ -168,6 +180,9 @@ def test_opacus() -> None:
     assert dropped[0].proven == SampledGaussian(1.1, 30, "add_remove", "poisson", 1 / 15).eps(D)
     with pytest.raises(UserError, match="leaves no batch"):
         dpml.check(opacus=said | {"drop_last": True, "rows": 60}, delta=D)
+    for wrong in ({"rows": 1e300, "batch_size": 1e-300}, {"rows": 0.5}, {"epochs": 1e300}, {"rows": 1e308}):
+        with pytest.raises(UserError, match="must be whole numbers, for at most 10,000,000 batches"):
+            dpml.check(opacus=said | wrong, delta=D)
     shuffled = dpml.check(opacus=said | {"poisson_sampling": False}, delta=D)
     assert shuffled[0].proven == math.inf
 
@@ -238,6 +253,18 @@ def test_nvflare(tmp_path) -> None:
     path.write_text(json.dumps(content | {"task_result_filters": [{"tasks": ["train"], "filters": [one]}]}))
     assert {each.proven for each in dpml.check(path)} == {math.inf}
     assert "SVTPrivacy" in dpml.check(path)[0].source
+    with pytest.raises(UserError, match="no noise is counted of task_result_filters: leave out std"):
+        dpml.check(path, std=3)
+    for filters, why in (
+        ([{"path": "ours.GaussianNoise"}, {"name": "PercentilePrivacy"}], "not proven: .* not known: GaussianNoise"),
+        ([{"name": "PercentilePrivacy"}], "PercentilePrivacy adds no noise"),
+        ([], "there is no filter"),
+    ):
+        (first, *_) = dpml.check(task_result_filters=[{"tasks": ["train"], "filters": filters}])
+        assert first.proven == math.inf
+        assert re.fullmatch(why, first.source)
+    with pytest.raises(UserError, match="must be a list of tasks with their filters"):
+        dpml.check(task_result_filters=[{"filters": "GaussianNoise"}])
 
 
 @pytest.mark.parametrize(
@@ -260,6 +287,9 @@ def test_nvflare(tmp_path) -> None:
         (["rounds=3", "delta=1e-5", "std=1", "clients=4", "colluders=4"], "leave one of the 4 clients"),
         (["nowhere.yaml"], "nowhere.yaml cannot be read"),
         ([], "takes one RECIPE.yaml"),
+        (["rounds=3", "delta=1e-5", "std=1", "rounds=1"], "rounds is there twice"),
+        (["rounds=3", "delta=1e-5", "std=1e200", "clip=1e-200", "formula=clt"], "the noise over clip"),
+        (["rounds=3", "delta=1e-5", "std=1e-200", "formula=clt"], "no number for so little noise"),
     ],
 )
 def test_mistakes_are_a_sentence(run_command, words, sentence) -> None:
