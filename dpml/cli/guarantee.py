@@ -33,5 +33,7 @@ def run(arguments: Namespace) -> None:
         console.print("  ".join(f"{head} {value}" for head, value in common.items()), highlight=False)
     delta = max(guarantee.delta for guarantee in guarantees)
     if delta * problem.N >= 1:
-        said = f"delta={delta:g} is 1/N or more: what publishes one of the N={problem.N:,} records has it, too."
+        units = problem.M if guarantees[0].unit == "party" else problem.N
+        said = f"delta={delta:g} is 1/N or more: what publishes one of the N={problem.N:,} records has it, too"
+        said += f", if it does with a probability of {delta * units:.3g}." if delta * units < 1 else "."
         console.print(said, style="yellow", highlight=False)

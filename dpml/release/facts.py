@@ -145,7 +145,10 @@ class Facts:
 
     @property
     def may_show_a_record(self) -> bool:
-        """Whether delta is 1/N or more: what publishes one of the N records, chosen by chance, has it, too."""
+        """Whether delta is 1/N or more: what publishes one of the N records, chosen by chance, has it, too.
+
+        For a party it has, if it does so with a probability of delta M: of a random party, a random record.
+        """
         return self.delta * self.problem.N >= 1
 
     def require_small_delta(self) -> None:

@@ -70,7 +70,9 @@ def _guarantee(facts: Facts) -> str:
         proven = f"declared by {facts.author}, which is not part of dpml, and proven by nobody here; if it is right"
     high = f" So large an eps excludes little: odds of e^{written(weakest.eps)} to one." if weakest.eps > HIGH else ""
     if facts.may_show_a_record:
-        high += f" So large a delta, 1/N or more, allows that one of the N = {facts.problem.N:,} records is published."
+        high += f" So large a delta, 1/N or more, allows that one of the N = {facts.problem.N:,} records is published"
+        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0
+        high += f", with a probability of {often:.3g}." if often < 1 else "."
     return (
         f"Guarantee: eps = {written(weakest.eps)}, delta = {written(weakest.delta, 6)}, {proven}"
         f"{',' if facts.author else ':'} from what is seen nobody can tell at odds above e^{written(weakest.eps)}, "

@@ -234,3 +234,18 @@ def test_a_delta_that_publishing_a_record_has_too_is_said(run_command, N, said):
     done = run_command("dpml", "guarantee", "algo=fm", "M=1", f"N={N}", "d=3", "eps=0.5", "delta=0.01")
     assert done.code == 0, done.err
     assert ("delta=0.01 is 1/N or more" in " ".join(done.out.split())) == said
+
+
+@pytest.mark.parametrize(
+    ("unit", "M", "delta", "end"),
+    [
+        ("sample", 10, 0.01, "has it, too."),
+        ("party", 10, 0.01, "has it, too, if it does with a probability of 0.1."),
+        ("party", 10, 0.1, "has it, too."),
+    ],
+)
+def test_a_delta_of_one_record_is_that_of_a_record_of_a_party_by_chance(run_command, unit, M, delta, end) -> None:
+    """What picks a party, and of it a record, and publishes it with probability p is (0, p/M)-private for a party."""
+    words = ["algo=dpgd", f"algo.unit={unit}", f"M={M}", "N=1000", "d=5", "eps=1", f"delta={delta}"]
+    said = " ".join(run_command("dpml", "guarantee", *words).out.split())
+    assert said.endswith(f"is 1/N or more: what publishes one of the N=1,000 records {end}")

@@ -72,6 +72,10 @@ def test_six_sentences_whatever_happened() -> None:
         assert len(statement(replace(FACTS, **change))) == 6
     assert "odds of e^12" in statement(replace(FACTS, given=(replace(PROVEN, eps=12.0),)))[1]
     assert "not for these bits" in statement(FLOATING)[1]
+    for unit, end in (("sample", "published."), ("party", "published, with a probability of 0.02.")):
+        given = (replace(PROVEN, unit=unit, delta=0.005),)
+        said = statement(replace(FACTS, given=given, problem=Problem(4, 500, 3), dealt="natural"))[1]
+        assert said.endswith(f"1/N or more, allows that one of the N = 500 records is {end}")
 
 
 @pytest.mark.parametrize("M", quick_first([2, 3, 10], 2))
