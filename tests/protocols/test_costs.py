@@ -79,6 +79,12 @@ def test_the_error_that_is_shown_is_within_its_bound(M: int, d: int, drop: float
     assert bound < 1e-9
 
 
+@pytest.mark.slow
+def test_a_share_of_the_parties_is_a_whole_number_of_them() -> None:
+    assert 0.29 * 100 < 29
+    assert measure(100, 1, 0.29)["in the sum"] == "71 of 100"
+
+
 @pytest.mark.parametrize("count", [1, 2, 1000, 10_000, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_a_decoded_sum_and_one_of_floats_differ_by_no_more_than_the_bound(count: int) -> None:
     """Numbers of one sign and full size, whose sum in floats, one after the other, rounds at every step."""
