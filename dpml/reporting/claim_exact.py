@@ -39,7 +39,7 @@ def at_most(metric: str, most: float | str, where: Where | None = None) -> Test:
         rows = rows_of(evidence, metric, where).reset_index(drop=True)
         limit = pd.Series(most, rows.index) if not isinstance(most, str) else _beside(evidence, most, rows, where)
         varying = [key for key in settings(rows) if rows[key].nunique() > 1 and key != "algo"]
-        wrong = rows["value"] > limit + 1e-12 * limit.abs()
+        wrong = ~(rows["value"] <= limit + 1e-12 * limit.abs())  # also of a limit that is NaN
         worst = int(np.argmax(rows["value"] - limit))
         at = ", ".join(f"{key} = {_plain(rows[key][worst])}" for key in varying)
         text = f"{metric} above {most if isinstance(most, str) else f'{most:g}'} at {wrong.sum()} of {len(rows)}; "

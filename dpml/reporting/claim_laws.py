@@ -1,5 +1,6 @@
 """Tests of claims about laws and bounds: how fast something falls, and what is never above a bound."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,11 @@ from dpml.reporting.criteria import Comparison, MetricScale, scale, similar
 from dpml.reporting.statistics import per_seed
 
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
+
+
+def one_value(values: pd.Series) -> float:
+    """The only value of a series; NaN if there are several."""
+    return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
 
 
 def falls_as(block: str, free: str, stated: Mapping[str, float], M: float | None = None) -> Test:
@@ -114,8 +120,10 @@ def exceeds(blocks: Sequence[str], algorithm: str, other: str, kind: str, said: 
         holds, counts = True, []
         for block in blocks:
             x = evidence.axis(block)
-            own = rows[rows["block"] == block].drop_duplicates([x, "algo", "value"])
-            table = own.pivot(index=x, columns="algo", values="value")
+            own = rows[(rows["block"] == block) & rows["algo"].isin([algorithm, other])]
+            table = own.pivot_table("value", x, "algo", one_value, dropna=False)
+            if table.isna().any(axis=None):
+                raise NotComputedError([f"{algorithm} and {other} in {block} with one value each at every {x}"])
             table = table[table[other] > 0]
             larger = int((table[algorithm] > table[other]).sum())
             holds &= larger == len(table) > 0
@@ -135,13 +143,16 @@ def as_stated(metric: str, least: bool = False) -> Test:
         rows = evidence.rows
         if "reading" not in rows or not (rows["metric"] == metric).any():
             raise NotComputedError([metric])
-        rows = rows[rows["metric"] == metric]
-        found = {(reads, name): value for reads, name, value in rows[["reading", "setting", "value"]].to_numpy()}
-        pairs = {
-            name: (value, found["stated", name]) for (reads, name), value in found.items() if reads == reading.name
-        }
-        if not pairs:
+        rows = rows[(rows["metric"] == metric) & rows["reading"].isin([reading.name, "stated"])]
+        table = rows.pivot_table("value", "setting", "reading", one_value, dropna=False)
+        if not {reading.name, "stated"} <= {*table}:
             raise NotComputedError([f"{metric} [{reading.name}]"])
+        table = table.loc[rows["setting"][rows["reading"] == reading.name].unique()]
+        if missing := [*table.index[table.isna().any(axis=1)]]:
+            raise NotComputedError(
+                [f"one value, and one that is stated, of {metric} for {', '.join(map(str, missing))}"]
+            )
+        pairs = {name: (ours, stated) for name, ours, stated in table[[reading.name, "stated"]].itertuples()}
         holds = [ours >= s * 0.99 and (least or ours <= s * 1.01) for ours, s in pairs.values()]
         return Check(every(holds), ", ".join(f"{name}: {v:.3g}, stated {s:.3g}" for name, (v, s) in pairs.items()))
 

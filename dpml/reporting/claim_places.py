@@ -207,10 +207,12 @@ def _runs_at(evidence: Evidence, block: str, place: tuple[str, float | None], re
     """The runs of an algorithm in a block at one x.
 
     Raises:
-        NotComputedError: there are fewer than two.
+        NotComputedError: there are fewer than two, or without an x they are not the same at all.
     """
     name, x = place
     found = evidence.runs(block, name, reading).abs()
     if len(found) < 2 or (x is not None and x not in found):
         raise NotComputedError([f"{name} in {block}" + (f" at {x:g}" if x is not None else "")])
+    if x is None and not found.eq(found.iloc[:, 0], axis=0).all(axis=None):
+        raise NotComputedError([f"{name} in {block} with one value for all {found.columns.name}: name one"])
     return found.iloc[:, 0] if x is None else found[x]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting import claim_places, claim_points, claim_tests, claims
+from dpml.reporting import claim_laws, claim_places, claim_points, claim_tests, claims
 from dpml.reporting.claims import Check, Claim, Evidence, NotComputedError, Reading
 from dpml.reporting.criteria import Comparison, Needs
 
@@ -340,3 +340,51 @@ def test_a_truth_of_numpy_is_one():
     found = evidence({"capefm": [1, 1, 1]})
     verdict = judge(lambda _, reading: Check(np.bool_(reading is READING), "x"), found, (READING, OTHER))
     assert verdict.numbers == "holds only for [true]: [true] x; [plotted] x"
+
+
+def test_an_algorithm_without_an_x_has_one_value_at_all() -> None:
+    def decision(means):
+        found = evidence({"capefm": means, "conv": [2, 2, 2]}, noise=0.0)
+        return decide(claim_places.compared("d20_eps", ["capefm"], ["conv"], ["loss"]), found)
+
+    assert decision([1, 1, 1]) == "reproduced"
+    assert decision([1, 3, 3]) == "cannot be tested here"
+
+
+COMPUTED = [
+    ("x", 1.0, "mine", "s", 2.0),
+    ("y", 1.0, "mine", "s", 1.0),
+    ("x", 2.0, "mine", "s", 2.0),
+    ("y", 2.0, "mine", "s", 1.5),
+    ("y", 1.0, "stated", "s", 2.0),
+    ("y", 1.0, "stated", "of another reading", 2.0),
+]
+
+
+@pytest.mark.parametrize(
+    ("more", "larger", "stated"),
+    [
+        ([], True, False),
+        ([("y", 3.0, "mine", "t", math.nan), ("x", 3.0, "mine", "t", 2.0)], None, None),
+        ([("y", 3.0, "mine", "t", 1.0)], None, None),
+        ([("x", 2.0, "mine", "s", 0.1)], None, False),
+        ([("x", 1.0, "mine", "s", 2.0)], True, False),
+    ],
+)
+def test_computed_rows_that_are_missing_or_several_are_not_judged(more, larger, stated) -> None:
+    keys = ["algo", "eps", "reading", "setting", "value"]
+    rows = pd.DataFrame([*COMPUTED, *more], columns=keys).assign(metric="m", block="b")
+    found = Evidence(rows, NO_POINTS, {"b": "eps"})
+    words = {True: "reproduced", False: "not reproduced", None: "cannot be tested here"}
+    readings = [Reading("mine", "paper", "m")]
+    assert decide(claim_laws.exceeds(["b"], "x", "y", "mine", "larger"), found, readings) == words[larger]
+    alone = replace(found, rows=rows[rows["algo"] == "y"].drop_duplicates(["setting", "reading"], keep="first"))
+    assert decide(claim_laws.as_stated("m"), alone, readings) == words[stated]
+
+
+@pytest.mark.parametrize(("values", "decision"), [([2.0], "reproduced"), ([5.0, 2.0], None), ([math.nan], None)])
+def test_of_two_values_of_one_setting_none_is_judged(values, decision):
+    rows = pd.DataFrame([("stated", 2.0), *(("mine", value) for value in values)], columns=["reading", "value"])
+    found = Evidence(rows.assign(setting="s", metric="m", block="b"), NO_POINTS)
+    asked = decide(claim_laws.as_stated("m"), found, [Reading("mine", "paper", "m")])
+    assert asked == (decision or "cannot be tested here")
