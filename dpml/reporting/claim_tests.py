@@ -84,8 +84,15 @@ def curves_of(runs: Runs) -> dict[str, tuple[pd.DataFrame, list[Any]]]:
 
 
 def fewest_seeds(runs: Runs) -> int:
-    """The smallest number of seeds among some runs."""
-    return min(values.index.get_level_values("seed").nunique() for values in runs.values())
+    """The smallest number of seeds among some runs, at the x that has the fewest."""
+    fewest = []
+    for values in runs.values():
+        known = values.notna()
+        whole = known.to_numpy().all()  # nearly always
+        fewest.append(
+            values.index.get_level_values("seed").nunique() if whole else known.groupby(level="seed").any().sum().min()
+        )
+    return int(min(fewest))
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:

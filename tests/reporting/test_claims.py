@@ -280,6 +280,12 @@ def test_a_verdict_from_one_seed_says_so():
     assert "seed" not in many
 
 
+def test_seeds_are_counted_where_there_are_fewest():
+    found = evidence({"capefm": [3, 2, 1]})
+    cut = replace(found, rows=found.rows[(found.rows["eps"] < 10) | (found.rows["seed"] < 2)])
+    assert [judge(claim_tests.improves(["d20_eps"], ["capefm"]), one).seeds for one in (found, cut)] == [5, 2]
+
+
 def test_runs_are_compared_in_size():
     found = evidence({"capefm": [-3, 2, -1]})
     assert decide(claim_tests.improves(["d20_eps"], ["capefm"]), found) == "reproduced"
