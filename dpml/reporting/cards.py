@@ -195,8 +195,10 @@ class _Reader:
         """The test of a claim: of a list all must hold."""
         if isinstance(content, list):
             return claim_tests.all_of([self._test(one, where) for one in content])
-        if isinstance(content, str):
+        if isinstance(content, str) and content.startswith("."):
             return self._named(content, where)
+        if isinstance(content, str):
+            content = {content: {}}
         if not isinstance(content, dict) or len(content) != 1:
             raise UserError(f"the test of {where} must be one name with its arguments, or a list of such.")
         ((name, arguments),) = content.items()

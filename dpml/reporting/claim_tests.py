@@ -42,6 +42,8 @@ def on_runs(
     def test(evidence: Evidence, reading: Reading) -> Check:
         parts = {"": evidence}
         for key, values in (each or {}).items():
+            if not isinstance(values, list | tuple) or not all(isinstance(value, int | float) for value in values):
+                raise UserError(f"each of a test needs a list of numbers for {key}, got {values!r}.")
             if key not in evidence.rows:
                 raise NotComputedError([f"anything by {key}"])
             at = [(where, part, value) for where, part in parts.items() for value in values]

@@ -71,6 +71,10 @@ def test_groups_readings_and_placeholders(tmp_path):
     ("change", "sentence"),
     [
         (("improves", "improve"), "unknown test 'improve' in claim 'T1' of .*: did you mean 'improves'?"),
+        (
+            ('{improves: {blocks: ["{x}_eps"], algorithms: [fm]}}', "improves"),
+            "improves in .* needs a value for 'blocks'",
+        ),
         (("improves", ".own.none"), r"\.own\.none in claim 'T1' of .*"),
         (("blocks:", "block:"), "unknown key 'block' in improves in claim 'T1' of .*: did you mean 'blocks'?"),
         ((", algorithms: [fm]", ""), "improves in claim 'T1' of .* needs a value for 'algorithms'"),

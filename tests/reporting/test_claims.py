@@ -311,6 +311,13 @@ def test_every_combination_of_several_settings_is_looked_at():
         assert decide(claim_places.alike(["d20_eps"], "capefm", "capefm", each), found) == "cannot be tested here"
 
 
+@pytest.mark.parametrize("values", [0.1, "0.1", ["{eps}"]])
+def test_each_takes_lists_of_numbers(values):
+    test = claim_tests.improves(["d20_eps"], ["capefm"], {"seed": values})
+    with pytest.raises(UserError, match="needs a list of numbers for seed"):
+        judge(test, evidence({"capefm": [3, 2, 1]}))
+
+
 def test_a_word_that_is_none_is_no_other_criterion():
     for make in (
         lambda: claim_places.at(["d20_eps"], {"d20_eps": "last"}, "capefm", "conv", "similr"),
