@@ -104,7 +104,10 @@ def claims_about(experiment: str) -> dict[str, Claim]:
 def _read(path: Path, _: int) -> Card:
     content = read_mapping(path, "a pack's card", deepest=20)
     _check_keys(content, _CARD, str(path))
-    reader = _Reader(path, content.get("readings") or {})
+    readings = content.get("readings") or {}
+    if not isinstance(readings, dict):
+        raise UserError(f"readings of {path} must be sets by their names.")
+    reader = _Reader(path, readings)
     claims: dict[str, Claim] = {}
     for entry in _spread(content.get("claims") or [], {}, str(path)):
         claim = reader.claim(entry)
@@ -129,7 +132,10 @@ def _spread(entries: Any, given: Mapping[str, Any], where: str) -> Iterator[dict
     for entry in entries:
         _check_keys(entry, (*_CLAIM, *_GROUP), f"a claim of {where}")
         own = {**given, **{key: value for key, value in entry.items() if key not in _GROUP}}
-        for names in entry.get("for", [{}]):
+        repeated = entry.get("for", [{}])
+        if not isinstance(repeated, list) or not all(isinstance(names, dict) for names in repeated):
+            raise UserError(f"for in a claim of {where} must be a list of lines KEY: VALUE.")
+        for names in repeated:
             filled_ = filled(own, names)
             if "claims" in entry:
                 yield from _spread(filled(entry["claims"], names), filled_, where)
@@ -172,8 +178,6 @@ class _Reader:
         figure = f"{self.pack}/{entry['figure']}"
         test = self._test(entry["test"], where)
         readings = tuple(self._readings(entry.get("readings"), where))
-        if not readings:
-            raise UserError(f"readings of {where} are none: name one, or leave the key out.")
         return Claim(str(entry["id"]), figure, text, criterion, test, readings)
 
     def _readings(self, asked: Any, where: str) -> Iterator[Reading]:
@@ -181,8 +185,11 @@ class _Reader:
         sets = []
         for one in asked if isinstance(asked, list) else [] if asked is None else [asked]:
             if isinstance(one, str) and one not in self.sets:
-                raise UserError(f"unknown readings {one!r} in {where}: {nearest(one, self.sets)}")
-            sets.append((self.sets[one] if isinstance(one, str) else one).items())
+                raise UserError(f"unknown readings {one!r} in {where}: {nearest(one, map(str, self.sets))}")
+            found = self.sets[one] if isinstance(one, str) else one
+            if not isinstance(found, dict) or not found or not all(isinstance(v, dict | None) for v in found.values()):
+                raise UserError(f"readings of {where} must be lines NAME: {{KEY: VALUE}}, or names of such sets.")
+            sets.append(found.items())
         for parts in product(*sets):
             known: dict[str, Any] = {"variant": "paper", "metric": ""}
             for _, more in parts:
@@ -199,7 +206,7 @@ class _Reader:
             return self._named(content, where)
         if isinstance(content, str):
             content = {content: {}}
-        if not isinstance(content, dict) or len(content) != 1:
+        if not isinstance(content, dict) or len(content) != 1 or not isinstance(next(iter(content)), str):
             raise UserError(f"the test of {where} must be one name with its arguments, or a list of such.")
         ((name, arguments),) = content.items()
         maker, given = self._named(name, where), self._with_functions(arguments or {}, where)
