@@ -146,15 +146,22 @@ def _proven(seen: SampledGaussian, delta: float) -> float:
     reach = -float(ndtri(_LOST * delta / (seen.rounds * seen.steps)))
     worst = 0.0
     for one in _directions(seen, reach):
-        parts, times = one, seen.rounds * seen.steps
-        if seen.present < 1:
-            if seen.steps > 1:
-                parts = pld.compose([(one, seen.steps)], delta=delta / seen.rounds / 10)
-            parts, times = _sometimes(parts, seen.present), seen.rounds
-        every = [(parts, times), *([(pld.gaussian(up(seen.beside)), 1)] if seen.beside else [])]
-        whole = parts if times == 1 and not seen.beside else pld.compose(every, delta=delta)
-        worst = max(worst, whole.eps(delta))
+        if seen.present == 1:
+            ways = [(one, seen.rounds * seen.steps)]
+        elif seen.steps == 1:
+            ways = [(_sometimes(one, seen.present), seen.rounds)]
+        else:  # precise for many rounds, whose usual losses count, or for few, whose rare ones do; both are bounds
+            steps = (pld.compose([(one, seen.steps)], delta=near) for near in (0.1, delta / seen.rounds / 10))
+            ways = [(_sometimes(each, seen.present), seen.rounds) for each in steps]
+        worst = max(worst, min(_together(*way, seen.beside, delta).eps(delta) for way in ways))
     return worst
+
+
+def _together(parts: pld.Losses, times: int, beside: float, delta: float) -> pld.Losses:
+    """Equal losses, and those of Gaussian releases beside them."""
+    if times == 1 and not beside:
+        return parts
+    return pld.compose([(parts, times), *([(pld.gaussian(up(beside)), 1)] if beside else [])], delta=delta)
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:

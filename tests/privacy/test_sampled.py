@@ -126,13 +126,15 @@ def test_all_in_every_round_is_a_gaussian_release(neighbours) -> None:
     assert SampledGaussian(5.0, 30, neighbours, present=1 - 1e-12).eps(1e-5) == pytest.approx(plain.eps(1e-5), rel=1e-3)
 
 
-def test_who_takes_part_is_seen_as_a_binomial_number_of_gaussian_rounds() -> None:
-    eps = SampledGaussian(3.0, 40, "replace", present=0.3).eps(1e-5)
+@pytest.mark.parametrize(("rounds", "steps", "at"), [(40, 1, 1e-5), (40, 3, 1e-5), (1, 3, 1e-5), (1, 3, 1e-18)])
+def test_who_takes_part_is_seen_as_a_binomial_number_of_gaussian_rounds(rounds, steps, at) -> None:
+    eps = SampledGaussian(3.0, rounds, "replace", present=0.3, steps=steps).eps(at)
 
     def delta(eps: float) -> float:
-        return sum(binom.pmf(k, 40, 0.3) * math.exp(gdp.log_delta_of(2 / 3 * math.sqrt(k), eps)) for k in range(1, 41))
+        mus = [2 / 3 * math.sqrt(k * steps) for k in range(1, rounds + 1)]
+        return sum(binom.pmf(k, rounds, 0.3) * math.exp(gdp.log_delta_of(mu, eps)) for k, mu in enumerate(mus, 1))
 
-    exact = brentq(lambda e: delta(e) - 1e-5, 0.1, 100)
+    exact = brentq(lambda e: delta(e) / at - 1, 0.1, 100)
     assert exact * (1 - 1e-9) <= eps < exact * 1.001
 
 
