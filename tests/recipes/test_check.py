@@ -343,6 +343,14 @@ def test_what_is_printed_and_written(run_command, tmp_path) -> None:
     assert not (tmp_path / "d.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("unit", "clients", "said"), [("client", 99, False), ("client", 100, True), ("record", 100, False)]
+)
+def test_a_delta_that_publishing_a_client_has_too_is_said(run_command, unit, clients, said) -> None:
+    words = ["rounds=3", "noise_multiplier=9", "delta=0.01", f"unit={unit}", f"clients={clients}"]
+    assert ("is 1/N or more of N=100 clients" in run_command("dpml", "check", *words).out) == said
+
+
 FLOWER = {"noise_multiplier": 9, "clipping_norm": 0.5, "num_sampled_clients": 10}
 
 
