@@ -2,12 +2,16 @@
 
 import json
 import math
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from dpml.errors import UserError
 
 _TWICE = "a key occurs twice"
+_OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+|[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*)$")
+"""What YAML 1.1 reads in base 8 or 60, which few expect."""
 
 
 def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf) -> dict[Any, Any]:
@@ -21,7 +25,8 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
 
     Raises:
         OSError: the file cannot be read.
-        UserError: it is too large, too deep or no mapping, has an alias, or a key of it occurs twice.
+        UserError: it is too large, too deep or no mapping, has an alias or a number of base 8 or 60, or a key of it
+            occurs twice.
     """
     import yaml  # slow to load
 
@@ -43,11 +48,7 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
         if path.suffix == ".json":
             content = json.loads(text, object_pairs_hook=once)
         else:
-            depth = 0
-            for event in yaml.parse(text, Loader=safe):
-                depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-                if isinstance(event, yaml.AliasEvent) or depth > deepest:
-                    raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be {what}.")
+            _check_events(yaml.parse(text, Loader=safe), path, what, deepest)
             content = yaml.load(text, Loader=Once)
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None
@@ -58,6 +59,21 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
     if not isinstance(content, dict):
         raise UserError(f"{path} must have lines KEY: VALUE to be {what}.")
     return content
+
+
+def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) -> None:
+    """Raise UserError for an alias, for what is nested too deep, and for numbers of base 8 or 60."""
+    depth = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if name == "AliasEvent" or depth > deepest + 2:  # in the document, in the stream
+            raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be {what}.")
+        if name == "ScalarEvent" and event.implicit[0] and _OTHER_BASE.match(event.value):
+            raise UserError(
+                f"{path}, line {event.start_mark.line + 1}: YAML reads {event.value} as a number of base 8 or 60: "
+                "write it in base 10, or put quotes around it."
+            )
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+import yaml
 
 import dpml
 from dpml.errors import UserError
@@ -313,6 +314,22 @@ def test_a_key_that_occurs_twice_is_refused(tmp_path, name, text) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match="occurs twice"):
         dpml.check(tmp_path / name)
+
+
+@pytest.mark.parametrize("text", ["0100", "-010", "1:40", "1:40.5"])
+def test_a_number_that_yaml_reads_in_another_base_is_refused(tmp_path, text) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"delta: 1.0e-5\nstd: 9\nrounds: {text}\n")
+    assert isinstance(yaml.safe_load(path.read_text())["rounds"], int | float)
+    with pytest.raises(UserError, match=f"line 3: YAML reads {text} as a number of base 8 or 60"):
+        dpml.check(path)
+
+
+def test_other_numbers_of_yaml_are_read(tmp_path) -> None:
+    path = tmp_path / "a.yaml"
+    for text in ("100", "1_00", "0x64", "1.0e+2", "1e2", "'0100'", "+100", "100.0"):
+        path.write_text(f"delta: 1.0e-5\nstd: 9\nrounds: {text}\n")
+        assert dpml.check(path)[0].pair.rounds == 100
 
 
 @pytest.mark.parametrize("key", ["flower", "opacus", "task_result_filters"])
