@@ -8,6 +8,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
+from quick import quick_first
 from scipy.optimize import brentq
 from scipy.stats import binom, norm
 
@@ -126,7 +127,9 @@ def test_all_in_every_round_is_a_gaussian_release(neighbours) -> None:
     assert SampledGaussian(5.0, 30, neighbours, present=1 - 1e-12).eps(1e-5) == pytest.approx(plain.eps(1e-5), rel=1e-3)
 
 
-@pytest.mark.parametrize(("rounds", "steps", "at"), [(40, 1, 1e-5), (40, 3, 1e-5), (1, 3, 1e-5), (1, 3, 1e-18)])
+@pytest.mark.parametrize(
+    ("rounds", "steps", "at"), quick_first([(40, 1, 1e-5), (40, 2, 1e-3), (1, 3, 1e-18), (40, 3, 1e-5)], 3)
+)
 def test_who_takes_part_is_seen_as_a_binomial_number_of_gaussian_rounds(rounds, steps, at) -> None:
     eps = SampledGaussian(3.0, rounds, "replace", present=0.3, steps=steps).eps(at)
 
