@@ -144,9 +144,7 @@ def _shared(table: pd.DataFrame, without: Iterable[str]) -> dict[str, list[str]]
         has = given != ""
         if key in {*without, "variant", "calibration"} or given[has].nunique() != 1:
             continue
-        who = (
-            "" if has.all() else "where set"
-        )  # of one algorithm some lines may have it, and others not, such as a clip
+        who = "" if has.all() else "where set"  # one algorithm may have it in some lines only, such as a clip
         if not has.all() and not {*algorithms(lines[has])} & {*algorithms(lines[~has])}:
             who = f"of {', '.join(algorithms(lines[has]))}"
         found.setdefault(who, []).append(assignment(key, given[has].iloc[0]))
