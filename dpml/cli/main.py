@@ -212,7 +212,10 @@ def _about_sums(commands: Any) -> None:
 def _plan(parser: argparse.ArgumentParser) -> None:
     """What a release of parties is, and against whom it protects them."""
     parser.add_argument("--bounds", type=Path, required=True, metavar="FILE.yaml", help="what is stated")
-    help_ = "algo, algo.*, eps, delta, loss, dataset.label, dataset.drop, dataset.missing, dataset.steps"
+    help_ = (
+        "algo, algo.*, eps, delta, loss, count_errors, dataset.label, dataset.drop, dataset.missing, dataset.steps, "
+        "dataset.na, dataset.encoding, dataset.separator, dataset.decimal"
+    )
     parser.add_argument("--set", dest="overrides", nargs="+", required=True, metavar="KEY=VALUE", help=help_)
 
 

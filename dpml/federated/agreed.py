@@ -178,7 +178,7 @@ def no_sums(algo: str) -> str:
     """The sentence about an algorithm that is no program of secure sums."""
     return (
         f"algo={algo} cannot run between parties on machines of their own: choose an algorithm of secure "
-        "sums, as algo=ssp, ssp_descent, dpgd, capefm or psgd."
+        "sums, as algo=ssp, ssp_descent, wdgd, dpgd or capefm."
     )
 
 

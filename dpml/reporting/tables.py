@@ -323,7 +323,9 @@ def _refuse_conflicts(rows: pd.DataFrame) -> None:
     if len(twice):
         first = twice.iloc[0]
         what = " ".join(assignment(key, first[key]) for key in keys if first[key])
-        raise UserError(f"the folders disagree about {what}: data, code, dpml or the machine was another.")
+        raise UserError(
+            f"the folders disagree about {what}: the number of draws, data, code, dpml or the machine was another."
+        )
 
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:

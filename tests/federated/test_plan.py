@@ -2,7 +2,7 @@
 
 import json
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ from examples_federated import COMMON, STATED, clinics, signing_keys
 from dpml.cli import dpml
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate
-from dpml.federated.agreed import agreed_of
+from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.party import Member
 from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_card, read_plan
@@ -170,6 +170,15 @@ def test_the_statement_trusts_no_place_with_all_records(tmp_path) -> None:
     trust = [sentence for sentence in clinics(tmp_path).plan.statement if sentence.startswith("Trust:")]
     assert len(trust) == 1
     assert "no place had the records of two parties" in trust[0]
+
+
+def test_the_help_names_all_that_parties_can_agree_on(monkeypatch, capsys) -> None:
+    assert command(monkeypatch, "plan", "--help") == 0
+    said = set(capsys.readouterr().out.replace(",", " ").split())
+    columns = {"label", "missing", "drop", "steps", "na", "encoding", "separator", "decimal"}
+    names = {each.name for each in fields(Agreed)} - {"options"}
+    assert columns < names
+    assert {f"dataset.{name}" if name in columns else name for name in names} <= said
 
 
 def test_a_plan_says_how_files_are_written() -> None:

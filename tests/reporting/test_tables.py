@@ -123,7 +123,7 @@ def test_merge_replaces_no_sweep(tmp_path):
 
 def test_merge_refuses_rows_that_disagree(tmp_path):
     a, b = write(tmp_path / "a", rows([[[1.0]]], ["conv"])), write(tmp_path / "b", rows([[[2.0]]], ["conv"]))
-    with pytest.raises(UserError, match=r"disagree about .*algo=conv"):
+    with pytest.raises(UserError, match=r"disagree about .*algo=conv.*: the number of draws, data, code"):
         merge([a, b], tmp_path / "all")
     assert not (tmp_path / "all").exists()
     with pytest.raises(UserError, match="there is no"):
