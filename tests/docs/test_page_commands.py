@@ -1,6 +1,7 @@
 """Every command of start, your data, the concepts, the how-to guides and the tutorials, run as it is printed."""
 
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -23,6 +24,12 @@ def with_commands(kind: str) -> list[str]:
     """The pages that have a command of a kind: slow, or not ("")."""
     pages = {name: blocks((DOCS / name).read_text(encoding="utf-8")) for name in NAMES}
     return [name for name, page in pages.items() if any((b.language, b.comment) == ("bash", kind) for b in page)]
+
+
+def said_in_passing(start: str) -> list[str]:
+    """The commands that pages of proofs have inside their sentences."""
+    pages = [page.read_text(encoding="utf-8") for page in (DOCS / "privacy").glob("*.md")]
+    return sorted({said for page in pages for said in re.findall(rf"`({start}[^`]*)`", page)})
 
 
 @pytest.fixture
@@ -113,3 +120,14 @@ def test_what_is_not_run_says_why() -> None:
     for name in NAMES:
         for block in blocks((DOCS / name).read_text(encoding="utf-8")):
             assert block.comment in ("", "slow") or block.comment.startswith("not run: "), name
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(said, marks=[pytest.mark.slow] if "algo=psgd" in said else [])
+        for said in said_in_passing("dpml guarantee algo")
+    ],
+)
+def test_guarantees_that_a_proof_names_are_computed(command, run_line) -> None:
+    run_line(command)
