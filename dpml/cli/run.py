@@ -101,6 +101,7 @@ class Command:
     folders: list[Path] = field(default_factory=list)
     jobs: list[Job] = field(default_factory=list)
     failed: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
+    mistake: UserError | None = None  # in what is said of the whole command
     keeps: dict[Path, Callable[[], None]] = field(default_factory=dict)  # what writes a job's .hydra, by its folder
     options: Options = field(default_factory=Options)
     results: Path = Path("results")
@@ -128,9 +129,14 @@ class Command:
             self.keeps[folder] = keep
         self.objective = config.get("objective")
         try:
+            self.options = options_of(config)
+        except UserError as error:
+            self.mistake = error
+            return None
+        try:
             sources = experiment_folders(context.runtime.config_sources)
             self.jobs += composed_jobs(config, settings, folder, name, sources)
-            self.options, self.results = options_of(config), Path(config.results_dir)
+            self.results = Path(config.results_dir)
             if self.pool is None and not self.options.dry and _is_basic(context):
                 self.pool = executors.start(self.options.engine, self.options.workers, self.options.address)
         except UserError as error:
@@ -145,6 +151,8 @@ class Command:
 
     def carry_out(self) -> int:
         """Carry out all jobs as one plan, write their files and print their results; return the exit status."""
+        if self.mistake:
+            raise self.mistake
         if self.sweep and self.separate:
             return self._merge(self.sweep) if not self.dry else 0
         if not self.folders:  # Hydra did something else: --help, --cfg job, ...

@@ -21,14 +21,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.running.cell import Cell, limit_blas, measure
 from dpml.running.computed import Computed, Written
 from dpml.running.dependencies import made_with, observed
 from dpml.running.store import Record
 
-ENGINES = ("auto", "serial", "processes", "dask")
 PATIENCE = 20.0  # seconds to wait for a scheduler
 ATTEMPTS = 3  # a job with which this many workers died has failed, and is not tried again
 
@@ -150,12 +149,8 @@ def compute(  # many parameters: where and by whom jobs are run
         pool: processes that were started for these jobs, and perhaps for further ones (`start`): who did so ends them.
 
     Raises:
-        UserError: there is no such engine, or it is not installed or cannot be reached.
+        UserError: the engine is not installed, or cannot be reached.
     """
-    if engine not in ENGINES:
-        raise UserError(f"unknown run.engine={engine!r}: {nearest(engine, ENGINES)}")
-    if workers < 1:
-        raise UserError(f"run.workers must be at least 1, got {workers}.")
     if engine == "auto":
         engine = "dask" if address else "processes" if workers > 1 else "serial"
     jobs = list(jobs)

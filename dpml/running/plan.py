@@ -21,6 +21,7 @@ from dpml.running.rows import Part, joined, tabulate
 from dpml.running.spec import GROUPS
 from dpml.running.store import DamagedError, Record, Store, digest
 
+ENGINES = ("auto", "serial", "processes", "dask")
 _TOGETHER = 1000  # cells whose tables are joined at once
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
 
@@ -43,6 +44,8 @@ class Options:
             raise UserError(f"run.only must be failed or null, got run.only={self.only}.")
         if self.on_error not in ("continue", "raise"):
             raise UserError(f"run.on_error must be continue or raise, got run.on_error={self.on_error}.")
+        if self.engine not in ENGINES:
+            raise UserError(f"unknown run.engine={self.engine!r}: {nearest(self.engine, ENGINES)}")
         if self.workers < 1:
             raise UserError(f"run.workers must be at least 1, got run.workers={self.workers}.")
 

@@ -12,6 +12,7 @@ from dpml.errors import UserError
 from dpml.running.cell import measure
 from dpml.running.executors import Failure, compute
 from dpml.running.expansion import Expansion
+from dpml.running.plan import Options
 from dpml.running.spec import Experiment
 
 distributed = pytest.importorskip("distributed")
@@ -131,4 +132,4 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
 )
 def test_mistakes(engine, workers, sentence):
     with pytest.raises(UserError, match=sentence):
-        compute([], engine, workers, None)
+        Options(engine=engine, workers=workers)
