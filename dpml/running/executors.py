@@ -85,9 +85,13 @@ def start(engine: str, workers: int, address: str | None) -> ProcessPoolExecutor
     if engine not in ("auto", "processes") or workers < 2 or address:
         return None
     pool = _pool(workers)
-    with _signals_held():
-        for _ in range(workers):
-            pool.submit(_ready)
+    try:
+        with _signals_held():
+            for _ in range(workers):
+                pool.submit(_ready)
+    except BaseException:
+        stop(pool)  # Ctrl-C: nobody else would
+        raise
     return pool
 
 
