@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIST = ROOT / "tests" / "slow.txt"
 KEPT = ("dpml/", "tests/audit/test_planted.py", "tests/test_house.py")  # examples; a bug of each kind; the rules
 HEAD = (
-    "# Slow cases, made by scripts/slow_tests.py: quicker tests execute every line of dpml that these do, and\n"
+    "# Slow cases, made by scripts/slow_tests.py: the quick tests execute every line of dpml that these do, and\n"
     "# `pytest -m slow` runs them. A name without [...] stands for all cases that are not slow without this list.\n"
 )
 

@@ -34,8 +34,8 @@ CLAIMS = (
     "file, intervals are about these: the page of the paper says so, and whether an outcome changes if the sampling of "
     "test rows is counted too, by the largest variance that McNemar's paired test can have at such accuracies. Where "
     "the command ends in `run.decide=true`, open comparisons got more seeds or draws after a look at the results, at "
-    "most twice, and each look is a test at 5 %: a comparison then finds what is not there in up to 16 % of cases. "
-    "When each criterion was chosen, and what was known then: experiments/CRITERIA.md."
+    "most twice, and each look is a test at 5 %: a comparison then finds what is not there in up to 16 % of cases, "
+    "by simulation. When each criterion was chosen, and what was known then: experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
 

@@ -233,8 +233,8 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in usual.items():
             signal.signal(number, handler or signal.SIG_DFL)
-    for late in came:
-        signal.raise_signal(late)
+        for late in came:  # also after an exception, which would hide it
+            signal.raise_signal(late)
 
 
 def _end_with_parent() -> None:

@@ -72,6 +72,8 @@ IN_TURN = [
     ["eps={b: 1}", "M=3", "adversary={colluders: 1}"],
     ["eps=2", "M=3", "adversary={colluders: 1}"],
     ["eps=2"],
+    ["eps=${M}", "M=[4,5]"],
+    ["eps=[0.1]", "M=[1,2,3]"],
     ["M=3"],
     [],
 ]

@@ -433,3 +433,13 @@ def test_a_panel_over_shares_shows_the_test_error(tmp_path):
     page = (tmp_path / "mine" / "tiny.md").read_text("utf-8")
     assert "| 0.1/0.9 |" in page
     assert "| 0.5/0.5 |" in page
+
+
+def test_ctrl_c_that_came_before_an_error_is_not_lost() -> None:
+    def wrong() -> None:
+        with engines._signals_held():
+            signal.raise_signal(signal.SIGINT)
+            raise ValueError
+
+    with pytest.raises(KeyboardInterrupt):
+        wrong()
