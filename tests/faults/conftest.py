@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from failing import blank_figures
 
 
 @pytest.fixture(scope="module")
@@ -16,3 +17,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("COLUMNS", "100")
         patch.delenv("DPML_CACHE", raising=False)
         yield place
+
+
+@pytest.fixture(scope="module")
+def blank() -> Iterator[None]:
+    """No figure is drawn, in commands of this process."""
+    with blank_figures():
+        yield

@@ -1,11 +1,12 @@
-"""A program: kill a command at its n-th step of writing, for every n, and give it again each time.
+"""A program: kill a command at a step of writing, for every place in dpml that writes, and give it again each time.
 
     python crash.py FOLDER COMMAND
 
-Each attempt is a fork of this process, which has loaded everything: so that there can be hundreds. What was found is
-printed as JSON: how many steps there are, and what was wrong after which of them.
+Each attempt is a fork of this process, which has given the command and loaded everything: so that there can be
+hundreds. What was found is printed as JSON: how many steps it was killed at, and what was wrong after which of them.
 """
 
+import gc
 import io
 import json
 import os
@@ -14,10 +15,7 @@ import sys
 from pathlib import Path
 
 import mini
-import requests  # noqa: F401  # what a command loads late, and would load anew in every attempt
-from failing import BEFORE, COMMANDS, PROGRAMS, Disk, die, failing, made, prepare, temporary
-
-from dpml.config import catalogue
+from failing import BEFORE, COMMANDS, PROGRAMS, Disk, blank_figures, die, failing, go, made, prepare, temporary
 
 
 def attempt(folder: Path, words: list[str], disk: Disk | None = None) -> tuple[int, str]:
@@ -33,6 +31,7 @@ def attempt(folder: Path, words: list[str], disk: Disk | None = None) -> tuple[i
             if disk:
                 with failing(disk):
                     PROGRAMS[words[0]]()
+                folder.with_name("moments").write_text(json.dumps(disk.moments))
             else:
                 PROGRAMS[words[0]]()
             status = 0
@@ -47,6 +46,10 @@ def attempt(folder: Path, words: list[str], disk: Disk | None = None) -> tuple[i
 def main(folder: Path, name: str) -> None:
     words, before = COMMANDS[name], folder.with_name("before")
     prepare(folder)
+    for loading in (*BEFORE.get(name, ()), words):
+        assert go(folder, loading)[0] == 0
+    gc.freeze()
+    prepare(folder)
     for first in BEFORE.get(name, ()):
         assert attempt(folder, first)[0] == 0
     shutil.rmtree(before, ignore_errors=True)
@@ -56,15 +59,14 @@ def main(folder: Path, name: str) -> None:
         shutil.rmtree(folder)
         shutil.copytree(before, folder)
 
-    status, said = attempt(folder, words)
+    status, said = attempt(folder, words, Disk(folder))
     assert status == 0, said
-    expected, problems, step = made(folder), {}, 0
-    while True:
-        step += 1
+    expected, problems = made(folder), {}
+    moments = json.loads(folder.with_name("moments").read_text())
+    for step in moments:
         ready()
         status, _ = attempt(folder, words, Disk(folder, step, fail=die))
-        if status >= 0:
-            break
+        assert status < 0, step
         half = [path for path, content in made(folder).items() if "/." not in path and content != expected.get(path)]
         status, said = attempt(folder, words)
         wrong = {"status": status} if status else {}
@@ -76,11 +78,10 @@ def main(folder: Path, name: str) -> None:
         if wrong:
             problems[step] = wrong
             print(step, wrong, file=sys.stderr, flush=True)
-    print(json.dumps({"steps": step - 1, "problems": problems}))
+    print(json.dumps({"steps": len(moments), "problems": problems}))
 
 
 if __name__ == "__main__":
-    catalogue.sources()
-    with mini.serving() as address:
+    with mini.serving() as address, blank_figures():
         os.environ |= {mini.URL: address, "DPML_OFFLINE": "0", "NO_PROXY": "127.0.0.1"}
         main(Path(sys.argv[1]).absolute(), sys.argv[2])

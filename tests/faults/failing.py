@@ -1,10 +1,11 @@
-"""A disk that fails at the n-th step of writing, or a process that dies there: for every n, until nothing fails.
+"""A disk that fails at the n-th step of writing, or a process that dies there.
 
 Python tells its audit hooks before it opens a file for writing, makes a folder or renames something, whichever library
 does it, and a hook may raise. What is written into an open file goes wrong at the `fsync` that ends it.
 """
 
 import errno
+import inspect
 import io
 import os
 import re
@@ -13,13 +14,18 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from matplotlib.backend_bases import RendererBase
+from matplotlib.figure import Figure
 
 from dpml import cli
 
 PROGRAMS = {"dpml-run": cli.dpml_run, "dpml": cli.dpml}
+PACKAGE = str(Path(cli.__file__).parents[1])
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 # the whole work: every file that these write is there, so that no step of another test counts
@@ -77,6 +83,18 @@ def made(folder: Path) -> dict[str, bytes]:
     }
 
 
+@contextmanager
+def blank_figures() -> Iterator[None]:
+    """Their files are written as ever, with the words around the panels: to draw these takes longest."""
+
+    def draw(figure: Figure, renderer: RendererBase) -> None:
+        for text in figure.texts:
+            text.draw(renderer)
+
+    with mock.patch.object(Figure, "draw", draw):
+        yield
+
+
 def temporary(folder: Path) -> list[str]:
     """The files and folders of temporary names that are left anywhere."""
     names = [str(path.relative_to(folder)) for path in folder.rglob(".*") if path.name not in (".cells", ".hydra")]
@@ -90,16 +108,24 @@ class Disk:
     folder: Path
     at: int = 0
     lasting: bool = True
-    steps: int = 0
+    places: list[str] = field(default_factory=list)
     active: bool = False
     fail: Callable[[], None] = lambda: None
 
     def step(self) -> None:
         if not self.active:
             return
-        self.steps += 1
-        if self.steps == self.at or (self.lasting and self.steps > self.at > 0):
+        self.places.append("" if self.at else _place())
+        steps = len(self.places)
+        if steps == self.at or (self.lasting and steps > self.at > 0):
             self.fail()
+
+    @property
+    def moments(self) -> list[int]:
+        """The steps to fail at: the first and the last of each place. Cells are many, and written by the same lines."""
+        first = {place: at for at, place in reversed([*enumerate(self.places, 1)])}
+        last = {place: at for at, place in enumerate(self.places, 1)}
+        return sorted({*first.values(), *last.values()})
 
     def hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         """An audit hook."""
@@ -109,6 +135,12 @@ class Disk:
         writing = isinstance(path, str | bytes | os.PathLike) and isinstance(flags, int) and flags & WRITING
         if writing and self.folder in (Path.cwd() / os.fsdecode(path)).parents:
             self.step()
+
+
+def _place() -> str:
+    """The lines of dpml that are being executed."""
+    frames = [(frame.filename, frame.lineno) for frame in inspect.stack(0)]
+    return str([frame for frame in frames if frame[0].startswith(PACKAGE)])
 
 
 _disks: list[Disk] = []  # a hook cannot be removed: there is one

@@ -32,16 +32,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.usefixtures("blank")
 @pytest.mark.parametrize(("name", "fault", "lasting"), CASES)
 def test_whichever_step_of_writing_fails(folder: Path, name: str, fault: object, lasting: bool) -> None:
     """`lasting`: so do all that follow."""
     ready(folder, name)
     before = made(folder)
-    assert go(folder, COMMANDS[name])[0] == 0
-    expected = made(folder)
-    at, disk = 0, Disk(folder)
-    while disk.steps >= at:
-        at += 1
+    with failing(Disk(folder)) as disk:
+        assert go(folder, COMMANDS[name])[0] == 0
+    expected, moments = made(folder), disk.moments
+    assert len(moments) > 2
+    for at in moments:
         ready(folder, name)
         disk = Disk(folder, at, lasting, fail=fault)  # type: ignore[arg-type]
         with failing(disk):
@@ -58,4 +59,3 @@ def test_whichever_step_of_writing_fails(folder: Path, name: str, fault: object,
         if status or name not in ONCE:
             assert go(folder, COMMANDS[name])[0] == 0, at
             assert made(folder) == expected, at
-    assert at > 2
