@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import failing
 import pytest
-from failing import blank_figures
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def blank() -> Iterator[None]:
-    """No figure is drawn, in commands of this process."""
-    with blank_figures():
+def light() -> Iterator[None]:
+    """Commands of this process draw no curves, and compose once."""
+    with failing.light():
         yield

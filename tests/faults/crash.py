@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import mini
-from failing import BEFORE, COMMANDS, PROGRAMS, Disk, blank_figures, die, failing, go, made, prepare, temporary
+from failing import BEFORE, COMMANDS, PROGRAMS, Disk, die, failing, go, light, made, prepare, temporary
 
 
 def attempt(folder: Path, words: list[str], disk: Disk | None = None) -> tuple[int, str]:
@@ -82,6 +82,6 @@ def main(folder: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    with mini.serving() as address, blank_figures():
+    with mini.serving() as address, light():
         os.environ |= {mini.URL: address, "DPML_OFFLINE": "0", "NO_PROXY": "127.0.0.1"}
         main(Path(sys.argv[1]).absolute(), sys.argv[2])

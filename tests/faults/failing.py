@@ -4,6 +4,7 @@ Python tells its audit hooks before it opens a file for writing, makes a folder 
 does it, and a hook may raise. What is written into an open file goes wrong at the `fsync` that ends it.
 """
 
+import copy
 import errno
 import inspect
 import io
@@ -19,8 +20,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
+from omegaconf import DictConfig
 
 from dpml import cli
 
@@ -84,14 +87,25 @@ def made(folder: Path) -> dict[str, bytes]:
 
 
 @contextmanager
-def blank_figures() -> Iterator[None]:
-    """Their files are written as ever, with the words around the panels: to draw these takes longest."""
+def light() -> Iterator[None]:
+    """What takes longest is left out of commands: figures have only the words around their panels, and Hydra composes
+    the same words once.
+    """
 
     def draw(figure: Figure, renderer: RendererBase) -> None:
         for text in figure.texts:
             text.draw(renderer)
 
-    with mock.patch.object(Figure, "draw", draw):
+    composed: dict[str, DictConfig] = {}
+    compose = ConfigLoaderImpl.load_configuration
+
+    def load(loader: ConfigLoaderImpl, **words: object) -> DictConfig:
+        key = repr((Path.cwd(), [source.path for source in loader.get_sources()], words))
+        if key not in composed:
+            composed[key] = compose(loader, **words)  # type: ignore[arg-type]
+        return copy.deepcopy(composed[key])
+
+    with mock.patch.object(Figure, "draw", draw), mock.patch.object(ConfigLoaderImpl, "load_configuration", load):
         yield
 
 

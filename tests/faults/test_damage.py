@@ -77,7 +77,7 @@ WORDS = {**COMMANDS, "uncached": COMMANDS["run"], "predict": PREDICT}
 
 
 @pytest.fixture(scope="module")
-def whole(folder: Path, blank: None) -> Path:
+def whole(folder: Path, light: None) -> Path:
     """Everything that runs write, in a folder beside the working one; there are two of every kind."""
     prepare(folder)
     (folder / "other.csv").write_text((folder / "own.csv").read_text().replace("-3", "-2"))

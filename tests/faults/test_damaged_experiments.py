@@ -12,7 +12,7 @@ OUTPUTS = ["tiny.csv", "tiny.png", "tiny.svg", "tiny.md", "tiny.tex", "tiny_rows
 
 
 @pytest.fixture(scope="module")
-def whole(folder: Path, blank: None) -> Path:
+def whole(folder: Path, light: None) -> Path:
     """An experiment, its outputs, and the report."""
     prepare(folder)
     content = (folder / "own/experiment/mine/tiny.yaml").read_text()

@@ -32,7 +32,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("blank")
+@pytest.mark.usefixtures("light")
 @pytest.mark.parametrize(("name", "fault", "lasting"), CASES)
 def test_whichever_step_of_writing_fails(folder: Path, name: str, fault: object, lasting: bool) -> None:
     """`lasting`: so do all that follow."""
