@@ -76,7 +76,12 @@ def _main() -> None:
     command = Command(said)
     token = _command.set(command)
     try:
-        hydra.main(**_CONFIG)(command.add)()
+        try:
+            hydra.main(**_CONFIG)(command.add)()
+        except Exception:
+            if not command.all_failed:
+                raise
+            raise UserError("no job of the search returned a value: there is no best setting.") from None
         status = command.carry_out()
     finally:
         _command.reset(token)
@@ -130,6 +135,8 @@ class Command:
         self.objective = config.get("objective")
         try:
             self.options = options_of(config)
+            if self.objective and _is_basic(context):
+                raise UserError(f"objective={self.objective} is for a search: add hydra/sweeper=optuna.")
         except UserError as error:
             self.mistake = error
             return None
@@ -251,11 +258,20 @@ class Command:
             print(f"failed: {words}: {keep_failure(folder, words, error)}", file=sys.stderr)
         self.failed = []
 
+    @property
+    def all_failed(self) -> bool:
+        """Whether this is a sweep whose jobs carry out their own plans, and each has failed."""
+        folders = self._launched() if self.separate else []
+        return bool(folders) and all((folder / ERROR).exists() for folder in folders)
+
+    def _launched(self) -> list[Path]:
+        """The folders of jobs that a launcher ran elsewhere: they are known only by what is new there."""
+        stamps = _stamps(self.sweep) if self.sweep else {}
+        return [path for path, now in stamps.items() if self.before.get(path) != now]
+
     def _merge(self, sweep: Path) -> int:
         """Merge the tables of a sweep's jobs in its folder and print them; return the exit status."""
-        folders = self.folders
-        if self.separate:  # jobs that a launcher ran elsewhere are known only by what is new in their folders
-            folders = [path for path, now in _stamps(sweep).items() if self.before.get(path) != now]
+        folders = self._launched() if self.separate else self.folders
         folders = sorted(folders, key=lambda path: (len(path.name), path.name))
         done = [folder for folder in folders if (folder / "rows.csv").exists()]
         if done:

@@ -13,6 +13,7 @@ import pytest
 from harness import CELLS, CONV, TINY, digests, jobs, plan, run
 
 from dpml.cli.run import Command
+from dpml.cli.sweeper import Planning
 from dpml.errors import UserError
 from dpml.reporting import artifacts
 from dpml.running import cell as experiment
@@ -394,6 +395,28 @@ def test_a_job_with_a_value_that_is_no_number_returns_no_mean(tmp_path, run_comm
     assert done.code == 1
     assert done.err.count("objective=odd has no mean: 1 of 2 values are NaN.") == 1
     assert set(pd.read_csv(tmp_path / "out/rows.csv")["algo.lam"]) == {0, 1}
+
+
+def test_a_search_without_any_value_ends_in_one_sentence(run_command, monkeypatch):
+    def search(sweeper, arguments):
+        super(Planning, sweeper).sweep(arguments)
+        raise ValueError("No trials are completed yet.")  # as Optuna's does
+
+    monkeypatch.setattr(Planning, "sweep", search, raising=False)
+    done = launched(run_command, "objective=acuracy")
+    assert done.code == 2
+    assert "objective=acuracy is no metric of this run: choose one of loss, " in done.err
+    assert done.err.endswith("dpml-run: error: no job of the search returned a value: there is no best setting.\n")
+    with pytest.raises(ValueError, match="No trials"):  # an error of the sweeper's own
+        launched(run_command, "objective=loss")
+
+
+@pytest.mark.parametrize("words", [["eps=1"], ["-m", "eps=1,2"]])
+def test_without_a_search_an_objective_is_refused(tmp_path, run_command, words):
+    done = run_command("dpml-run", *words, "objective=loss")
+    assert done.code == 2
+    assert done.err == "dpml-run: error: objective=loss is for a search: add hydra/sweeper=optuna.\n"
+    assert not list(tmp_path.rglob("*.csv"))
 
 
 @pytest.mark.usefixtures("undrawn")
