@@ -1,0 +1,159 @@
+"""Whether the code still gives the published numbers: python scripts/recompute.py [NAME ...] --data-dir DIR
+
+Of every experiment in results/ (or those named, such as frontier/centre) a few cells are computed again, drawn at
+random from a seed, algorithm after algorithm, and blocks of functions; what takes too long is left out. Their values
+are compared with the published rows, which have nine digits. A line for each: how many were compared, how many differ
+by more than rounding, and the one that differs most. Exit status 1 if there is one.
+"""
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+from pathlib import Path
+
+import hydra
+import numpy as np
+import pandas as pd
+
+from dpml import paths
+from dpml.commands.jobs import ExperimentJob, experiment_jobs
+from dpml.config.compose import initialise
+from dpml.reporting.evidence import read_rows
+from dpml.reporting.manifest import Manifest
+from dpml.reporting.results import results_of
+from dpml.running.computed import Computed, Written
+from dpml.running.executors import Job, Outcome, attempt
+from dpml.running.plan import Entry, Options, Plan, make_plan
+from dpml.running.store import Record, Store
+
+TOLERANCE = 1e-5  # relative: other libraries and processors round otherwise
+SAID = ["tuned", "private_preprocessing", "not_proven", "n_min", "n_max"]  # columns of words, not of settings
+NUMBERS = ["value", "claimed_eps", "proven_eps", "conditional_eps"]
+
+
+class TooLongError(Exception):
+    """A cell takes longer than the user waits."""
+
+
+def within(seconds: float, job: Job) -> Outcome | None:
+    """What a job gives; None if it takes longer. Unix only."""
+
+    def end(*_: object) -> None:
+        raise TooLongError
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        outcome = attempt(job)
+    except TooLongError:
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    late = not isinstance(outcome, Record | Written) and outcome.line.startswith(TooLongError.__name__)
+    return None if late else outcome
+
+
+def job_of(name: str, folder: Path) -> ExperimentJob:
+    """The job of ``dpml-run experiment=NAME``."""
+    words = [f"experiment={name}", f"data_dir={folder}"]
+    with initialise():
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [paths.folder("experiments")])
+    return job
+
+
+def drawn(plan: Plan, job: ExperimentJob, generator: random.Random) -> Iterator[Entry]:
+    """The cells in a random order, one of every algorithm before the second of any."""
+    groups = defaultdict(list)
+    for entry in plan.of(job.task):
+        if entry.point.cell:
+            groups[entry.point.cell.algorithm.name].append(entry)
+    for group in groups.values():
+        generator.shuffle(group)
+    yield from filter(None, chain.from_iterable(zip_longest(*groups.values())))
+
+
+def computed(job: ExperimentJob, cells: int, seconds: float, store: Path, seed: int) -> pd.DataFrame:
+    """Rows of some cells and blocks, as they would be published."""
+    blocks: list[Computed] = []
+    for block in job.task.computed:
+        if isinstance(found := within(seconds, block), Written):
+            block.keep(Store(store), found)
+            blocks.append(block)
+    plan = make_plan([job.task], Store(store), Options())
+    left, tries = cells, 2 * cells
+    for entry in drawn(plan, job, random.Random(f"{job.task.name} {seed}")):
+        if not left or not tries:
+            break
+        tries -= 1
+        outcome = within(seconds, entry.point.cell)  # type: ignore[arg-type]
+        if isinstance(outcome, Record) and outcome.skipped is None:
+            entry.record, entry.status = outcome, "done"
+            left -= 1
+    if left == cells and not blocks:
+        return pd.DataFrame()
+    return results_of(job.publication, plan, replace(job.task, computed=tuple(blocks))).rows
+
+
+def compared(rows: pd.DataFrame, published: pd.DataFrame) -> str:
+    """What there is to say of rows that were computed again; empty if nothing differs."""
+    keys = [name for name in rows if name in published and name not in (*SAID, *NUMBERS) and not name.endswith("_view")]
+    both = (table.assign(key=list(map(str, _plain(table[keys])))) for table in (rows, published))
+    new, old = (table.drop_duplicates("key").set_index("key") for table in both)
+    shared = new.index.intersection(old.index)
+    words = [] if len(shared) == len(new) else [f"{len(new) - len(shared)} of {len(new)} rows are not published"]
+    for name in NUMBERS:
+        if name not in new or name not in old:
+            continue
+        now, before = (pd.to_numeric(table.loc[shared, name]).to_numpy(float) for table in (new, old))
+        largest = np.abs(old[name][np.isfinite(old[name])]).max() if name == "value" else 0
+        with np.errstate(invalid="ignore"):
+            off = np.abs(now - before) / np.maximum(np.abs(before), 1e-9 * largest + 1e-300)
+        off[(now == before) | (np.isnan(now) & np.isnan(before))] = 0
+        off[np.isnan(off)] = np.inf
+        if (off > TOLERANCE).any():
+            worst = int(off.argmax())
+            most = f"most {now[worst]:.6g} for {before[worst]:.6g}: {shared[worst]}"
+            words.append(f"{(off > TOLERANCE).sum()} of {len(off)} {name} differ, {most}")
+    return "; ".join(words)
+
+
+def _plain(table: pd.DataFrame) -> Iterator[dict[str, str]]:
+    """The settings of each row, as text that does not depend on how a number was read."""
+    for line in table.to_dict("records"):
+        numbers = {k: f"{float(v):.9g}" for k, v in line.items() if isinstance(v, int | float | np.number) and v == v}
+        yield {str(k): numbers.get(k, str(v)) for k, v in line.items() if v is not None and v == v}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a line for each experiment; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="PAPER/FIGURE (default: all in results/)")
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--cells", type=int, default=5, help="of each experiment (default: 5)")
+    parser.add_argument("--seconds", type=float, default=20, help="a cell or a block may take (default: 20)")
+    parser.add_argument("--seed", type=int, default=0, help="which cells (default: 0)")
+    options = parser.parse_args(arguments)
+    files = sorted(options.results.glob("*/*_rows.csv.xz"))
+    names = options.names or [f"{path.parent.name}/{path.name.removesuffix('_rows.csv.xz')}" for path in files]
+    differ = 0
+    for name in names:
+        base = options.results / name
+        published = read_rows(base, Manifest(base.with_name(f"{base.name}.json")).read()["files"])
+        job = job_of(name, options.data_dir.absolute())
+        with tempfile.TemporaryDirectory() as store:
+            rows = computed(job, options.cells, options.seconds, Path(store), options.seed)
+        said = compared(rows, published) if len(rows) else ""
+        differ += bool(said)
+        print(f"{name}: {len(rows)} of {len(published)} rows computed again{': ' + said if said else ''}", flush=True)
+    return int(bool(differ))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
