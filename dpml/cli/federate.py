@@ -169,7 +169,7 @@ def _try(arguments: Namespace) -> None:
         ]
         _aggregate(plan, called, arguments)
         for process in running:
-            process.wait(arguments.timeout)
+            process.wait()
 
 
 def _init(arguments: Namespace) -> None:

@@ -28,8 +28,8 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
         UserError: the file cannot be used; the message gives the reason.
     """
     with tempfile.TemporaryDirectory() as folder:
-        bounds = Path(folder) / "stated.yaml"
-        bounds.write_text(json.dumps(stated.content()), encoding="utf-8")  # JSON is YAML
+        bounds = Path(folder) / "stated.json"
+        bounds.write_text(json.dumps(stated.content()), encoding="utf-8")
         with cache.nothing_kept():
             rows = read_rows(with_file(dataset, path, bounds))
     names = list(rows.stated)

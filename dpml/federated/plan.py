@@ -28,7 +28,7 @@ from dpml.federated.agreed import Agreed
 from dpml.federated.opening import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
 from dpml.optim.losses import for_task
-from dpml.plain import once
+from dpml.plain import from_json
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
@@ -88,7 +88,7 @@ class FederationPlan:
             raise UserError("two parties of the plan have the same name or the same key.")
         if self.colluders < 1:
             raise UserError(
-                "colluders=0 is no plan: the aggregator may be one of the parties, or know one; choose 1 or more."
+                f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose 1 or more."
             )
         _ = self.topology, self.sums, self.guarantees  # refuse an invalid plan now, not when all parties are connected
 
@@ -336,7 +336,7 @@ def _json(path: Path, what: str) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)
-        content = json.loads(text.decode("utf-8"), object_pairs_hook=once) if len(text) <= _LONGEST else None
+        content = from_json(text.decode("utf-8")) if len(text) <= _LONGEST else None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError):  # also of what is not UTF-8

@@ -2,15 +2,19 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import numpy as np
 import pytest
 from examples_federated import COMMON, STATED, clinics, signing_keys
 
-from dpml.cli import dpml
+from dpml.cli import dpml, federate
+from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
+from dpml.federated import party_rows
 from dpml.federated.aggregator import aggregate
 from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.party import Member
@@ -233,6 +237,8 @@ def test_one_party_at_least_is_counted_as_the_aggregators(tmp_path, parties) -> 
     seats = plan.seats[:parties]
     with pytest.raises(UserError, match="colluders=0 is no plan"):
         FederationPlan(plan.terms, plan.stated, seats, 0, 0)
+    with pytest.raises(UserError, match="colluders=-1 is no plan"):
+        FederationPlan(plan.terms, plan.stated, seats, -1, 0)
     with_one = FederationPlan(plan.terms, plan.stated, seats, 1, 0)
     assert f"the aggregator together with 1 of the {parties} parties" in " ".join(with_one.statement)
     assert "against one other party, who knows its noise" in " ".join(with_one.statement)
@@ -251,6 +257,26 @@ def test_a_file_that_is_no_plan_is_one_sentence(tmp_path, text) -> None:
     (tmp_path / "plan.yaml").write_text(text)
     with pytest.raises(UserError, match="is no plan"):
         read_plan(tmp_path / "plan.yaml")
+
+
+@pytest.mark.parametrize("in_its_place", ['"farm"', '"clinic0": "'])
+def test_half_a_character_is_one_sentence(tmp_path, in_its_place) -> None:
+    """It can be neither hashed nor written."""
+    place, text = tmp_path / "plan.json", clinics(tmp_path).plan.text
+    place.write_text(text.replace(in_its_place, in_its_place[0] + "\\ud800" + in_its_place[1:]))
+    assert place.read_text() != text
+    with pytest.raises(UserError, match="is no plan"):
+        read_plan(place)
+
+
+def test_rows_are_read_by_whatever_is_stated(tmp_path) -> None:
+    """Signs beyond 16 bits and small numbers, of which YAML and JSON have other ways to write."""
+    said = {"columns": {"age": {"low": 0, "high": 1e-5}, "job": ["😀", "mine"]}, "classes": ["ill", "well"]}
+    (tmp_path / "rows.csv").write_text("age,job,health\n0.000005,😀,ill\n0,mine,well\n", encoding="utf-8")
+    dataset = agreed_of(("algo=ssp", *COMMON, "dataset.steps=[one_hot,symmetric,sample_norm]")).dataset
+    X, y = party_rows.own_rows(dataset, bounds_from(Path("stated"), said), tmp_path / "rows.csv")
+    assert np.allclose(X * np.linalg.norm([1, 1]), [[0, 0, np.sqrt(2)], [-1, 1, 0]])
+    assert y.tolist() == [-1, 1]
 
 
 def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:
@@ -296,3 +322,17 @@ def test_a_try_overwrites_no_model(tmp_path, bounds, monkeypatch, capsys) -> Non
     words = ["try", tmp_path / "a.csv", "-o", tmp_path / "model.json", "--bounds", bounds, *WORDS]
     assert command(monkeypatch, *words) != 0
     assert "is there already" in capsys.readouterr().err
+
+
+def test_a_try_waits_for_parties_that_take_longer_than_an_answer_may(tmp_path, bounds, monkeypatch) -> None:
+    """They write their ledgers and models after the last one; a traceback was all that was seen of it."""
+
+    class Party:
+        def wait(self, timeout: float | None = None) -> None:
+            if timeout is not None:
+                raise TimeoutExpired("dpml", timeout)
+
+    monkeypatch.setattr(federate, "_started", lambda *_: nullcontext(Party()))
+    monkeypatch.setattr(federate, "_aggregate", lambda *_: None)
+    files = clinics(tmp_path).files
+    assert command(monkeypatch, "try", *files, "-o", tmp_path / "model.json", "--bounds", bounds, *WORDS) == 0
