@@ -38,6 +38,7 @@ from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
 _MOST_FOLDERS = 1000
+_MOST_ROWS = 1_000_000  # made up, of each party
 _LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
@@ -45,7 +46,7 @@ def run(arguments: Namespace) -> None:
     """Carry out the action.
 
     Raises:
-        UserError: a time to wait is none.
+        UserError: a time to wait is none, or what the action raises.
     """
     for name in ("wait", "timeout"):
         seconds = getattr(arguments, name, 1.0)
@@ -175,6 +176,8 @@ def _try(arguments: Namespace) -> None:
 def _init(arguments: Namespace) -> None:
     """A folder for each party and the aggregator, and a rehearsal; what would be guaranteed is said now."""
     host, port = address_of(arguments.aggregator)
+    if not 1 <= arguments.rows <= _MOST_ROWS:
+        raise UserError(f"--rows must be from 1 to {_MOST_ROWS:,}, got {arguments.rows}.")
     names = arguments.parties
     if len(names) == 1 and names[0].isdecimal() and int(names[0]) <= _MOST_FOLDERS:
         names = [f"hospital-{k + 1}" for k in range(int(names[0]))]

@@ -74,9 +74,9 @@ class Agreed:
     count_errors: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("algo", "missing", "encoding", "decimal", *(["loss"] if self.loss is not None else [])):
+        for name in ("algo", "missing", "encoding", *(["loss"] if self.loss is not None else [])):
             _word(getattr(self, name), name)
-        for name in ("label", *(["separator"] if self.separator is not None else [])):
+        for name in ("label", "decimal", *(["separator"] if self.separator is not None else [])):
             _column(getattr(self, name), f"dataset.{name}")
         for name in _LISTS:
             values = getattr(self, name)

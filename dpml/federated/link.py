@@ -159,7 +159,8 @@ def listening(
         UserError: the address is taken, or not one of this machine.
     """
     try:
-        server = socket.create_server(address, backlog=len(plan.seats))
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        server = socket.create_server(address, family=family, backlog=len(plan.seats))
     except OSError as error:
         raise UserError(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}.") from None
     parties = Callers(plan, timeout)
@@ -251,9 +252,14 @@ def address_of(text: str) -> tuple[str, int]:
         UserError: it is not of this form.
     """
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise UserError(f"an address must be HOST:PORT, got {text!r}.")
-    return host.strip("[]"), int(port)
+    host = host.strip("[]")
+    try:
+        host.encode("idna")  # as it is when it is looked up
+    except ValueError:
+        host = ""
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise UserError(f"an address must be HOST:PORT, the port from 1 to 65535, got {text!r}.")
+    return host, int(port)
 
 
 def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

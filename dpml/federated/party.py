@@ -57,6 +57,7 @@ class Member:
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
         self._used, self._cap = ledger.with_name(f"{ledger.name}.used"), cap
         agreed_rows(plan, self.number, data)  # report a mistake before others wait
+        self._ledger.entries()
         self._party: Party | None = None
         self._next = 0  # the next secure sum of the release: no vector was sent to it yet
         self._answer: Answer | None = None

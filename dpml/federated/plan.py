@@ -88,7 +88,8 @@ class FederationPlan:
             raise UserError("two parties of the plan have the same name or the same key.")
         if self.colluders < 1:
             raise UserError(
-                f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose 1 or more."
+                f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
+                "1 or more."
             )
         _ = self.topology, self.sums, self.guarantees  # refuse an invalid plan now, not when all parties are connected
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from examples_federated import clinics, run
 
+from dpml.errors import UserError
 from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member, signing_key
 from dpml.protocols import ProtocolError, Stage
@@ -69,6 +70,12 @@ def test_rows_that_are_not_those_of_the_plan_are_refused(tmp_path) -> None:
     parties = clinics(tmp_path)
     with pytest.raises(Exception, match="the plan says 60 of 'clinic0'"):
         Member(parties.plan, parties.keys[0], parties.files[1], tmp_path / "ledger")
+
+
+def test_a_ledger_that_is_none_is_said_before_others_wait(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    with pytest.raises(UserError, match=r"the ledger .* cannot be used"):
+        Member(parties.plan, parties.keys[0], parties.files[0], tmp_path)
 
 
 def test_a_signing_key_is_for_its_owner_alone(tmp_path) -> None:

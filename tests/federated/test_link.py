@@ -178,11 +178,19 @@ def test_tls_is_needed_from_one_machine_to_another(tmp_path) -> None:
         assert make(("127.0.0.1", 1), *words) is None
         with pytest.raises(UserError, match="is another machine"):
             make(("hospital.example", 1), *words)
-    with pytest.raises(UserError, match="must be HOST:PORT"):
-        address_of("8000")
+    for text in ("8000", ":8000", "hospital.example:0", "hospital..example:8000", f"{'h' * 64}:8000"):
+        with pytest.raises(UserError, match="must be HOST:PORT"):
+            address_of(text)
     (tmp_path / "no.pem").write_text("no")
     with pytest.raises(UserError, match="is no certificate"):
         client_tls(("127.0.0.1", 1), tmp_path / "no.pem")
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_an_aggregator_listens_at_an_address_of_ipv6(tmp_path) -> None:
+    host, _ = address_of("[::1]:8000")
+    with listening(clinics(tmp_path).plan, (host, 0), 1.0, None) as (_, port):
+        socket.create_connection((host, port)).close()
 
 
 def test_nobody_there_is_one_sentence(tmp_path) -> None:
@@ -274,7 +282,7 @@ def test_strangers_who_are_gone_at_once_or_too_many_close_the_door_to_nobody(tmp
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "3e6"])
 def test_a_time_that_is_none_is_one_sentence(tmp_path, monkeypatch, capsys, option, seconds) -> None:
     """Not a party or an aggregator that waits for ever, or for nobody, or ends in the middle of a sum."""
-    words = ["aggregator", "--plan", "plan.json", "--listen", "127.0.0.1:0", "-o", "model.json", option, seconds]
+    words = ["aggregator", "--plan", "plan.json", "--listen", "127.0.0.1:8000", "-o", "model.json", option, seconds]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["dpml", "federate", *words])
     with pytest.raises(SystemExit) as ended:

@@ -19,7 +19,7 @@ from dpml.federated.aggregator import aggregate
 from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.party import Member
 from dpml.federated.party_rows import agreed_rows
-from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_card, read_plan
+from dpml.federated.plan import FederationPlan, agreed_topology, check_columns, most_dropouts, read_card, read_plan
 from dpml.privacy import Budget
 from dpml.protocols import Session
 
@@ -110,6 +110,24 @@ def test_a_plan_for_rows_that_may_be_too_long_is_refused(tmp_path, cards, bounds
     words = [*WORDS, "dataset.steps=[one_hot,symmetric]"]
     assert command(monkeypatch, "plan", *cards, "-o", tmp_path / "plan.yaml", "--bounds", bounds, *words) == 2
     assert "may leave a row that is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ("one_hot,clip,spline", "must have spline before clip"),
+        ("one_hot,max_norm,one_hot", "must have one_hot once"),
+        ("one_hot,bin,bin,sample_norm", "must have bin once"),
+        ("clip,one_hot,sample_norm", "no step but impute before one_hot"),
+        ("sample_norm", "must have one_hot"),
+    ],
+)
+def test_steps_that_do_not_suit_are_refused_before_any_row_is_read(tmp_path, steps, said) -> None:
+    """A second one_hot also made rows longer than 1 that a plan had taken for short ones."""
+    columns = {"age": {"low": 0, "high": 100, "edges": [30, 60]}, "job": ["farm", "mine"]}
+    dataset = agreed_of(("algo=ssp", *COMMON, f"dataset.steps=[{steps}]")).dataset
+    with pytest.raises(UserError, match=said):
+        check_columns(dataset, bounds_from(Path("b"), {"columns": columns, "classes": ["ill", "well"]}))
 
 
 def test_a_damaged_card_is_refused_or_the_plan_with_it_is_by_its_party(tmp_path) -> None:
@@ -223,6 +241,9 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
         (("algo=ssp", "algo._target_=centroid.Centroid"), "a plan has no 'algo._target_'"),
         (("algo=vote", "algo.local=[{_target_: os.abort}]"), "choose an algorithm of secure sums"),
         (("algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
+        (("algo=ssp", "dataset.decimal=;"), "dataset.decimal must be point or comma, got ';'"),
+        (("algo=ssp", "algo.radius=1e30"), "algo.radius must be at most 1e\\+06"),
+        (("algo=fm", "algo.radius=1e300"), "algo.radius must be at most 1e\\+06"),
     ],
 )
 def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:
