@@ -111,3 +111,12 @@ def test_a_cap_of_a_party_ends_its_part_before_anything_is_sent(tmp_path) -> Non
     made = run(members, parties.plan)
     assert made.survivors.tolist() == [0, 2, 3]
     assert Ledger(parties.files[1].with_suffix(".ledger")).entries() == []
+
+
+def test_a_cap_without_room_is_said_before_others_are_charged(tmp_path) -> None:
+    """Two of four, of whom one may be missing, ended a release in which the others' vectors were sent already."""
+    parties = clinics(tmp_path)
+    place = parties.files[1].with_suffix(".ledger")
+    with pytest.raises(UserError, match=r"above its cap of 0.5"):
+        Member(parties.plan, parties.keys[1], parties.files[1], place, cap=Cap(0.5, 1e-5))
+    assert not place.exists()
