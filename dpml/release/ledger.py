@@ -69,7 +69,7 @@ class Cap:
     It is proven also where a release's budget was chosen by results of earlier ones if all are Gaussian (`accountant`).
 
     Raises:
-        UserError: eps is not positive, or delta not strictly between 0 and 1.
+        UserError: eps is no positive number, or delta none strictly between 0 and 1.
     """
 
     eps: float
@@ -77,10 +77,11 @@ class Cap:
     unit: Unit = "sample"
 
     def __post_init__(self) -> None:
-        if not (self.eps > 0 and 0 < self.delta < 1):
+        numbers = isinstance(self.eps, int | float) and isinstance(self.delta, int | float)
+        if not (numbers and self.eps > 0 and 0 < self.delta < 1):
             raise UserError(
-                "ledger.cap must be positive and ledger.delta strictly between 0 and 1, "
-                f"got ledger.cap={self.eps} and ledger.delta={self.delta}."
+                "ledger.cap must be a positive number and ledger.delta one strictly between 0 and 1, "
+                f"got ledger.cap={self.eps!r} and ledger.delta={self.delta!r}."
             )
 
 

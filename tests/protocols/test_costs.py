@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.protocols import FixedPoint
+from dpml.errors import UserError
+from dpml.protocols import FixedPoint, costs
 from dpml.protocols.costs import communication, exponents, float_difference, measure
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
@@ -102,6 +103,12 @@ def test_a_decoded_sum_and_one_of_floats_differ_by_no_more_than_the_bound(count:
         # neither of the two can be left out of the bound: it is that of their sum
         assert abs(rounding) <= bound - codec.error
         assert abs(Fraction(total) - exact) <= codec.error + Fraction(count, 2**53)
+
+
+def test_more_parties_than_one_process_plays_in_minutes_are_refused(monkeypatch) -> None:
+    monkeypatch.setattr(costs, "in_process", None)  # or this test would take hours
+    with pytest.raises(UserError, match="M may be 10,000 at most here"):
+        measure(1_000_000, 1)
 
 
 @pytest.mark.parametrize(
