@@ -197,7 +197,7 @@ class MappedTerms(Terms):
         def made() -> list[PartyGradients]:
             found = []
             for one in maps:
-                rows, dtype = (parties.X @ one, float) if squared else (mapped(parties.X, one)[0], np.float32)
+                rows, dtype = (parties.X @ one, np.float64) if squared else (mapped(parties.X, one)[0], np.float32)
                 found.append(PartyGradients.of(of.loss, rows, parties.y, parties.offsets, dtype, of.classes))
             return found
 
