@@ -231,8 +231,9 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
 
 def _say(plan: FederationPlan) -> None:
     """What all parties agree on: what is guaranteed, who they are, and what to compare by telephone."""
+    unsigned = set(plan.unsigned)  # once: every signature is verified for it
     seats = [
-        f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in plan.unsigned else ', signed'}"
+        f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in unsigned else ', signed'}"
         for seat in plan.seats
     ]
     _say_what_is_agreed(plan, f"Plan {plan.digest}", *seats)
