@@ -75,6 +75,13 @@ def _whatever_happens(connection: socket.socket, until: float) -> Iterator[None]
         raise _HungUpError from None
 
 
+def _hang_up(connection: socket.socket) -> None:
+    """Close a connection; a thread that waits for its other side stops doing so."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
 @dataclass
 class Callers:
     """The parties that have called: `exchange` sends each of some a message and takes the answers that come in time."""
@@ -102,7 +109,7 @@ class Callers:
             return
         earlier, self._connections[number] = self._connections.get(number), connection
         if earlier is not None:
-            earlier.close()
+            _hang_up(earlier)
         if self.over:  # it called while all were hung up on
             connection.close()
 
@@ -144,9 +151,9 @@ class Callers:
     def close(self) -> None:
         """Hang up on all, also on who calls from now on."""
         self.over = True
-        self._pool.shutdown()
         for connection in list(self._connections.values()):
-            connection.close()
+            _hang_up(connection)
+        self._pool.shutdown()
 
 
 @contextmanager

@@ -248,6 +248,17 @@ def test_parties_that_say_nothing_keep_nobody_else_waiting(forty) -> None:
     assert called.exchange(dict.fromkeys(range(40), b"said")) == {39: b"ok"}
 
 
+def test_who_hangs_up_waits_for_no_answer() -> None:
+    """Ctrl-C ended an aggregator only after its --timeout, where a party was silent."""
+    here, there = socket.socketpair()
+    called = Callers(SimpleNamespace(seats=[here], longest=100), 40.0, {0: here})  # type: ignore[arg-type]
+    with there, ThreadPoolExecutor(2) as pool:
+        answers = pool.submit(called.exchange, {0: b"said"})
+        assert there.recv(4)  # it is asked
+        pool.submit(called.close).result(timeout=20)
+        assert answers.result(timeout=20) == {}
+
+
 def test_parties_that_take_nothing_keep_the_model_from_nobody_else(forty) -> None:
     called, there = forty
     model, taken = "x" * 3_000_000, []  # more than a connection holds by itself
