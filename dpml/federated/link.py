@@ -4,6 +4,7 @@ Callers call the aggregator, so that none has to be reached from outside, and pr
 Who is silent too long, or sends anything else than is due, is hung up on; it may call again, and is in the next sum.
 """
 
+import math
 import os
 import socket
 import ssl
@@ -218,10 +219,11 @@ def take_part(
     """
     until = time.monotonic() + wait
     while True:
-        began = time.monotonic()
+        taken_in = math.inf
         try:
             with _called(address, context) as connection:
                 _introduce(connection, signer, plan)
+                taken_in = time.monotonic()
                 while (said := _receive(connection, _LONGEST, time.monotonic() + _PATIENCE))[:1] != END:
                     _send(connection, answer(said), time.monotonic() + _PATIENCE)
                     until = time.monotonic() + wait
@@ -231,7 +233,7 @@ def take_part(
                 f"the aggregator at {address[0]} is not who it should be: {error.verify_message}."
             ) from None
         except (_HungUpError, OSError):
-            if time.monotonic() > began + _GREETING:  # we were taken in, and perhaps waited for others
+            if time.monotonic() > taken_in + _GREETING:  # not hung up on at once: it may have waited for others
                 until = time.monotonic() + wait
             if time.monotonic() > until:
                 raise UserError(f"the aggregator at {address[0]}:{address[1]} does not answer.") from None

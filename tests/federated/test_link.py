@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from examples_federated import Clinics, clinics
 from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.errors import UserError
+from dpml.federated import link
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.certificates import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
@@ -228,6 +230,25 @@ def test_a_party_waits_for_the_others_longer_than_for_the_aggregator(tmp_path) -
         called.await_all(0.5)
         called.end("the model")
         assert first.result(timeout=30) == "the model"
+
+
+def test_a_party_does_not_wait_for_ever_for_what_only_takes_calls(tmp_path, monkeypatch) -> None:
+    """As a wrong port may, or a firewall: every call lasted as long as that of an aggregator that waits for others."""
+    monkeypatch.setattr(link, "_GREETING", 0.1)
+    parties, taken = clinics(tmp_path), []
+    with socket.create_server(HERE) as mute, ThreadPoolExecutor(1) as pool:
+        address = mute.getsockname()
+        calls = pool.submit(take_part, parties.keys[0], parties.plan, bytes, address, 0.5, None)
+        while not calls.done() and len(taken) < 30:
+            with suppress(TimeoutError):
+                mute.settimeout(2.0)
+                taken.append(mute.accept()[0])
+        mute.close()
+        for connection in taken:
+            connection.close()
+        with pytest.raises(UserError, match="does not answer"):
+            calls.result(timeout=20)
+    assert len(taken) < 30
 
 
 @pytest.fixture
