@@ -67,7 +67,7 @@ def run(arguments: Namespace) -> None:
 
 def _card(arguments: Namespace) -> None:
     refuse_replacing(arguments.output, arguments.data, arguments.key, arguments.bounds)
-    seat = _seat(arguments, arguments.data, arguments.key)
+    seat = _seat(arguments, arguments.output.stem, arguments.data, arguments.key)
     _write(arguments.output, json.dumps({"rows": seat.rows, "key": seat.key.hex()}) + "\n")
 
 
@@ -156,7 +156,7 @@ def _try(arguments: Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="dpml") as temporary, ExitStack() as stack:
         folder = Path(temporary)
         keys = [folder / f"{k}.key" for k in range(len(arguments.files))]
-        seats = [_seat(arguments, data, key) for data, key in zip(arguments.files, keys, strict=True)]
+        seats = [_seat(arguments, data.stem, data, key) for data, key in zip(arguments.files, keys, strict=True)]
         plan = _agreed(arguments, seats)
         for key in keys:
             plan = plan.signed(signing_key(key))
@@ -207,13 +207,13 @@ def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: fl
         process.wait()
 
 
-def _seat(arguments: Namespace, data: Path, key: Path) -> Seat:
+def _seat(arguments: Namespace, name: str, data: Path, key: Path) -> Seat:
     """A party of this plan, with its number of rows; creates its key if it has none."""
     stated = load(arguments.bounds)
     dataset = agreed_of(arguments.overrides).dataset
     check_columns(dataset, stated)
     _, y = own_rows(dataset, stated, data)
-    return Seat(data.stem, len(y), signing_key(key).public_key().public_bytes_raw())
+    return Seat(name, len(y), signing_key(key).public_key().public_bytes_raw())
 
 
 def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:

@@ -48,11 +48,22 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 @dataclass(frozen=True)
 class Seat:
-    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key."""
+    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key.
+
+    Raises:
+        UserError: the name is too long, or has other signs than those of a word.
+    """
 
     name: str
     rows: int
     key: bytes
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UserError(
+                f"the name {self.name[:64]!r} of a party, which is that of its file, must be at most 64 letters, "
+                "digits, blanks, dots and dashes."
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -350,8 +361,6 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 def _seat(name: str, said: Any) -> Seat:
     if not isinstance(said, dict) or set(said) != {"rows", "key"}:
         raise UserError("a party must have rows and key.")
-    if not _NAME.fullmatch(name):
-        raise UserError(f"the name {name[:64]!r} of a party must be letters, digits, blanks, dots and dashes.")
     key = said["key"]
     if not isinstance(key, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", key):
         raise UserError(f"the key of a party must be {2 * KEY_BYTES} hexadecimal digits.")

@@ -356,6 +356,21 @@ def test_a_try_overwrites_no_model(tmp_path, bounds, monkeypatch, capsys) -> Non
     assert "is there already" in capsys.readouterr().err
 
 
+def test_a_file_whose_name_is_no_partys_is_said_before_anybody_waits(tmp_path, bounds, monkeypatch, capsys) -> None:
+    """Every party said so of a plan in a temporary folder, and the aggregator that nobody had come."""
+    files = clinics(tmp_path).files
+    odd = files[0].rename(tmp_path / "clinic (1).csv")
+    monkeypatch.setattr(federate, "_started", None)
+    out = tmp_path / "model.json"
+    assert command(monkeypatch, "try", odd, *files[1:], "-o", out, "--bounds", bounds, *WORDS) == 2
+    assert capsys.readouterr().err.startswith(
+        "dpml: error: the name 'clinic (1)' of a party, which is that of its file,"
+    )
+    words = ["card", odd, "--key", tmp_path / "0.key", "--bounds", bounds, *WORDS]
+    assert command(monkeypatch, *words, "-o", tmp_path / "(1).card") == 2
+    assert command(monkeypatch, *words, "-o", tmp_path / "clinic1.card") == 0
+
+
 def test_a_try_waits_for_parties_that_take_longer_than_an_answer_may(tmp_path, bounds, monkeypatch) -> None:
     """They write their ledgers and models after the last one; a traceback was all that was seen of it."""
 
