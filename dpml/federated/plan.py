@@ -102,7 +102,9 @@ class FederationPlan:
                 f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
                 "1 or more."
             )
-        _ = self.topology, self.sums, self.guarantees  # refuse an invalid plan now, not when all parties are connected
+        # refuse an invalid plan now, not when all parties are connected
+        Session(len(self.seats), max(self.sums.lengths), self.topology, self.sums.beside)
+        _ = self.guarantees
 
     @property
     def text(self) -> str:

@@ -21,7 +21,7 @@ from dpml.federated.party import Member
 from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan, agreed_topology, check_columns, most_dropouts, read_card, read_plan
 from dpml.privacy import Budget
-from dpml.protocols import Session
+from dpml.protocols import Session, session
 
 WORDS = ["--set", "algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health"]
 
@@ -265,6 +265,13 @@ def test_one_party_at_least_is_counted_as_the_aggregators(tmp_path, parties) -> 
     with_one = FederationPlan(plan.terms, plan.stated, seats, 1, 0)
     assert f"the aggregator together with 1 of the {parties} parties" in " ".join(with_one.statement)
     assert "against one other party, who knows its noise" in " ".join(with_one.statement)
+
+
+def test_a_vector_that_is_too_long_is_refused_before_anybody_signs(tmp_path, monkeypatch) -> None:
+    plan = clinics(tmp_path).plan
+    monkeypatch.setattr(session, "_LONGEST", 5)
+    with pytest.raises(UserError, match="a vector must have 1 to 5 entries"):
+        FederationPlan(plan.terms, plan.stated, plan.seats, 1, 1)
 
 
 def test_one_key_is_one_party(tmp_path) -> None:
