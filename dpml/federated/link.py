@@ -32,7 +32,7 @@ _HELLO = b"dpml link "  # before what a party signs to prove who it is
 _GREETING = 5.0  # seconds to prove it
 _PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next word
 _PAUSE = 0.2  # seconds between two calls
-_LONGEST = 1 << 28  # bytes that a party takes of the aggregator
+_LONGEST = 1 << 28  # bytes that a party takes of the aggregator, or more where vectors are longer
 _CHUNK = 1 << 16
 
 
@@ -217,14 +217,14 @@ def take_part(
     Raises:
         UserError: the aggregator cannot be reached for `wait` seconds, or is not the one of the certificate.
     """
-    until = time.monotonic() + wait
+    until, longest = time.monotonic() + wait, max(_LONGEST, 2 * plan.longest)
     while True:
         taken_in = math.inf
         try:
             with _called(address, context) as connection:
                 _introduce(connection, signer, plan)
                 taken_in = time.monotonic()
-                while (said := _receive(connection, _LONGEST, time.monotonic() + _PATIENCE))[:1] != END:
+                while (said := _receive(connection, longest, time.monotonic() + _PATIENCE))[:1] != END:
                     _send(connection, answer(said), time.monotonic() + _PATIENCE)
                     until = time.monotonic() + wait
                 return said[1:].decode("utf-8", "replace")

@@ -133,6 +133,15 @@ def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
     assert here == [4, 3, 4, 4]
 
 
+def test_a_party_takes_models_and_maps_as_long_as_its_own_vectors(tmp_path, monkeypatch) -> None:
+    """With 8,192 features a map of wdgd was more than a party took: it hung up, and all were charged for no model."""
+    monkeypatch.setattr(link, "_LONGEST", 0)
+    parties = clinics(tmp_path, "algo=wdgd", "algo.rounds=1")
+    with listening(parties.plan, HERE, 30.0, None) as (called, port):
+        seen = released(parties, [member.answer for member in parties.members()], called, port)
+    assert len(seen.models) == 4
+
+
 def test_strangers_are_hung_up_on(tmp_path) -> None:
     parties = clinics(tmp_path)
     with listening(parties.plan, HERE, 1.0, None) as (called, port):
