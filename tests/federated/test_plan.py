@@ -307,6 +307,9 @@ def test_rows_are_read_by_whatever_is_stated(tmp_path) -> None:
     X, y = party_rows.own_rows(dataset, bounds_from(Path("stated"), said), tmp_path / "rows.csv")
     assert np.allclose(X * np.linalg.norm([1, 1]), [[0, 0, np.sqrt(2)], [-1, 1, 0]])
     assert y.tolist() == [-1, 1]
+    (tmp_path / "rows.csv").write_text("Age,job,health\n0,mine,ill\n0,mine,well\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"^clinics.yaml states nothing of the column 'Age' of .*rows.csv: add it"):
+        party_rows.own_rows(dataset, bounds_from(Path("clinics.yaml"), said), tmp_path / "rows.csv")
 
 
 def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:
