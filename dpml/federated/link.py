@@ -236,7 +236,8 @@ def take_part(
             if time.monotonic() > taken_in + _GREETING:  # not hung up on at once: it may have waited for others
                 until = time.monotonic() + wait
             if time.monotonic() > until:
-                raise UserError(f"the aggregator at {address[0]}:{address[1]} does not answer.") from None
+                does = "does not answer" if taken_in == math.inf else "hangs up at once: it may have another plan"
+                raise UserError(f"the aggregator at {address[0]}:{address[1]} {does}.") from None
             time.sleep(_PAUSE)
 
 

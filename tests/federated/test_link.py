@@ -160,6 +160,15 @@ def test_strangers_are_hung_up_on(tmp_path) -> None:
         assert called.exchange({0: b"x", 1: b"x"}) == {}
 
 
+def test_a_party_with_another_plan_is_told_what_may_be_wrong(tmp_path) -> None:
+    parties, others = clinics(tmp_path), clinics(tmp_path, "algo=capefm")
+    with (
+        listening(parties.plan, HERE, 2.0, None) as (_, port),
+        pytest.raises(UserError, match=r"hangs up at once: it may have another plan\."),
+    ):
+        take_part(parties.keys[0], others.plan, bytes, ("127.0.0.1", port), 0.1, None)
+
+
 def test_a_party_that_sends_too_much_or_too_slowly_is_silent(tmp_path) -> None:
     parties = clinics(tmp_path)
     members = parties.members()
