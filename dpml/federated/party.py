@@ -58,6 +58,8 @@ class Member:
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
         self._used, self._cap = ledger.with_name(f"{ledger.name}.used"), cap
         agreed_rows(plan, self.number, data)  # report a mistake before others wait
+        if not ledger.exists():
+            check_writable(ledger)
         self._ledger.require_room(*self._entered)
         self._party: Party | None = None
         self._next = 0  # the next secure sum of the release: no vector was sent to it yet

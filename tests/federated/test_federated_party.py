@@ -76,6 +76,8 @@ def test_a_ledger_that_is_none_is_said_before_others_wait(tmp_path) -> None:
     parties = clinics(tmp_path)
     with pytest.raises(UserError, match=r"the ledger .* cannot be used"):
         Member(parties.plan, parties.keys[0], parties.files[0], tmp_path)
+    with pytest.raises(UserError, match=r"ledger cannot be written: No such file"):
+        Member(parties.plan, parties.keys[0], parties.files[0], tmp_path / "nowhere" / "ledger")
 
 
 def test_a_signing_key_is_for_its_owner_alone(tmp_path) -> None:
