@@ -244,6 +244,7 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
         (("algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
         (("algo=ssp", "dataset.decimal=;"), "dataset.decimal must be point or comma, got ';'"),
         (("algo=ssp", "algo.radius=1e30"), "algo.radius must be at most 1e\\+06"),
+        (("algo=wdgd", "algo.clip=1e300"), "algo.clip of wdgd must be at most 1e"),
         (("algo=wdgd", "algo.budget_share=0.99"), "algo.budget_share of wdgd must be less than 0.98"),
         (("algo=fm", "algo.radius=1e300"), "algo.radius must be at most 1e\\+06"),
     ],
