@@ -46,7 +46,7 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
     try:
         text = raw.decode("utf-8-sig")
         if path.suffix == ".json":
-            content = json.loads(text, object_pairs_hook=once)
+            content = from_json(text)
         else:
             _check_events(yaml.parse(text, Loader=safe), path, what, deepest)
             content = yaml.load(text, Loader=Once)
@@ -76,12 +76,19 @@ def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) ->
             )
 
 
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of JSON's pairs.
+def from_json(text: str) -> Any:
+    """The content of JSON.
 
     Raises:
-        ValueError: a key occurs twice: readers differ in which value they take.
+        ValueError: it is none, a key occurs twice, of which readers take the first or the last, or half a surrogate
+            pair, which no file can have.
     """
+    content = json.loads(text, object_pairs_hook=_once)
+    json.dumps(content, ensure_ascii=False).encode()
+    return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(dict(pairs)) < len(pairs):
         raise ValueError(_TWICE)
     return dict(pairs)

@@ -38,6 +38,7 @@ from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
 _MOST_FOLDERS = 1000
+_MOST_ROWS = 1_000_000  # made up, of each party
 _LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
@@ -45,7 +46,7 @@ def run(arguments: Namespace) -> None:
     """Carry out the action.
 
     Raises:
-        UserError: a time to wait is none.
+        UserError: a time to wait is none, or what the action raises.
     """
     for name in ("wait", "timeout"):
         seconds = getattr(arguments, name, 1.0)
@@ -66,7 +67,7 @@ def run(arguments: Namespace) -> None:
 
 def _card(arguments: Namespace) -> None:
     refuse_replacing(arguments.output, arguments.data, arguments.key, arguments.bounds)
-    seat = _seat(arguments, arguments.data, arguments.key)
+    seat = _seat(arguments, arguments.output.stem, arguments.data, arguments.key)
     _write(arguments.output, json.dumps({"rows": seat.rows, "key": seat.key.hex()}) + "\n")
 
 
@@ -155,7 +156,7 @@ def _try(arguments: Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="dpml") as temporary, ExitStack() as stack:
         folder = Path(temporary)
         keys = [folder / f"{k}.key" for k in range(len(arguments.files))]
-        seats = [_seat(arguments, data, key) for data, key in zip(arguments.files, keys, strict=True)]
+        seats = [_seat(arguments, data.stem, data, key) for data, key in zip(arguments.files, keys, strict=True)]
         plan = _agreed(arguments, seats)
         for key in keys:
             plan = plan.signed(signing_key(key))
@@ -169,12 +170,14 @@ def _try(arguments: Namespace) -> None:
         ]
         _aggregate(plan, called, arguments)
         for process in running:
-            process.wait(arguments.timeout)
+            process.wait()
 
 
 def _init(arguments: Namespace) -> None:
     """A folder for each party and the aggregator, and a rehearsal; what would be guaranteed is said now."""
     host, port = address_of(arguments.aggregator)
+    if not 1 <= arguments.rows <= _MOST_ROWS:
+        raise UserError(f"--rows must be from 1 to {_MOST_ROWS:,}, got {arguments.rows}.")
     names = arguments.parties
     if len(names) == 1 and names[0].isdecimal() and int(names[0]) <= _MOST_FOLDERS:
         names = [f"hospital-{k + 1}" for k in range(int(names[0]))]
@@ -204,13 +207,13 @@ def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: fl
         process.wait()
 
 
-def _seat(arguments: Namespace, data: Path, key: Path) -> Seat:
+def _seat(arguments: Namespace, name: str, data: Path, key: Path) -> Seat:
     """A party of this plan, with its number of rows; creates its key if it has none."""
     stated = load(arguments.bounds)
     dataset = agreed_of(arguments.overrides).dataset
     check_columns(dataset, stated)
     _, y = own_rows(dataset, stated, data)
-    return Seat(data.stem, len(y), signing_key(key).public_key().public_bytes_raw())
+    return Seat(name, len(y), signing_key(key).public_key().public_bytes_raw())
 
 
 def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
@@ -228,8 +231,9 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
 
 def _say(plan: FederationPlan) -> None:
     """What all parties agree on: what is guaranteed, who they are, and what to compare by telephone."""
+    unsigned = set(plan.unsigned)  # once: every signature is verified for it
     seats = [
-        f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in plan.unsigned else ', signed'}"
+        f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in unsigned else ', signed'}"
         for seat in plan.seats
     ]
     _say_what_is_agreed(plan, f"Plan {plan.digest}", *seats)

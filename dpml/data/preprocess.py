@@ -28,6 +28,7 @@ from dpml.errors import UserError, nearest
 Features = Array | sparse.csr_matrix
 
 _BLOCK = 1 << 14  # rows transformed at once
+_ONCE = ("one_hot", "bin", "spline")
 
 
 def parse(steps: Iterable[str]) -> list[tuple[str, int | None]]:
@@ -124,9 +125,11 @@ def check_ball(steps: Iterable[str], columns: Mapping[str, Column]) -> None:
 
 def _made(steps: Iterable[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
     """The maps, and the set in which rows lie after the last one."""
+    parsed = parse(steps)
+    check_order([name for name, _ in parsed], levels_of(columns))
     apply, box = into_ranges(columns)
     made: list[tuple[Apply, Record]] = [(apply, {"step": "ranges", "fitted_on": STATED})]
-    for name, number in parse(steps):
+    for name, number in parsed:
         step = _step(box, name, number)
         made.append((step.apply, {"step": name, "fitted_on": EACH_ROW if step.source == EACH_ROW else STATED}))
         box = step.after(box)
@@ -150,6 +153,18 @@ def check_steps(names: list[str], train: Features, levels: Sequence[int]) -> Non
         if names[:1] != ["pca"]:
             raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
         return
+    check_order(names, levels)
+    if "impute" not in names and np.isnan(train).any():
+        raise UserError(
+            f"dataset.steps must begin with impute, because values are missing: [{', '.join(['impute', *names])}]."
+        )
+
+
+def check_order(names: list[str], levels: Sequence[int]) -> None:
+    """Raise UserError when the named steps do not suit the symbolic columns, or each other."""
+    for name in _ONCE:
+        if names.count(name) > 1:
+            raise UserError(f"dataset.steps must have {name} once: it is for the columns as they were.")
     if any(levels) and "one_hot" not in names:
         raise UserError(
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
@@ -160,15 +175,11 @@ def check_steps(names: list[str], train: Features, levels: Sequence[int]) -> Non
             "dataset.steps must have no step but impute before one_hot, because the others would scale the codes of "
             f"symbolic values, got [{', '.join(names)}]."
         )
-    for name in ("bin", "spline"):
+    for name in _ONCE[1:]:
         if name in names and (before := set(names[: names.index(name)]) - {"impute", "one_hot"}):
             raise UserError(
                 f"dataset.steps must have {name} before {min(before)}, because edges are in the columns' own units."
             )
-    if "impute" not in names and np.isnan(train).any():
-        raise UserError(
-            f"dataset.steps must begin with impute, because values are missing: [{', '.join(['impute', *names])}]."
-        )
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:

@@ -74,9 +74,9 @@ class Agreed:
     count_errors: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("algo", "missing", "encoding", "decimal", *(["loss"] if self.loss is not None else [])):
+        for name in ("algo", "missing", "encoding", *(["loss"] if self.loss is not None else [])):
             _word(getattr(self, name), name)
-        for name in ("label", *(["separator"] if self.separator is not None else [])):
+        for name in ("label", "decimal", *(["separator"] if self.separator is not None else [])):
             _column(getattr(self, name), f"dataset.{name}")
         for name in _LISTS:
             values = getattr(self, name)
@@ -195,7 +195,9 @@ def agreed_of(words: Iterable[str]) -> Agreed:
     for word in words:
         key, equals, value = word.partition("=")
         into, name = (options, key[5:]) if key.startswith("algo.") else (given, key.removeprefix("dataset."))
-        if not equals or (into is given and key not in names):
+        if not equals:
+            raise UserError(f"what parties agree on is KEY=VALUE, got {word!r}.")
+        if into is given and key not in names:
             raise UserError(f"a plan has no {key!r}: {nearest(key, names)}")
         if name in into:
             raise UserError(f"{key} is given twice.")

@@ -4,6 +4,7 @@ Callers call the aggregator, so that none has to be reached from outside, and pr
 Who is silent too long, or sends anything else than is due, is hung up on; it may call again, and is in the next sum.
 """
 
+import math
 import os
 import socket
 import ssl
@@ -31,7 +32,7 @@ _HELLO = b"dpml link "  # before what a party signs to prove who it is
 _GREETING = 5.0  # seconds to prove it
 _PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next word
 _PAUSE = 0.2  # seconds between two calls
-_LONGEST = 1 << 28  # bytes that a party takes of the aggregator
+_LONGEST = 1 << 28  # bytes that a party takes of the aggregator, or more where vectors are longer
 _CHUNK = 1 << 16
 
 
@@ -75,6 +76,13 @@ def _whatever_happens(connection: socket.socket, until: float) -> Iterator[None]
         raise _HungUpError from None
 
 
+def _hang_up(connection: socket.socket) -> None:
+    """Close a connection; a thread that waits for its other side stops doing so."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
 @dataclass
 class Callers:
     """The parties that have called: `exchange` sends each of some a message and takes the answers that come in time."""
@@ -102,7 +110,7 @@ class Callers:
             return
         earlier, self._connections[number] = self._connections.get(number), connection
         if earlier is not None:
-            earlier.close()
+            _hang_up(earlier)
         if self.over:  # it called while all were hung up on
             connection.close()
 
@@ -144,9 +152,9 @@ class Callers:
     def close(self) -> None:
         """Hang up on all, also on who calls from now on."""
         self.over = True
-        self._pool.shutdown()
         for connection in list(self._connections.values()):
-            connection.close()
+            _hang_up(connection)
+        self._pool.shutdown()
 
 
 @contextmanager
@@ -159,7 +167,8 @@ def listening(
         UserError: the address is taken, or not one of this machine.
     """
     try:
-        server = socket.create_server(address, backlog=len(plan.seats))
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        server = socket.create_server(address, family=family, backlog=len(plan.seats))
     except OSError as error:
         raise UserError(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}.") from None
     parties = Callers(plan, timeout)
@@ -208,13 +217,14 @@ def take_part(
     Raises:
         UserError: the aggregator cannot be reached for `wait` seconds, or is not the one of the certificate.
     """
-    until = time.monotonic() + wait
+    until, longest = time.monotonic() + wait, max(_LONGEST, 2 * plan.longest)
     while True:
-        began = time.monotonic()
+        taken_in = math.inf
         try:
             with _called(address, context) as connection:
                 _introduce(connection, signer, plan)
-                while (said := _receive(connection, _LONGEST, time.monotonic() + _PATIENCE))[:1] != END:
+                taken_in = time.monotonic()
+                while (said := _receive(connection, longest, time.monotonic() + _PATIENCE))[:1] != END:
                     _send(connection, answer(said), time.monotonic() + _PATIENCE)
                     until = time.monotonic() + wait
                 return said[1:].decode("utf-8", "replace")
@@ -223,10 +233,11 @@ def take_part(
                 f"the aggregator at {address[0]} is not who it should be: {error.verify_message}."
             ) from None
         except (_HungUpError, OSError):
-            if time.monotonic() > began + _GREETING:  # we were taken in, and perhaps waited for others
+            if time.monotonic() > taken_in + _GREETING:  # not hung up on at once: it may have waited for others
                 until = time.monotonic() + wait
             if time.monotonic() > until:
-                raise UserError(f"the aggregator at {address[0]}:{address[1]} does not answer.") from None
+                does = "does not answer" if taken_in == math.inf else "hangs up at once: it may have another plan"
+                raise UserError(f"the aggregator at {address[0]}:{address[1]} {does}.") from None
             time.sleep(_PAUSE)
 
 
@@ -251,9 +262,14 @@ def address_of(text: str) -> tuple[str, int]:
         UserError: it is not of this form.
     """
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise UserError(f"an address must be HOST:PORT, got {text!r}.")
-    return host.strip("[]"), int(port)
+    host = host.strip("[]")
+    try:
+        host.encode("idna")  # as it is when it is looked up
+    except ValueError:
+        host = ""
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise UserError(f"an address must be HOST:PORT, the port from 1 to 65535, got {text!r}.")
+    return host, int(port)
 
 
 def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:

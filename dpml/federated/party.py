@@ -7,7 +7,7 @@ the plan.
 import hashlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import Answer
 from dpml.printable import printable
+from dpml.privacy import Guarantee
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.party import Party
@@ -40,7 +41,7 @@ class Member:
     another release it must be started again.
 
     Raises:
-        UserError: its rows or its key do not match the plan.
+        UserError: its rows or its key do not match the plan, or its ledger has no room for the release.
     """
 
     def __init__(
@@ -57,10 +58,19 @@ class Member:
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
         self._used, self._cap = ledger.with_name(f"{ledger.name}.used"), cap
         agreed_rows(plan, self.number, data)  # report a mistake before others wait
+        if not ledger.exists():
+            check_writable(ledger)
+        self._ledger.require_room(*self._entered)
         self._party: Party | None = None
         self._next = 0  # the next secure sum of the release: no vector was sent to it yet
         self._answer: Answer | None = None
         self._entry: LedgerEntry | None = None
+
+    @property
+    def _entered(self) -> tuple[str, Sequence[Guarantee], Cap | None, str | None]:
+        """The whole release, as its ledger has it."""
+        facts = self.plan.facts
+        return " ".join(self.plan.terms.words), facts.held, self._cap, facts.parties
 
     @property
     def reached(self) -> int:
@@ -150,8 +160,8 @@ class Member:
         self._next = opening.number + 1
         if self._answer is None:
             X, y = agreed_rows(self.plan, self.number, self._data)
-            ready, facts = self.plan.sums.ready(X, y, self.number), self.plan.facts
-            self._entry = self._ledger.enter(" ".join(self.plan.terms.words), facts.held, self._cap, facts.parties)
+            ready = self.plan.sums.ready(X, y, self.number)
+            self._entry = self._ledger.enter(*self._entered)
             self._answer = ready(self._source())
         return self._answer(opening.number, opening.told)
 

@@ -28,10 +28,13 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
         UserError: the file cannot be used; the message gives the reason.
     """
     with tempfile.TemporaryDirectory() as folder:
-        bounds = Path(folder) / "stated.yaml"
-        bounds.write_text(json.dumps(stated.content()), encoding="utf-8")  # JSON is YAML
-        with cache.nothing_kept():
-            rows = read_rows(with_file(dataset, path, bounds))
+        bounds = Path(folder) / "stated.json"
+        bounds.write_text(json.dumps(stated.content()), encoding="utf-8")
+        try:
+            with cache.nothing_kept():
+                rows = read_rows(with_file(dataset, path, bounds))
+        except UserError as error:
+            raise UserError(str(error).replace(str(bounds), str(stated.path))) from None
     names = list(rows.stated)
     X = rows.X[:, [names.index(name) for name in stated.columns]]
     X, _, _ = stated_apply(dataset.steps, X, X[:0], stated.columns)

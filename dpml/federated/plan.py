@@ -28,7 +28,7 @@ from dpml.federated.agreed import Agreed
 from dpml.federated.opening import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
 from dpml.optim.losses import for_task
-from dpml.plain import once
+from dpml.plain import from_json
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
@@ -48,11 +48,22 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 @dataclass(frozen=True)
 class Seat:
-    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key."""
+    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key.
+
+    Raises:
+        UserError: the name is too long, or has other signs than those of a word.
+    """
 
     name: str
     rows: int
     key: bytes
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UserError(
+                f"the name {self.name[:64]!r} of a party, which is that of its file, must be at most 64 letters, "
+                "digits, blanks, dots and dashes."
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -88,9 +99,12 @@ class FederationPlan:
             raise UserError("two parties of the plan have the same name or the same key.")
         if self.colluders < 1:
             raise UserError(
-                "colluders=0 is no plan: the aggregator may be one of the parties, or know one; choose 1 or more."
+                f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
+                "1 or more."
             )
-        _ = self.topology, self.sums, self.guarantees  # refuse an invalid plan now, not when all parties are connected
+        # refuse an invalid plan now, not when all parties are connected
+        Session(len(self.seats), max(self.sums.lengths), self.topology, self.sums.beside)
+        _ = self.guarantees
 
     @property
     def text(self) -> str:
@@ -336,7 +350,7 @@ def _json(path: Path, what: str) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)
-        content = json.loads(text.decode("utf-8"), object_pairs_hook=once) if len(text) <= _LONGEST else None
+        content = from_json(text.decode("utf-8")) if len(text) <= _LONGEST else None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError):  # also of what is not UTF-8
@@ -349,8 +363,6 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 def _seat(name: str, said: Any) -> Seat:
     if not isinstance(said, dict) or set(said) != {"rows", "key"}:
         raise UserError("a party must have rows and key.")
-    if not _NAME.fullmatch(name):
-        raise UserError(f"the name {name[:64]!r} of a party must be letters, digits, blanks, dots and dashes.")
     key = said["key"]
     if not isinstance(key, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", key):
         raise UserError(f"the key of a party must be {2 * KEY_BYTES} hexadecimal digits.")

@@ -3,7 +3,8 @@
 A party and the aggregator both run the algorithm's own program with `algo.protocol=secagg`, each with the data it has.
 A party uses zeros in place of the others' rows, draws the noise of all parties, and keeps only its own message (`Own`).
 The aggregator uses zeros in place of all rows and receives the sum from the parties (`Remote`). With the same seed
-everywhere, the model therefore equals that of a single process, to the last bit.
+everywhere, the model therefore equals that of a single process, to the last bit. A party's zeros are one row, however
+many it has, so that nobody needs memory for the rows of others.
 
 Before every sum the parties receive the models, and whatever else it is about. They need not trust the aggregator to
 send the right ones: the guarantees hold for sums that depend on all earlier ones in any way, including an adversary's
@@ -12,7 +13,7 @@ parties may be missing from different sums.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +30,7 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, sums_in
 from dpml.mechanism.program import Program
-from dpml.privacy import Adversary, Budget, Problem
+from dpml.privacy import Budget, Problem
 from dpml.protocols import Session
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import RefusedError
@@ -179,18 +180,38 @@ class Sums:
         return mechanism.release([self.setting.budget], np.random.default_rng(0), 1)  # its noise is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
-        """The program of the real protocol with one party's rows, or none, and zeros in place of all others."""
+        """The program of the real protocol with one party's rows, or none.
+
+        In place of each other party's there is one row of zeros, however many it has.
+        """
         setting = self.setting
-        d, offsets = setting.problem.d, np.concatenate([[0], np.cumsum(setting.sizes)])
+        sizes = np.ones_like(setting.sizes)
+        if rows is not None:
+            sizes[party] = setting.sizes[party]
+        d, offsets = setting.problem.d, np.concatenate([[0], np.cumsum(sizes)])
         X, y = np.zeros((offsets[-1], d)), np.ones(offsets[-1])
         if rows is not None:
             own = slice(offsets[party], offsets[party + 1])
             X[own], y[own] = rows
         data = Dataset("federation", setting.task, X, y, X[:0], y[:0], classes=setting.problem.classes)
-        missing = Adversary(setting.problem.colluders)
-        parties = Parties(data, np.arange(len(y)), offsets, X, y, X[:0], missing)
+        parties = _Stated(data, np.arange(len(y)), offsets, X, y, X[:0], setting=setting)
         program: Any = self.algorithm
         return replace(program, protocol="secagg").prepare(parties, np.random.default_rng(0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Stated(Parties):
+    """Parties of which the public facts are stated: they have more rows than there are here."""
+
+    setting: Setting = field(kw_only=True)
+
+    @property
+    def sizes(self) -> Index:
+        return self.setting.sizes
+
+    @property
+    def problem(self) -> Problem:
+        return self.setting.problem
 
 
 def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:

@@ -24,6 +24,8 @@ SumProtocol = Literal["simulate", "secagg"]
 """How the parties' messages are summed: their noise is simulated, or they go through the real secure aggregation."""
 SUM_PROTOCOLS: tuple[SumProtocol, ...] = ("simulate", "secagg")
 
+_MOST_CLIP = 1e6
+
 
 def check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
     """Raise UserError unless `value` is one of those allowed."""
@@ -43,6 +45,8 @@ def check_clip(key: str, value: float) -> None:
     check_positive(key, value)
     if value < LEAST_CLIP:
         raise UserError(f"{key} must be at least {LEAST_CLIP:g}, below which slopes have no grid, got {value:g}.")
+    if value > _MOST_CLIP:
+        raise UserError(f"{key} must be at most {_MOST_CLIP:g}, as noise is as wide as a clip, got {value:g}.")
 
 
 def check_not_negative(key: str, value: float) -> None:

@@ -119,8 +119,13 @@ def secure_sum_integers(
         transport, dropouts, topology: as in `secure_sum`.
 
     Raises:
-        ProtocolError: too few parties are left.
+        ProtocolError: `vectors` are no 64-bit integers, or too few parties are left.
     """
+    vectors = np.asarray(vectors)
+    if vectors.ndim != 2 or vectors.dtype not in (np.int64, np.uint64):
+        raise ProtocolError(
+            f"a secure sum is of 64-bit integers, a row for each party, got {vectors.dtype} in shape {vectors.shape}."
+        )
     parties, d = vectors.shape
     outcome = transport(Session.of(parties, d, topology), np.ascontiguousarray(vectors).view(np.uint64), None, dropouts)
     return SecureIntegerSum(outcome.total.view(np.int64), outcome.survivors, outcome.traffic)

@@ -16,6 +16,7 @@ from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology, 
 from dpml.protocols.transports import Traffic
 
 _WORD = 8  # bytes of an entry
+_MOST_PARTIES = 10_000  # in one process: 11 minutes and 4 GB
 _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 
@@ -23,13 +24,15 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """One run on random vectors, with a share `drop` of drop-outs before MASKED, as lines to print.
 
     Raises:
-        UserError: there are too few parties, or too many or too few entries.
+        UserError: there are too few or too many parties or entries.
         ProtocolError: too few parties are left.
     """
     if M < 2 or d < 1:
         raise UserError(f"a secure sum needs M >= 2 parties and d >= 1 entries, got M={M} and d={d}.")
     if M * d > _MOST:
         raise UserError(f"M * d, the entries of all vectors, may be {_MOST:,} at most here, got M={M} and d={d}.")
+    if M > _MOST_PARTIES:
+        raise UserError(f"M may be {_MOST_PARTIES:,} at most here, where one process plays all parties, got M={M}.")
     if not 0 <= drop < 1:
         raise UserError(f"the share of parties that drop out must be in [0, 1), got {drop}.")
     session = Session.of(M, d)

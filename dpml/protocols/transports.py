@@ -65,10 +65,12 @@ def in_process(
     (`dpml.protocols.identities`), and the keys and masks that two parties share (`dpml.protocols.masks.OncePerPair`).
 
     Raises:
-        ProtocolError: too few parties are left.
+        ProtocolError: too few parties are left, or one drops out that there is not.
     """
     check_inputs(session, inputs, beside)
     silent = dict(dropouts or {})
+    for party in silent.keys() - range(session.parties):
+        raise ProtocolError(f"party {party} cannot drop out: it is not one of the {session.parties} parties.")
     session, signers = enrol(session)
     server = Server(session)
     floats = np.empty((session.parties, 0)) if beside is None else beside

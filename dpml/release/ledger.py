@@ -69,7 +69,7 @@ class Cap:
     It is proven also where a release's budget was chosen by results of earlier ones if all are Gaussian (`accountant`).
 
     Raises:
-        UserError: eps is not positive, or delta not strictly between 0 and 1.
+        UserError: eps is no positive number, or delta none strictly between 0 and 1.
     """
 
     eps: float
@@ -77,10 +77,11 @@ class Cap:
     unit: Unit = "sample"
 
     def __post_init__(self) -> None:
-        if not (self.eps > 0 and 0 < self.delta < 1):
+        numbers = isinstance(self.eps, int | float) and isinstance(self.delta, int | float)
+        if not (numbers and self.eps > 0 and 0 < self.delta < 1):
             raise UserError(
-                "ledger.cap must be positive and ledger.delta strictly between 0 and 1, "
-                f"got ledger.cap={self.eps} and ledger.delta={self.delta}."
+                "ledger.cap must be a positive number and ledger.delta one strictly between 0 and 1, "
+                f"got ledger.cap={self.eps!r} and ledger.delta={self.delta!r}."
             )
 
 
@@ -166,27 +167,45 @@ class Ledger:
         Raises:
             UserError: it would exceed the cap, nothing is proven of it, or the ledger cannot be read or written.
         """
-        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
-        if not proven or worst(proven).eps == float("inf"):
-            raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
-        own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
 
         def add(connection: sqlite3.Connection) -> LedgerEntry:
             events = _events(connection, self.path)
-            before = _entries(events)
-            entry = LedgerEntry(len(before) + 1, _now(), setting, proven, parties)
-            for limit in (*_caps(events), *([own] if own else [])):
-                self._check(before, entry, limit)
+            entry, own = self._allowed(events, setting, guarantees, cap, parties)
             content = {
                 "setting": setting,
                 "parties": parties,
-                "guarantees": [asdict(guarantee) for guarantee in proven],
+                "guarantees": [asdict(guarantee) for guarantee in entry.guarantees],
                 "cap": asdict(own) if own else None,
             }
             _append(connection, events, "release", entry.time, content)
             return entry
 
         return self._transaction(add)
+
+    def require_room(
+        self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
+    ) -> None:
+        """Raise UserError if `enter` would refuse this now; nothing is entered."""
+        self._allowed(self._read(), setting, guarantees, cap, parties)
+
+    def _allowed(  # many parameters: those of `enter`, and the rows before it
+        self,
+        events: Sequence["_Event"],
+        setting: str,
+        guarantees: Sequence[Guarantee],
+        cap: Cap | None,
+        parties: str | None,
+    ) -> tuple[LedgerEntry, Cap | None]:
+        """The next entry, and the cap that is set with it."""
+        proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
+        if not proven or worst(proven).eps == float("inf"):
+            raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
+        own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
+        before = _entries(events)
+        entry = LedgerEntry(len(before) + 1, _now(), setting, proven, parties)
+        for limit in (*_caps(events), *([own] if own else [])):
+            self._check(before, entry, limit)
+        return entry, own
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
         """Record the SHA-256 of the file in which a release is about to be published."""

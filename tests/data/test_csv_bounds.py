@@ -135,6 +135,7 @@ AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
         ("high: 100", "high: 0", "b.yaml: columns.age: a range needs finite ends, low < high, got 0 and"),
         (AGE, "{low: -1.0e+308, high: 1.0e+308}", "b.yaml: columns.age: a range must be narrower than 1.8e308, got "),
         ("high: 100", "high: 1e6", "b.yaml: columns.age has 1e6, which YAML reads as text: write 1.0e+6."),
+        ("high: 100", "high: 1.2.3e6", "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}, or with"),
         ("high: 100", "high: much", "b.yaml: columns.age must be {low: NUMBER, high: NUMBER}"),
         ("boolean", "bool", "b.yaml: columns.member must be a range {low: 0, high: 1}, a list of values"),
         ("boolean", "{low: 0, high: 1}", "f.csv, line 2, column 'member': 'yes' is no number."),
@@ -282,3 +283,20 @@ def test_a_missing_value_leaves_the_categories_of_other_rows(tmp_path):
     np.testing.assert_array_equal(found[0].X, [[0, 5], [1, 6], [2, 7], [0, 8]])
     np.testing.assert_array_equal(found[1].X, [[-1, np.nan], *found[0].X[1:]])
     np.testing.assert_array_equal(found[1].y, [-1, 1, 1, -1])
+
+
+def test_many_values_are_not_each_compared_with_all_others() -> None:
+    """A plan of others may have a million, which took hours."""
+    compared = 0
+
+    class Value(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str(self) == other
+
+    values = [Value(f"v{k}") for k in range(500)]
+    column_bounds.bounds_from(Path("b"), {"columns": {"job": values}, "classes": ["low", "high"]})
+    assert compared < 20 * len(values)

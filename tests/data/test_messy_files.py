@@ -164,6 +164,8 @@ def test_files_that_are_refused_in_a_sentence(write, content, said):
         ({"encoding": "cp12522"}, "unknown dataset.encoding=cp12522: did you mean 'cp1252'?"),
         ({"encoding": "hex"}, "unknown dataset.encoding=hex"),
         ({"encoding": "undefined"}, "unknown dataset.encoding=undefined"),
+        ({"encoding": "idna"}, "unknown dataset.encoding=idna"),
+        ({"encoding": "punycode"}, "unknown dataset.encoding=punycode"),
         ({"encoding": "utf-16"}, "f.csv is not utf-16 text: name another dataset.encoding, or save the file as UTF-8."),
         (
             {"separator": "::"},

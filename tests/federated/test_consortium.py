@@ -120,6 +120,15 @@ def test_a_number_names_the_parties_and_what_is_guaranteed_is_said(tmp_path, mon
     assert "keeps it" in said
 
 
+@pytest.mark.parametrize("rows", ["0", "-5", "100000000000"])
+def test_a_number_of_rows_that_is_none_is_one_sentence(tmp_path, monkeypatch, capsys, rows) -> None:
+    words = ["init", "3", "--aggregator", "a.example:80", "--bounds", "columns.yaml", "--rows", rows, "--set", *WORDS]
+    monkeypatch.setattr(sys, "argv", ["dpml", "federate", *words, "-o", str(tmp_path / "all")])
+    with pytest.raises(SystemExit):
+        dpml()
+    assert capsys.readouterr().err == f"dpml: error: --rows must be from 1 to 1,000,000, got {rows}.\n"
+
+
 @pytest.mark.slow
 def test_the_steps_make_a_model_that_all_have_and_so_does_the_rehearsal(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))

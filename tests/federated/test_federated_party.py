@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from examples_federated import clinics, run
 
+from dpml.errors import UserError
 from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member, signing_key
 from dpml.protocols import ProtocolError, Stage
@@ -71,6 +72,14 @@ def test_rows_that_are_not_those_of_the_plan_are_refused(tmp_path) -> None:
         Member(parties.plan, parties.keys[0], parties.files[1], tmp_path / "ledger")
 
 
+def test_a_ledger_that_is_none_is_said_before_others_wait(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    with pytest.raises(UserError, match=r"the ledger .* cannot be used"):
+        Member(parties.plan, parties.keys[0], parties.files[0], tmp_path)
+    with pytest.raises(UserError, match=r"ledger cannot be written: No such file"):
+        Member(parties.plan, parties.keys[0], parties.files[0], tmp_path / "nowhere" / "ledger")
+
+
 def test_a_signing_key_is_for_its_owner_alone(tmp_path) -> None:
     made = signing_key(tmp_path / "own.key")
     assert (tmp_path / "own.key").stat().st_mode & 0o077 == 0
@@ -104,3 +113,12 @@ def test_a_cap_of_a_party_ends_its_part_before_anything_is_sent(tmp_path) -> Non
     made = run(members, parties.plan)
     assert made.survivors.tolist() == [0, 2, 3]
     assert Ledger(parties.files[1].with_suffix(".ledger")).entries() == []
+
+
+def test_a_cap_without_room_is_said_before_others_are_charged(tmp_path) -> None:
+    """Two of four, of whom one may be missing, ended a release in which the others' vectors were sent already."""
+    parties = clinics(tmp_path)
+    place = parties.files[1].with_suffix(".ledger")
+    with pytest.raises(UserError, match=r"above its cap of 0.5"):
+        Member(parties.plan, parties.keys[1], parties.files[1], place, cap=Cap(0.5, 1e-5))
+    assert not place.exists()

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ from examples_federated import Clinics, clinics
 from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.errors import UserError
+from dpml.federated import link
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.certificates import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
@@ -131,6 +133,15 @@ def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
     assert here == [4, 3, 4, 4]
 
 
+def test_a_party_takes_models_and_maps_as_long_as_its_own_vectors(tmp_path, monkeypatch) -> None:
+    """With 8,192 features a map of wdgd was more than a party took: it hung up, and all were charged for no model."""
+    monkeypatch.setattr(link, "_LONGEST", 0)
+    parties = clinics(tmp_path, "algo=wdgd", "algo.rounds=1")
+    with listening(parties.plan, HERE, 30.0, None) as (called, port):
+        seen = released(parties, [member.answer for member in parties.members()], called, port)
+    assert len(seen.models) == 4
+
+
 def test_strangers_are_hung_up_on(tmp_path) -> None:
     parties = clinics(tmp_path)
     with listening(parties.plan, HERE, 1.0, None) as (called, port):
@@ -147,6 +158,15 @@ def test_strangers_are_hung_up_on(tmp_path) -> None:
             stranger.sendall(struct.pack("<I", 1) + signature)
             assert stranger.recv(10) == b""
         assert called.exchange({0: b"x", 1: b"x"}) == {}
+
+
+def test_a_party_with_another_plan_is_told_what_may_be_wrong(tmp_path) -> None:
+    parties, others = clinics(tmp_path), clinics(tmp_path, "algo=capefm")
+    with (
+        listening(parties.plan, HERE, 2.0, None) as (_, port),
+        pytest.raises(UserError, match=r"hangs up at once: it may have another plan\."),
+    ):
+        take_part(parties.keys[0], others.plan, bytes, ("127.0.0.1", port), 0.1, None)
 
 
 def test_a_party_that_sends_too_much_or_too_slowly_is_silent(tmp_path) -> None:
@@ -178,11 +198,19 @@ def test_tls_is_needed_from_one_machine_to_another(tmp_path) -> None:
         assert make(("127.0.0.1", 1), *words) is None
         with pytest.raises(UserError, match="is another machine"):
             make(("hospital.example", 1), *words)
-    with pytest.raises(UserError, match="must be HOST:PORT"):
-        address_of("8000")
+    for text in ("8000", ":8000", "hospital.example:0", "hospital..example:8000", f"{'h' * 64}:8000"):
+        with pytest.raises(UserError, match="must be HOST:PORT"):
+            address_of(text)
     (tmp_path / "no.pem").write_text("no")
     with pytest.raises(UserError, match="is no certificate"):
         client_tls(("127.0.0.1", 1), tmp_path / "no.pem")
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
+def test_an_aggregator_listens_at_an_address_of_ipv6(tmp_path) -> None:
+    host, _ = address_of("[::1]:8000")
+    with listening(clinics(tmp_path).plan, (host, 0), 1.0, None) as (_, port):
+        socket.create_connection((host, port)).close()
 
 
 def test_nobody_there_is_one_sentence(tmp_path) -> None:
@@ -222,6 +250,25 @@ def test_a_party_waits_for_the_others_longer_than_for_the_aggregator(tmp_path) -
         assert first.result(timeout=30) == "the model"
 
 
+def test_a_party_does_not_wait_for_ever_for_what_only_takes_calls(tmp_path, monkeypatch) -> None:
+    """As a wrong port may, or a firewall: every call lasted as long as that of an aggregator that waits for others."""
+    monkeypatch.setattr(link, "_GREETING", 0.1)
+    parties, taken = clinics(tmp_path), []
+    with socket.create_server(HERE) as mute, ThreadPoolExecutor(1) as pool:
+        address = mute.getsockname()
+        calls = pool.submit(take_part, parties.keys[0], parties.plan, bytes, address, 0.5, None)
+        while not calls.done() and len(taken) < 30:
+            with suppress(TimeoutError):
+                mute.settimeout(2.0)
+                taken.append(mute.accept()[0])
+        mute.close()
+        for connection in taken:
+            connection.close()
+        with pytest.raises(UserError, match="does not answer"):
+            calls.result(timeout=20)
+    assert len(taken) < 30
+
+
 @pytest.fixture
 def forty():
     """The aggregator's connections to 40 parties, and the other ends of these."""
@@ -238,6 +285,17 @@ def test_parties_that_say_nothing_keep_nobody_else_waiting(forty) -> None:
     called._connections[0].close()  # as of a party that calls again while it is asked
     there[39].sendall(struct.pack("<I", 2) + b"ok")
     assert called.exchange(dict.fromkeys(range(40), b"said")) == {39: b"ok"}
+
+
+def test_who_hangs_up_waits_for_no_answer() -> None:
+    """Ctrl-C ended an aggregator only after its --timeout, where a party was silent."""
+    here, there = socket.socketpair()
+    called = Callers(SimpleNamespace(seats=[here], longest=100), 40.0, {0: here})  # type: ignore[arg-type]
+    with there, ThreadPoolExecutor(2) as pool:
+        answers = pool.submit(called.exchange, {0: b"said"})
+        assert there.recv(4)  # it is asked
+        pool.submit(called.close).result(timeout=20)
+        assert answers.result(timeout=20) == {}
 
 
 def test_parties_that_take_nothing_keep_the_model_from_nobody_else(forty) -> None:
@@ -274,7 +332,7 @@ def test_strangers_who_are_gone_at_once_or_too_many_close_the_door_to_nobody(tmp
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "3e6"])
 def test_a_time_that_is_none_is_one_sentence(tmp_path, monkeypatch, capsys, option, seconds) -> None:
     """Not a party or an aggregator that waits for ever, or for nobody, or ends in the middle of a sum."""
-    words = ["aggregator", "--plan", "plan.json", "--listen", "127.0.0.1:0", "-o", "model.json", option, seconds]
+    words = ["aggregator", "--plan", "plan.json", "--listen", "127.0.0.1:8000", "-o", "model.json", option, seconds]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["dpml", "federate", *words])
     with pytest.raises(SystemExit) as ended:

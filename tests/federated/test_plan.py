@@ -2,22 +2,26 @@
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
+from subprocess import TimeoutExpired
 
 import numpy as np
 import pytest
 from examples_federated import COMMON, STATED, clinics, signing_keys
 
-from dpml.cli import dpml
+from dpml.cli import dpml, federate
+from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
+from dpml.federated import party_rows
 from dpml.federated.aggregator import aggregate
 from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.party import Member
 from dpml.federated.party_rows import agreed_rows
-from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_card, read_plan
+from dpml.federated.plan import FederationPlan, agreed_topology, check_columns, most_dropouts, read_card, read_plan
 from dpml.privacy import Budget
-from dpml.protocols import Session
+from dpml.protocols import Session, session
 
 WORDS = ["--set", "algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health"]
 
@@ -106,6 +110,24 @@ def test_a_plan_for_rows_that_may_be_too_long_is_refused(tmp_path, cards, bounds
     words = [*WORDS, "dataset.steps=[one_hot,symmetric]"]
     assert command(monkeypatch, "plan", *cards, "-o", tmp_path / "plan.yaml", "--bounds", bounds, *words) == 2
     assert "may leave a row that is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ("one_hot,clip,spline", "must have spline before clip"),
+        ("one_hot,max_norm,one_hot", "must have one_hot once"),
+        ("one_hot,bin,bin,sample_norm", "must have bin once"),
+        ("clip,one_hot,sample_norm", "no step but impute before one_hot"),
+        ("sample_norm", "must have one_hot"),
+    ],
+)
+def test_steps_that_do_not_suit_are_refused_before_any_row_is_read(tmp_path, steps, said) -> None:
+    """A second one_hot also made rows longer than 1 that a plan had taken for short ones."""
+    columns = {"age": {"low": 0, "high": 100, "edges": [30, 60]}, "job": ["farm", "mine"]}
+    dataset = agreed_of(("algo=ssp", *COMMON, f"dataset.steps=[{steps}]")).dataset
+    with pytest.raises(UserError, match=said):
+        check_columns(dataset, bounds_from(Path("b"), {"columns": columns, "classes": ["ill", "well"]}))
 
 
 def test_a_damaged_card_is_refused_or_the_plan_with_it_is_by_its_party(tmp_path) -> None:
@@ -213,12 +235,18 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
         (("algo=newton",), "choose an algorithm of secure sums, as algo=ssp"),
         (("algo=psgd", "algo.variant=halving"), "set calibration=published"),
         (("algo=ssp", "epz=1"), "did you mean 'eps'"),
+        (("algo=ssp", "lam"), "KEY=VALUE, got 'lam'"),
         (("algo=ssp", "seed=1"), "a plan has no 'seed'"),
         (("algo=ssp", "calibration=published"), "a plan has no 'calibration'"),
         (("algo=ssp", "dataset.bounds=fitted"), "a plan has no 'dataset.bounds'"),
         (("algo=ssp", "algo._target_=centroid.Centroid"), "a plan has no 'algo._target_'"),
         (("algo=vote", "algo.local=[{_target_: os.abort}]"), "choose an algorithm of secure sums"),
         (("algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
+        (("algo=ssp", "dataset.decimal=;"), "dataset.decimal must be point or comma, got ';'"),
+        (("algo=ssp", "algo.radius=1e30"), "algo.radius must be at most 1e\\+06"),
+        (("algo=wdgd", "algo.clip=1e300"), "algo.clip of wdgd must be at most 1e"),
+        (("algo=wdgd", "algo.budget_share=0.99"), "algo.budget_share of wdgd must be less than 0.98"),
+        (("algo=fm", "algo.radius=1e300"), "algo.radius must be at most 1e\\+06"),
     ],
 )
 def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:
@@ -233,9 +261,18 @@ def test_one_party_at_least_is_counted_as_the_aggregators(tmp_path, parties) -> 
     seats = plan.seats[:parties]
     with pytest.raises(UserError, match="colluders=0 is no plan"):
         FederationPlan(plan.terms, plan.stated, seats, 0, 0)
+    with pytest.raises(UserError, match="colluders=-1 is no plan"):
+        FederationPlan(plan.terms, plan.stated, seats, -1, 0)
     with_one = FederationPlan(plan.terms, plan.stated, seats, 1, 0)
     assert f"the aggregator together with 1 of the {parties} parties" in " ".join(with_one.statement)
     assert "against one other party, who knows its noise" in " ".join(with_one.statement)
+
+
+def test_a_vector_that_is_too_long_is_refused_before_anybody_signs(tmp_path, monkeypatch) -> None:
+    plan = clinics(tmp_path).plan
+    monkeypatch.setattr(session, "_LONGEST", 5)
+    with pytest.raises(UserError, match="a vector must have 1 to 5 entries"):
+        FederationPlan(plan.terms, plan.stated, plan.seats, 1, 1)
 
 
 def test_one_key_is_one_party(tmp_path) -> None:
@@ -253,6 +290,29 @@ def test_a_file_that_is_no_plan_is_one_sentence(tmp_path, text) -> None:
         read_plan(tmp_path / "plan.yaml")
 
 
+@pytest.mark.parametrize("in_its_place", ['"farm"', '"clinic0": "'])
+def test_half_a_character_is_one_sentence(tmp_path, in_its_place) -> None:
+    """It can be neither hashed nor written."""
+    place, text = tmp_path / "plan.json", clinics(tmp_path).plan.text
+    place.write_text(text.replace(in_its_place, in_its_place[0] + "\\ud800" + in_its_place[1:]))
+    assert place.read_text() != text
+    with pytest.raises(UserError, match="is no plan"):
+        read_plan(place)
+
+
+def test_rows_are_read_by_whatever_is_stated(tmp_path) -> None:
+    """Signs beyond 16 bits and small numbers, of which YAML and JSON have other ways to write."""
+    said = {"columns": {"age": {"low": 0, "high": 1e-5}, "job": ["😀", "mine"]}, "classes": ["ill", "well"]}
+    (tmp_path / "rows.csv").write_text("age,job,health\n0.000005,😀,ill\n0,mine,well\n", encoding="utf-8")
+    dataset = agreed_of(("algo=ssp", *COMMON, "dataset.steps=[one_hot,symmetric,sample_norm]")).dataset
+    X, y = party_rows.own_rows(dataset, bounds_from(Path("stated"), said), tmp_path / "rows.csv")
+    assert np.allclose(X * np.linalg.norm([1, 1]), [[0, 0, np.sqrt(2)], [-1, 1, 0]])
+    assert y.tolist() == [-1, 1]
+    (tmp_path / "rows.csv").write_text("Age,job,health\n0,mine,ill\n0,mine,well\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"^clinics.yaml states nothing of the column 'Age' of .*rows.csv: add it"):
+        party_rows.own_rows(dataset, bounds_from(Path("clinics.yaml"), said), tmp_path / "rows.csv")
+
+
 def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:
     parties = clinics(tmp_path)
     others = {name: signature for name, signature in parties.plan.signatures.items() if name != "clinic2"}
@@ -267,6 +327,15 @@ def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:
             aggregate(plan, range(4), lambda mail: {})
     changed = replace(parties.plan, dropouts=0)
     assert len(changed.unsigned) == 4
+
+
+def test_a_signature_is_not_verified_once_for_every_party(tmp_path, monkeypatch) -> None:
+    """With 400 parties it took half a minute to say who has signed."""
+    plan, verified = clinics(tmp_path).plan, []
+    really = FederationPlan._has_signed
+    monkeypatch.setattr(FederationPlan, "_has_signed", lambda plan, seat: verified.append(seat) or really(plan, seat))
+    federate._say(plan)
+    assert verified == [*plan.seats]
 
 
 def test_signatures_of_copies_are_put_together(tmp_path, monkeypatch, capsys) -> None:
@@ -296,3 +365,32 @@ def test_a_try_overwrites_no_model(tmp_path, bounds, monkeypatch, capsys) -> Non
     words = ["try", tmp_path / "a.csv", "-o", tmp_path / "model.json", "--bounds", bounds, *WORDS]
     assert command(monkeypatch, *words) != 0
     assert "is there already" in capsys.readouterr().err
+
+
+def test_a_file_whose_name_is_no_partys_is_said_before_anybody_waits(tmp_path, bounds, monkeypatch, capsys) -> None:
+    """Every party said so of a plan in a temporary folder, and the aggregator that nobody had come."""
+    files = clinics(tmp_path).files
+    odd = files[0].rename(tmp_path / "clinic (1).csv")
+    monkeypatch.setattr(federate, "_started", None)
+    out = tmp_path / "model.json"
+    assert command(monkeypatch, "try", odd, *files[1:], "-o", out, "--bounds", bounds, *WORDS) == 2
+    assert capsys.readouterr().err.startswith(
+        "dpml: error: the name 'clinic (1)' of a party, which is that of its file,"
+    )
+    words = ["card", odd, "--key", tmp_path / "0.key", "--bounds", bounds, *WORDS]
+    assert command(monkeypatch, *words, "-o", tmp_path / "(1).card") == 2
+    assert command(monkeypatch, *words, "-o", tmp_path / "clinic1.card") == 0
+
+
+def test_a_try_waits_for_parties_that_take_longer_than_an_answer_may(tmp_path, bounds, monkeypatch) -> None:
+    """They write their ledgers and models after the last one; a traceback was all that was seen of it."""
+
+    class Party:
+        def wait(self, timeout: float | None = None) -> None:
+            if timeout is not None:
+                raise TimeoutExpired("dpml", timeout)
+
+    monkeypatch.setattr(federate, "_started", lambda *_: nullcontext(Party()))
+    monkeypatch.setattr(federate, "_aggregate", lambda *_: None)
+    files = clinics(tmp_path).files
+    assert command(monkeypatch, "try", *files, "-o", tmp_path / "model.json", "--bounds", bounds, *WORDS) == 0

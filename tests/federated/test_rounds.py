@@ -5,14 +5,16 @@ from functools import cache
 
 import numpy as np
 import pytest
-from examples_federated import clinics, run
+from examples_federated import COMMON, clinics, run
 
 from dpml.data.partition import Parties
+from dpml.federated.agreed import agreed_of
 from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member
 from dpml.federated.sums import Setting, Summed, sums_of
 from dpml.optim.descent import LEAST_CLIP
-from dpml.privacy import Adversary, Budget
+from dpml.optim.losses import for_task
+from dpml.privacy import Adversary, Budget, Problem
 from dpml.protocols import ProtocolError, Stage
 from dpml.protocols.errors import RefusedError
 from dpml.protocols.server import Server
@@ -198,3 +200,16 @@ def test_the_longest_models_are_answered_whatever_the_rows(answering, words, sig
     said = told(longest, *clip, kind="<f8" if words is PSGD else "<f4")
     ring, _ = answering(words)(1, said)
     assert ring.shape == (D + (words is DPGD),)
+
+
+@pytest.mark.parametrize("noise", ["discrete", "continuous"])
+def test_the_longest_maps_are_answered_whatever_a_partys_rows(noise) -> None:
+    """Its mean gradient was no number in single precision, or was one, by its rows: an answer without any noise."""
+    sizes, d = np.array([20, 20, 20]), 4
+    terms = agreed_of(("algo=wdgd", "algo.unit=party", f"algo.noise={noise}", *COMMON))
+    algorithm = terms.algorithm(for_task("regression"), "regression")
+    sums = sums_of(algorithm, Setting(terms.budget, Problem(3, 60, d, colluders=1), sizes, "regression"))
+    longest = np.full(d + 1 + d * d, 1e15 * (1 - 1e-6), "<f4")  # a model, a clip, a map
+    for X in (np.zeros((20, d)), np.full((20, d), 0.4)):
+        ring, _ = sums.party(X, np.ones(20), 0, np.random.default_rng(0))(1, longest.tobytes())
+        assert ring.shape == (d + 1,)

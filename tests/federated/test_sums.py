@@ -7,7 +7,7 @@ import pytest
 from examples_federated import clinics, run
 
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.federated.sums import Setting, sums_of
+from dpml.federated.sums import Setting, Summed, sums_of
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.protocols import FixedPoint, Stage
@@ -30,6 +30,7 @@ from dpml.protocols import FixedPoint, Stage
         ("algo=wdgd", "algo.rounds=3"),
         ("algo=wdgd", "algo.rounds=3", "loss=squared"),
         ("algo=wdgd", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
+        ("algo=wdgd", "algo.unit=party", "algo.rounds=3", "loss=squared"),
         ("algo=wdgd", "algo.noise=discrete", "algo.rounds=3"),
         ("algo=wdgd", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),
         ("algo=dpgd", "algo.rounds=3"),
@@ -49,6 +50,18 @@ def test_the_model_is_that_of_one_process_bit_for_bit(tmp_path, words) -> None:
     assert made.model.weights[0].tobytes() == alone.tobytes()
     other = parties.in_one_process(replace(parties.plan.algorithm, protocol="secagg"), seed=6)
     assert not np.allclose(made.model.weights[0], other)
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_nobody_needs_memory_for_the_rows_of_others(tmp_path, unit) -> None:
+    """A party of so many rows, or one that only said so, ended the processes of all."""
+    many, d = 10**10, 6
+    plan = clinics(tmp_path, "algo=ssp", "algo.noise=discrete", f"algo.unit={unit}").plan
+    sizes = np.array([20, many, many])
+    sums = sums_of(plan.algorithm, Setting(Budget(1.0, 1e-12), Problem(3, int(sizes.sum()), d, colluders=1), sizes))
+    message, _ = sums.party(np.full((20, d), 0.1), np.ones(20), 0, np.random.default_rng(0))(0, b"")
+    model = sums.model(lambda told: Summed(message, np.empty((3, 0)), np.arange(3)))
+    assert np.isfinite(model).all()
 
 
 @pytest.mark.parametrize("stage", [Stage.KEYS, Stage.SHARES, Stage.MASKED, Stage.CONSISTENCY, Stage.UNMASK])

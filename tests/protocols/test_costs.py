@@ -1,13 +1,16 @@
 """Table 1: the measured bytes follow the stated form, and the claim on them can fail. And `dpml secagg`."""
 
+import math
 import re
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.protocols import FixedPoint
+from dpml.errors import UserError
+from dpml.protocols import FixedPoint, costs
 from dpml.protocols.costs import communication, exponents, float_difference, measure
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
@@ -30,6 +33,15 @@ def test_bytes_are_those_of_a_formula(slopes) -> None:
             assert table[M, d, "site_bytes"] == site
             assert table[M, d, "aggregator_bytes"] == M * site
             assert table[M, d, "degree"] == M - 1
+
+
+def test_the_page_has_the_formula() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "secure_aggregation.md").read_text(encoding="utf-8")
+    said = re.search(r"`(590 \+ [^`]*)` bytes", page)[1].replace("log2 M", "lb(M)")
+    formula = re.sub(r"(\d)(?=[Mdt(])", r"\1*", re.sub(r"(\d)⌈([^⌉]*)⌉", r"\1*ceil(\2)", said))
+    for M, d in ((4, 10), (16, 1000)):
+        known = {"M": M, "d": d, "t": -(-2 * M // 3), "ceil": math.ceil, "lb": math.log2}
+        assert eval(formula, known) == float(measure(M, d)["bytes of a site"].replace(",", ""))
 
 
 def test_shares_for_compute_nodes_are_counted_by_the_formula() -> None:
@@ -102,6 +114,12 @@ def test_a_decoded_sum_and_one_of_floats_differ_by_no_more_than_the_bound(count:
         # neither of the two can be left out of the bound: it is that of their sum
         assert abs(rounding) <= bound - codec.error
         assert abs(Fraction(total) - exact) <= codec.error + Fraction(count, 2**53)
+
+
+def test_more_parties_than_one_process_plays_in_minutes_are_refused(monkeypatch) -> None:
+    monkeypatch.setattr(costs, "in_process", None)  # or this test would take hours
+    with pytest.raises(UserError, match="M may be 10,000 at most here"):
+        measure(1_000_000, 1)
 
 
 @pytest.mark.parametrize(

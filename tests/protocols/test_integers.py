@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpml.protocols import Stage, secure_sum_integers
+from dpml.protocols import ProtocolError, Stage, secure_sum_integers
 
 ENDS = [-(2**63), 2**63 - 1, -1, 0, 1]
 
@@ -28,3 +28,16 @@ def test_those_who_drop_out_are_not_in_it() -> None:
     summed = secure_sum_integers(values.T.copy().T, dropouts={4: Stage.MASKED, 0: Stage.UNMASK})
     assert summed.survivors.tolist() == [0, 1, 2, 3, 5, 6]
     assert summed.total.tolist() == modular(values[[0, 1, 2, 3, 5, 6]].tolist())
+
+
+@pytest.mark.parametrize("vectors", [np.ones((3, 2)), np.ones((3, 2), np.int32), np.ones(3, np.int64), [[0.5], [1.5]]])
+def test_what_is_no_integer_of_64_bits_is_refused(vectors) -> None:
+    """The sum of the bits of floating-point numbers is a number, too."""
+    with pytest.raises(ProtocolError, match="a secure sum is of 64-bit integers"):
+        secure_sum_integers(vectors)
+
+
+@pytest.mark.parametrize("party", [3, -1])
+def test_nobody_drops_out_who_is_not_there(party) -> None:
+    with pytest.raises(ProtocolError, match=f"party {party} cannot drop out"):
+        secure_sum_integers(np.ones((3, 2), np.int64), dropouts={party: Stage.MASKED})

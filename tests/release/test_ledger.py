@@ -90,6 +90,12 @@ def test_a_cap_refuses_what_would_exceed_it_and_enters_nothing(ledger):
         ledger.enter("", [gaussian(0.001)])
 
 
+@pytest.mark.parametrize(("cap", "delta"), [("3", 1e-5), (math.nan, 1e-5), (0, 1e-5), ([3], 1e-5), (3, "1e-5"), (3, 1)])
+def test_a_cap_that_is_none_is_one_sentence(tmp_path, cap, delta):
+    with pytest.raises(UserError, match=r"ledger\.cap must be a positive number"):
+        Ledger(tmp_path / "ledger", cap=cap, delta=delta)
+
+
 def test_a_first_release_that_is_refused_leaves_a_ledger_that_can_be_used(ledger):
     with pytest.raises(UserError, match=r"from eps = 0 to [\d.]+ at delta = 1e-05, above its cap of 0\.1:"):
         ledger.enter("", [gaussian(1.0)], Cap(0.1, 1e-5))

@@ -190,14 +190,15 @@ class MappedTerms(Terms):
 
     def _of_parties(self, maps: Array) -> list[PartyGradients]:
         """The mapped rows of every run; for the squared loss as long as they come, as it is parties that are
-        clipped."""
+        clipped: in double precision, in which their gradients are numbers whatever the map."""
         of, parties = self.statistic, self.parties
+        squared = of.loss.name == "squared"
 
         def made() -> list[PartyGradients]:
             found = []
             for one in maps:
-                rows = parties.X @ one if of.loss.name == "squared" else mapped(parties.X, one)[0]
-                found.append(PartyGradients.of(of.loss, rows, parties.y, parties.offsets, classes=of.classes))
+                rows, dtype = (parties.X @ one, np.float64) if squared else (mapped(parties.X, one)[0], np.float32)
+                found.append(PartyGradients.of(of.loss, rows, parties.y, parties.offsets, dtype, of.classes))
             return found
 
         kept: list[PartyGradients] = self._remembered("means", maps, made)

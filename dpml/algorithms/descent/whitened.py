@@ -47,6 +47,7 @@ from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
 from dpml.algorithms.quadratic.objective import spectral_edge
 from dpml.arrays import Array
+from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import Noise
@@ -101,6 +102,11 @@ class WhitenedDescent(Program):
         check_clipped(self, ("logistic", "softmax", "squared"))
         if self.budget_share is not None:
             check_share(f"algo.budget_share of {self.name}", self.budget_share)
+            if self.labels and self.budget_share >= 1 - LABEL_SHARE:
+                raise UserError(
+                    f"algo.budget_share of {self.name} must be less than {1 - LABEL_SHARE:g}, because the labels get "
+                    f"{LABEL_SHARE:g}, and the rounds the rest, got {self.budget_share:g}."
+                )
 
     @property
     def rule(self) -> WhitenedRule:

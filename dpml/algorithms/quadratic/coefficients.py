@@ -169,7 +169,8 @@ class CoefficientTerms(Terms):
         """The rows that are summed, their labels, and their weights; None: 1."""
         parties = self.parties
         own = parties.of(len(parties.sizes) - 1) if self.statistic.last else slice(None)
-        weights = np.repeat(1 / parties.sizes, parties.sizes) if self.statistic.unit == "party" else None
+        here = np.diff(parties.offsets)
+        weights = np.repeat(1 / here, here) if self.statistic.unit == "party" else None
         return parties.X[own], parties.y[own], weights
 
     def each(self, *at: Any) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from dpml.arrays import Array
+from dpml.errors import UserError
 from dpml.optim.losses import Quadratic
 
 
@@ -27,6 +28,8 @@ class Scales:
         return np.repeat([self.constant, self.linear, self.square], [1, d, d * d])
 
 
+LONGEST = 1e6
+"""The largest norm for which a split of noise is computed."""
 NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 
@@ -114,7 +117,12 @@ def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scal
     outputs; with t = A/B (see
     `joint_sensitivity`) and mu^2 = B (2 + 2t + t^2/2) its stationary point solves the cubic below, and lies at t < 2.
     On a line mu^2 / B is another function of t, which grows like 4t from t = 1/2 on: the best t is below.
+
+    Raises:
+        UserError: the radius is larger than `LONGEST`.
     """
+    if radius > LONGEST:
+        raise UserError(f"algo.radius must be at most {LONGEST:g}, got {radius:g}.")
     if math.isinf(mu):
         return NO_NOISE
     P = d * quadratic.outputs * quadratic.linear_bound**2

@@ -12,6 +12,7 @@ classes: ["<=50K", ">50K"]                 # -1 and +1; or 0, 1, ..., K-1
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from dpml.plain import read_mapping
 FROM_ROWS = "from_rows"
 """The key that marks statements taken from the rows: such a file is refused until the user has edited it."""
 
-_POWER = re.compile(r"([-+]?[\d.]*\d[\d.]*)[eE]([-+]?\d+)")  # a number such as 1e6
+_POWER = re.compile(r"([-+]?(?:\d{1,15}\.?|\d{0,15}\.\d{1,15}))[eE]([-+]?\d{1,4})")  # a number such as 1e6
 _KEYS = ("columns", "classes", "target", FROM_ROWS)
 
 
@@ -216,7 +217,7 @@ def _values(path: Path, key: str, said: Any) -> tuple[str, ...]:
         values = tuple(value if isinstance(value, str) else as_text(value) for value in said)
     except OverflowError:
         raise UserError(f"{path}: {key} has a number that is too large.") from None
-    twice = [value for value in values if values.count(value) > 1]
-    if twice:
-        raise UserError(f"{path}: {key} has {twice[0]!r} twice.")
+    twice, times = Counter(values).most_common(1)[0]
+    if times > 1:
+        raise UserError(f"{path}: {key} has {twice!r} twice.")
     return values
