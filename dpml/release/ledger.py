@@ -25,6 +25,7 @@ from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -77,7 +78,7 @@ class Cap:
     unit: Unit = "sample"
 
     def __post_init__(self) -> None:
-        numbers = isinstance(self.eps, int | float) and isinstance(self.delta, int | float)
+        numbers = isinstance(self.eps, Real) and isinstance(self.delta, Real)
         if not (numbers and self.eps > 0 and 0 < self.delta < 1):
             raise UserError(
                 "ledger.cap must be a positive number and ledger.delta one strictly between 0 and 1, "
