@@ -23,8 +23,9 @@ triangular T_k that knows no data. Given the T_k and the sum of the honest ehat_
 is a sum of Gaussian terms over vectors of multiples of u with that sum. By Poisson summation it is the integral, and so
 what it is without rounding, but for a factor ``1 +- e``: e is the sum of ``e^(-2 pi^2 q^2 |w|^2/u^2)`` over the dual
 lattice without 0, whose shortest vectors have ``|w|^2 = 1 - 1/h >= 1/2``, and ``1/q^2 = 1/s^2 + 1/v``. For up to a
-million sites q is above 10^5 u: e is nothing, and mu as it is. The Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov
-2012).
+million sites q is above 10^5 u: e is nothing, and mu as it is.
+
+The Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
 """
 
 import math
