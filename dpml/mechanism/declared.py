@@ -46,11 +46,11 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
         sigma, ridge, beside = each.curve or (1.0, 1.0, 0.0)
         curve = 0 < sigma < math.inf and 0 < ridge < math.inf and beside >= 0
         numbers = each.eps >= 0 and 0 <= each.delta < 1 and (each.mu is None or each.mu >= 0)
-        if not (curve and numbers and each.unit == given[0].unit):
+        if not (curve and numbers and (each.unit, each.delta) == (given[0].unit, given[0].delta)):
             raise UserError(
                 f"{who} says of its view {each.view} eps={each.eps}, delta={each.delta}, mu={each.mu}, "
                 f"curve={each.curve} and unit={each.unit}: a number is out of its range (delta lies in [0, 1), "
-                "others are not below 0), or views have different units."
+                "others are not below 0), or views have different units or deltas."
             )
     said = f"declared by {who}, which is not part of dpml"
     return [

@@ -197,5 +197,17 @@ class UnsizedProblem(Problem):
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """The weakest of some guarantees: that of the largest eps; of equal ones the last, the view that sees the most."""
-    return max(reversed(list(guarantees)), key=lambda guarantee: guarantee.eps)
+    """The weakest of some guarantees: that of the largest eps; of equal ones the last, the view that sees the most.
+
+    What it says holds for each of them: it has the largest delta, and a `mu` or a `curve` only where all have one. (A
+    smaller eps without a mu may compose to more.)
+    """
+    known = list(guarantees)
+    mus = [each.mu for each in known if each.mu is not None]
+    curves = {each.curve for each in known}
+    return replace(
+        max(reversed(known), key=lambda guarantee: guarantee.eps),
+        delta=max(each.delta for each in known),
+        mu=max(mus) if len(mus) == len(known) else None,
+        curve=curves.pop() if len(curves) == 1 else None,
+    )

@@ -18,11 +18,14 @@ n survivors leave noise of variance ``n/M`` tau^2, which is less than requested;
 for that number of survivors. With h honest sites among them the whole view has, for g_k of variance v,
 ``mu^2 = 1/(h v) + (1 - 1/h)/(s^2 + v)``; v = 1/M and h = M - M_C gives the formula without drop-outs.
 
-*Rounding.* Randomised rounding commutes with shifts by steps of the grid. So let the ehat_k of the honest sites take
-the shifts that prove mu, rounded to whole steps with their sum preserved, and let the g_k take the rest. The whole view
-is then a function of Gaussians with these shifts, and mu grows by at most ``step sqrt(d h) (1/s + sqrt M)``, below 1e-6
-for any sizes in use. The Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov
-2012).
+*Rounding.* The ehat_k are put on the grid, of step u, at random: in law they are ``ehat_k + T_k`` there, with a
+triangular T_k that knows no data. Given the T_k and the sum of the honest ehat_k, the density of the h honest messages
+is a sum of Gaussian terms over vectors of multiples of u with that sum. By Poisson summation it is the integral, and so
+what it is without rounding, but for a factor ``1 +- e``: e is the sum of ``e^(-2 pi^2 q^2 |w|^2/u^2)`` over the dual
+lattice without 0, whose shortest vectors have ``|w|^2 = 1 - 1/h >= 1/2``, and ``1/q^2 = 1/s^2 + 1/v``. For up to a
+million sites q is above 10^5 u: e is nothing, and mu as it is.
+
+The Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
 """
 
 import math

@@ -193,10 +193,12 @@ def odd(own, module: str, returned: str) -> None:
     (own / "conf/algo/odd.yaml").write_text(f"_target_: {module}.Odd\n")
 
 
-@pytest.mark.parametrize("wrong", ["eps=nan", "delta=1.0", "mu=-1.0", "curve=(nan, 1.0, 0.0)", "unit='party'"])
+@pytest.mark.parametrize(
+    "wrong", ["eps=nan", "delta=1.0", "delta=1e-06", "mu=-1.0", "curve=(nan, 1.0, 0.0)", "unit='party'"]
+)
 def test_what_is_no_guarantee_is_refused_before_a_ledger_has_it(run_command, own, wrong) -> None:
     """A NaN is the least of all eps to `max`, and one that is entered makes a ledger useless."""
-    module = f"odd_{wrong.partition('=')[0]}"
+    module = f"odd_{wrong.partition('=')[0]}{len(wrong)}"
     odd(own, module, f"[*good, replace(good[0], {wrong})]")
     done = run_command("dpml", *RELEASE, "algo=odd", *SETTING, "--declared", "--floating", "-o", "m.json")
     assert done.code != 0

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from dpml.commands.release import request_of
 from dpml.commands.settings import Settings
@@ -69,6 +69,22 @@ def test_gaussian_releases_add_up_as_one_gaussian(ledger):
         eps = ledger.spent("sample", audience).eps(1e-6)
         delta = norm.cdf(-eps / mu + mu / 2) - math.exp(eps) * norm.cdf(-eps / mu - mu / 2)
         assert delta == pytest.approx(1e-6, rel=1e-6)
+
+
+def test_views_of_different_kinds_have_a_total_that_holds_for_each(ledger):
+    """A release may be told by code outside dpml: one view as (eps, delta), another, of a larger eps, as mu-GDP."""
+    plain, told = Guarantee("release", "sample", 0.9, 1e-5, "declared", "test"), gaussian(0.3, "colluders")
+    assert told.eps > plain.eps
+    for _ in range(20):
+        ledger.enter("", [plain, told])
+    everybody = ledger.spent("sample", "worst")
+    assert everybody.eps(1e-4) == math.inf  # at 20 deltas of 1e-5 the first may have revealed everything
+    for eps in (1.0, 4.0):  # randomised response and what reveals everything, 20 times
+        lies = np.arange(21)
+        kept = binom.pmf(lies, 20, 1 / (1 + math.exp(0.9))) @ np.maximum(-np.expm1(eps - 0.9 * (20 - 2 * lies)), 0)
+        assert everybody.delta(eps) >= 1 - (1 - 1e-5) ** 20 * (1 - kept)
+    told = Guarantee("client", "sample", 1.0, 1e-9, "declared", "test")
+    assert LedgerEntry(1, "", "", (plain, told)).seen_by("worst").delta == 1e-5
 
 
 def test_what_protects_a_party_protects_its_samples_and_not_the_other_way_round(ledger):

@@ -42,6 +42,10 @@ split. With s, t = (eps -+ mu^2)/2 and both curves Gaussian that is exactly ``d_
 sensitivity 2. It holds for ``eps <= 1/sigma^2``, where s <= 0 and the row is removed first, and for ``eps >= 2/R -
 2/sigma^2`` (`paid`); between the two, `delta_of` searches the splits of both orders.
 
+Paid apart, with ``a = log(1 + 1/(4 R))``: 1 + k is at most e^a, so that H_(t+a)(with, without) <= e^a d_mu(t) for every
+t (at t < 0 by the identity above, for densities without their Jacobian), and replacing a row, which is removed first,
+costs at most ``e^a d_2mu(eps - a)``.
+
 Chaudhuri et al. 2011, Rajkumar & Agarwal 2012 and Kifer et al. 2012 bound noise and Jacobian apart, in d dimensions.
 """
 
