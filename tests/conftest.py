@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # before NumPy and SciPy are loaded, and for the processes of tests too: with small matrices, a second BLAS thread only
 # gets in the way
 os.environ["OMP_NUM_THREADS"] = "1"
+# pytest rewrites the tests: where nothing compiled may be kept, every worker would do it again at every run
+sys.dont_write_bytecode &= "PYTEST_XDIST_WORKER" not in os.environ
 
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitlines())
@@ -36,9 +38,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.listed)
 
 
-def pytest_collection_finish() -> None:
-    """What was imported stays: without this the collector of garbage goes through it, again and again."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays: without this the collector of garbage goes through it, again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)
