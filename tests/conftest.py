@@ -4,13 +4,12 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import absl.logging
 import pytest
-from omegaconf import DictConfig
 
 from dpml import cli
 
@@ -56,6 +55,17 @@ def _nothing_was_fitted_before() -> None:
         sys.modules["dpml.api.account"].account.clear()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def get_mode() -> Iterator[Callable[..., object]]:
+    """Hydra's own, without which it does not compose everything a first time to see whether hydra.mode is set."""
+    from hydra._internal.hydra import Hydra
+
+    with pytest.MonkeyPatch.context() as patch:
+        whole = Hydra.get_mode
+        patch.setattr(Hydra, "get_mode", lambda *at, **of: None)
+        yield whole
+
+
 @dataclass(frozen=True)
 class Outcome:
     code: int
@@ -74,12 +84,6 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")
-    from hydra._internal.hydra import Hydra
-
-    # Hydra composes everything a first time to see whether an option says hydra.mode, which none of dpml's own does
-    mode, own = Hydra.get_mode, "--config-dir"
-    patched = lambda *at, **of: mode(*at, **of) if own in " ".join(sys.argv) else None  # noqa: E731
-    monkeypatch.setattr(Hydra, "get_mode", patched)
 
     def run(program: str, *words: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", [program, *words])
@@ -97,20 +101,12 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     return run
 
 
-@pytest.fixture(scope="session")
-def default() -> DictConfig:
-    """The configuration that Hydra composes of no word."""
-    from dpml.config.compose import compose  # loads Hydra, which most tests do not need
-
-    return compose([])
-
-
 @pytest.fixture
-def uncomposed(monkeypatch: pytest.MonkeyPatch, default: DictConfig) -> None:
-    """`dpml` changes that configuration itself: that Hydra composes one of the words takes longer than a release."""
-    from harness import composed
+def uncomposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`dpml` changes the default configuration: that Hydra composes one of the words takes longer than a release."""
+    from harness import composed  # loads Hydra, which most tests do not need
 
-    monkeypatch.setattr("dpml.commands.settings.of_dpml", lambda: lambda words: composed(default, words))
+    monkeypatch.setattr("dpml.commands.settings.of_dpml", lambda: composed)
 
 
 @pytest.fixture
