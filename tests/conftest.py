@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import absl.logging
@@ -57,12 +58,24 @@ def _nothing_was_fitted_before() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def get_mode() -> Iterator[Callable[..., object]]:
-    """Hydra's own, without which it does not compose everything a first time to see whether hydra.mode is set."""
+    """Hydra does not repeat itself, because tests compose a hundred times; its own get_mode.
+
+    It would compose everything a first time to see whether hydra.mode is set, make for every file a map of choices that
+    only names with ${} in them need, and parse the same interpolations again.
+    """
+    import omegaconf
+    from hydra._internal import defaults_list
     from hydra._internal.hydra import Hydra
 
     with pytest.MonkeyPatch.context() as patch:
-        whole = Hydra.get_mode
+        whole, choices, parse = Hydra.get_mode, defaults_list._create_interpolation_map, cache(omegaconf.base.parse)
+        needed = lambda known, files, *more: (  # noqa: E731
+            choices(known, files, *more) if any(file.is_interpolation() for file in files) else None
+        )
         patch.setattr(Hydra, "get_mode", lambda *at, **of: None)
+        patch.setattr(defaults_list, "_create_interpolation_map", needed)
+        for module in (omegaconf.base, omegaconf._utils):
+            patch.setattr(module, "parse", parse)
         yield whole
 
 
