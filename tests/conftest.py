@@ -11,6 +11,7 @@ from pathlib import Path
 
 import absl.logging
 import pytest
+from _pytest.doctest import DoctestModule
 
 from dpml import cli
 
@@ -47,6 +48,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Examples are in docstrings of dpml, and not looked for in those of tests."""
+    return [file for file in (yield) if not isinstance(file, DoctestModule)]
 
 
 @pytest.fixture(autouse=True)
