@@ -136,6 +136,15 @@ def unsearched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def sketched() -> Iterator[None]:
+    """Files of figures are there, and nothing is drawn in them."""
+    from harness import drawn
+
+    with drawn():
+        yield
+
+
+@pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and experiments draw no figure: it takes longer than the run."""
     monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)

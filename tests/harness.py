@@ -9,6 +9,7 @@ from pathlib import Path
 import hydra
 import pytest
 from hydra.core.global_hydra import GlobalHydra
+from matplotlib.figure import Figure
 from omegaconf import OmegaConf, open_dict
 
 from dpml import paths
@@ -130,6 +131,22 @@ def without_pictures():
     """Experiments are written without their figures: drawing them takes as long as all else."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])
+        yield
+
+
+@contextmanager
+def drawn(*kinds):
+    """Figures are drawn in files of these kinds; others, which take as long again, hold the name of their kind."""
+    with pytest.MonkeyPatch.context() as patch:
+        savefig = Figure.savefig
+
+        def save(figure, file, *, format, **options):
+            if format in kinds:
+                savefig(figure, file, format=format, **options)
+            else:
+                file.write(100 * format.encode())
+
+        patch.setattr(Figure, "savefig", save)
         yield
 
 

@@ -93,6 +93,7 @@ def test_a_run_is_kept_and_not_computed_again(run_command):
         assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_tables_and_figures_of_earlier_rows_in_a_folder_go_with_them(run_command):
     words, made = ["dpml-run", "algo=capefm", "draws=2", "hydra.run.dir=a"], {"table.md", "figure.png", "figure.svg"}
     assert run_command(*words, "eps=[0.1,1]").code == 0
