@@ -9,7 +9,6 @@ from pathlib import Path
 import hydra
 import pytest
 from hydra.core.global_hydra import GlobalHydra
-from matplotlib.figure import Figure
 from omegaconf import OmegaConf, open_dict
 
 from dpml import paths
@@ -137,6 +136,8 @@ def without_pictures():
 @contextmanager
 def drawn(*kinds):
     """Figures are drawn in files of these kinds; others, which take as long again, hold the name of their kind."""
+    from matplotlib.figure import Figure  # which most tests do not load
+
     with pytest.MonkeyPatch.context() as patch:
         savefig = Figure.savefig
 
