@@ -239,12 +239,8 @@ def read(path: Path, name: str) -> tuple[Checksums, tuple[str, ...]]:
     """The content of a module's file, and the names of the modules that it imports."""
     content = path.read_bytes()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    try:
-        with _PARSER:
-            tree = ast.parse(content if path.suffix == ".py" else "")
-    except (SyntaxError, ValueError):
-        tree = ast.parse("")  # whoever imports it is told
-    return checksums(content, path.suffix, beside(path)), tuple(dict.fromkeys(_imported(tree, package)))
+    statements = _statements_of_import(content) if path.suffix == ".py" else ()
+    return checksums(content, path.suffix, beside(path)), tuple(dict.fromkeys(_imported(statements, package)))
 
 
 def beside(path: Path) -> bytes:
@@ -253,6 +249,7 @@ def beside(path: Path) -> bytes:
     return file.read_bytes() if path.suffix == ".py" and file.is_file() else b""
 
 
+@cache  # what a file depends on may change, and is forgotten; what some bytes say does not
 def checksums(content: bytes, suffix: str = ".py", more: bytes = b"") -> Checksums:
     """The checksums of a file and `more` beside it; one that is no program in Python has no tokens but its bytes."""
     text = content
@@ -306,23 +303,42 @@ def _between(lines: list[str], begin: tuple[int, int], end: tuple[int, int]) -> 
     return "".join(text)
 
 
-def _imported(node: ast.AST, package: str) -> Iterator[str]:
-    """The dotted names of the modules in import statements."""
+Import = tuple[str, int, tuple[str, ...]]
+"""A statement of import: the module, from how far above, and the names from it; none for a module by itself."""
+
+
+@cache
+def _statements_of_import(content: bytes) -> tuple[Import, ...]:
+    """Those of a program; of none, if it is not one, as whoever imports it is told."""
+    try:
+        with _PARSER:
+            tree = ast.parse(content)
+    except (SyntaxError, ValueError):
+        return ()
+    return tuple(_found(tree))
+
+
+def _found(node: ast.AST) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import):
-            yield from (alias.name for alias in child.names)
+            yield from ((alias.name, 0, ()) for alias in child.names)
         elif isinstance(child, ast.ImportFrom):
-            base = child.module or ""
-            if child.level:
-                parents = package.split(".")
-                base = ".".join([*parents[: len(parents) + 1 - child.level], *([base] if base else [])])
-            yield base
-            # a name may be a submodule of the package, or an attribute in it
-            yield from (f"{base}.{alias.name}" for alias in child.names if _is_inside(f"{base}.{alias.name}"))
+            yield child.module or "", child.level, tuple(alias.name for alias in child.names)
         elif isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
-            yield from _imported(ast.Module(child.orelse, []), package)
+            yield from _found(ast.Module(child.orelse, []))
         elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
-            yield from _imported(child, package)
+            yield from _found(child)
+
+
+def _imported(statements: Iterable[Import], package: str) -> Iterator[str]:
+    """The dotted names of the modules in statements of import."""
+    for base, level, names in statements:
+        if level:
+            parents = package.split(".")
+            base = ".".join([*parents[: len(parents) + 1 - level], *([base] if base else [])])
+        yield base
+        # a name may be a submodule of the package, or an attribute in it
+        yield from (f"{base}.{name}" for name in names if _is_inside(f"{base}.{name}"))
 
 
 def _is_inside(name: str) -> bool:

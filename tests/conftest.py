@@ -4,13 +4,14 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import absl.logging
 import pytest
-from omegaconf import DictConfig
+from _pytest.doctest import DoctestModule
 
 from dpml import cli
 
@@ -21,6 +22,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # before NumPy and SciPy are loaded, and for the processes of tests too: with small matrices, a second BLAS thread only
 # gets in the way
 os.environ["OMP_NUM_THREADS"] = "1"
+# pytest rewrites the tests: where nothing compiled may be kept, every worker would do it again at every run
+sys.dont_write_bytecode &= "PYTEST_XDIST_WORKER" not in os.environ
 
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitlines())
@@ -36,9 +39,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.listed)
 
 
-def pytest_collection_finish() -> None:
-    """What was imported stays: without this the collector of garbage goes through it, again and again."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays: without this the collector of garbage goes through it, again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Examples are in docstrings of dpml, and not looked for in those of tests."""
+    return [file for file in (yield) if not isinstance(file, DoctestModule)]
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +61,29 @@ def _nothing_was_fitted_before() -> None:
     """Estimators count the fits of a process: every test begins anew."""
     if "dpml.api.account" in sys.modules:
         sys.modules["dpml.api.account"].account.clear()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def get_mode() -> Iterator[Callable[..., object]]:
+    """Hydra does not repeat itself, because tests compose a hundred times; its own get_mode.
+
+    It would compose everything a first time to see whether hydra.mode is set, make for every file a map of choices that
+    only names with ${} in them need, and parse the same interpolations again.
+    """
+    import omegaconf
+    from hydra._internal import defaults_list
+    from hydra._internal.hydra import Hydra
+
+    with pytest.MonkeyPatch.context() as patch:
+        whole, choices, parse = Hydra.get_mode, defaults_list._create_interpolation_map, cache(omegaconf.base.parse)
+        needed = lambda known, files, *more: (  # noqa: E731
+            choices(known, files, *more) if any(file.is_interpolation() for file in files) else None
+        )
+        patch.setattr(Hydra, "get_mode", lambda *at, **of: None)
+        patch.setattr(defaults_list, "_create_interpolation_map", needed)
+        for module in (omegaconf.base, omegaconf._utils):
+            patch.setattr(module, "parse", parse)
+        yield whole
 
 
 @dataclass(frozen=True)
@@ -66,12 +104,6 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")
-    from hydra._internal.hydra import Hydra
-
-    # Hydra composes everything a first time to see whether an option says hydra.mode, which none of dpml's own does
-    mode, own = Hydra.get_mode, "--config-dir"
-    patched = lambda *at, **of: mode(*at, **of) if own in " ".join(sys.argv) else None  # noqa: E731
-    monkeypatch.setattr(Hydra, "get_mode", patched)
 
     def run(program: str, *words: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", [program, *words])
@@ -89,26 +121,27 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     return run
 
 
-@pytest.fixture(scope="session")
-def default() -> DictConfig:
-    """The configuration that Hydra composes of no word."""
-    from dpml.config.compose import compose  # loads Hydra, which most tests do not need
-
-    return compose([])
-
-
 @pytest.fixture
-def uncomposed(monkeypatch: pytest.MonkeyPatch, default: DictConfig) -> None:
-    """`dpml` changes that configuration itself: that Hydra composes one of the words takes longer than a release."""
-    from harness import composed
+def uncomposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`dpml` changes the default configuration: that Hydra composes one of the words takes longer than a release."""
+    from harness import composed  # loads Hydra, which most tests do not need
 
-    monkeypatch.setattr("dpml.commands.settings.of_dpml", lambda: lambda words: composed(default, words))
+    monkeypatch.setattr("dpml.commands.settings.of_dpml", lambda: composed)
 
 
 @pytest.fixture
 def unsearched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audits attack the neighbours that an algorithm names: the search for worse ones takes longer than all else."""
     monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
+
+
+@pytest.fixture
+def sketched() -> Iterator[None]:
+    """Files of figures are there, and nothing is drawn in them."""
+    from harness import drawn
+
+    with drawn():
+        yield
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """Experiments without a command line: the same jobs, plans and files."""
 
 import hashlib
+import pickle
 from contextlib import contextmanager
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -36,23 +36,35 @@ TINY = {
 CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
 
 
-def composed(default, words):
+def composed(words):
     """What Hydra composes of some words, without Hydra, which takes much longer than a small run.
 
-    `default` is what it composes of no word. The words are options and keys that are there, with one value each.
+    The words are options and keys that are there, with one value each.
     """
-    config = deepcopy(default)
+    config = pickle.loads(_default())
     for word in sorted(parsed(words), key=lambda word: "." in word.key_or_group):  # options before their keys
         option = paths.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
         named = "." not in word.key_or_group and option.is_file()
-        value = completed(OmegaConf.load(option)) if named else word.value()
+        value = pickle.loads(_option(option)) if named else word.value()
         OmegaConf.update(config, word.key_or_group, value, merge=False)
     return config
 
 
-def tables(default, words, results):
+@cache
+def _default():
+    """What Hydra composes of no word; a pickle is copied six times as fast as a configuration."""
+    return pickle.dumps(compose([]))
+
+
+@cache
+def _option(file):
+    """What the file of an option says."""
+    return pickle.dumps(completed(OmegaConf.load(file)))
+
+
+def tables(words, results):
     """The rows and guarantees of `dpml-run WORDS`, composed as above."""
-    config = composed(default, words)
+    config = composed(words)
     check_keys(config)
     options = options_of(config)
     job = run_job(config, Settings(words), Path("nowhere"))
@@ -73,11 +85,6 @@ def with_options():
 
 
 @cache
-def _default():
-    return compose([])
-
-
-@cache
 def algorithms():
     """Every algorithm with its own defaults, by name: Hydra composes one as long as all of them."""
     names = options("algo")
@@ -92,7 +99,7 @@ def jobs(results, content=TINY, words=(), name="mine/tiny"):
     """The job of an experiment that is no file, as `dpml-run experiment=mine/tiny WORDS` would have it."""
     with with_options():
         folders = [word for word in words if word.startswith(("data_dir=", "metrics="))]
-        config = composed(_default(), [f"results_dir='{results}'", *folders])
+        config = composed([f"results_dir='{results}'", *folders])
         with open_dict(config):
             config.experiment = content
         return experiment_jobs(config, [f"experiment={name}", *words], [])
@@ -123,6 +130,24 @@ def without_pictures():
     """Experiments are written without their figures: drawing them takes as long as all else."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])
+        yield
+
+
+@contextmanager
+def drawn(*kinds):
+    """Figures are drawn in files of these kinds; others, which take as long again, hold the name of their kind."""
+    from matplotlib.figure import Figure  # which most tests do not load
+
+    with pytest.MonkeyPatch.context() as patch:
+        savefig = Figure.savefig
+
+        def save(figure, file, *, format, **options):
+            if format in kinds:
+                savefig(figure, file, format=format, **options)
+            else:
+                file.write(100 * format.encode())
+
+        patch.setattr(Figure, "savefig", save)
         yield
 
 

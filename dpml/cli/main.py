@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
 
+@cache  # reading a command line changes nothing in it
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
     parser = _Parser(

@@ -4,19 +4,21 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from dpml.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "hydra-core")
+_version = cache(metadata.version)  # takes as long as a small release
 _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
 def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The part that does not depend on the machine: versions (by default those here), and the commit of dpml."""
-    here = {"dpml": __version__, "python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
+    here = {"dpml": __version__, "python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
     return {"versions": dict(versions or here), "git": _git_state()}
 
 

@@ -8,6 +8,8 @@ tests/audit/test_moved_sums.py; one is planted here, at a million rows.
 """
 
 import math
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,12 +35,15 @@ SOME, MILLION = Problem(1, 3_000, 3), Problem(1, 1_000_000, 3)
 pytestmark = pytest.mark.usefixtures("uncomposed")
 
 
-@pytest.fixture(autouse=True)
-def files(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_files(tmp_path)
+@pytest.fixture(scope="module", autouse=True)
+def files(tmp_path_factory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder := tmp_path_factory.mktemp("files"))
+        write_files(folder)
+        yield
 
 
+@cache
 def private(algo: str) -> list[Any]:
     """The algorithm, for every task that it takes, if a release of it has noise."""
     found = []

@@ -132,7 +132,7 @@ def test_the_trade_off_that_is_drawn() -> None:
     assert np.all(curve <= allowed(grid, 1.0, 1e-3) + 1e-9)
 
 
-@pytest.mark.usefixtures("unsearched")
+@pytest.mark.usefixtures("unsearched", "sketched")
 def test_the_command_draws_and_writes_json(run_command, tmp_path) -> None:
     words = "dpml", "audit", "algo=wang", "delta=1e-5", "draws=2000", "N=25", "algo.rounds=3"
     found = run_command(*words, "--figure", str(tmp_path / "picture"))

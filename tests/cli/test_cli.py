@@ -79,14 +79,14 @@ def test_a_failing_job_does_not_stop_the_sweep(run_command, tmp_path) -> None:
     assert set(read(tmp_path / "sw")["eps"]) == {1.0}
 
 
-def test_eps_inf_means_no_noise(default, tmp_path) -> None:
+def test_eps_inf_means_no_noise(tmp_path) -> None:
     for algo in ("capefm", "conv", "fm", "dpfm", "local"):
         words = [f"algo={algo}", "dataset=synthetic", "partition=equal", "M=4", "eps=inf", "draws=2", "N=400"]
-        rows, _ = tables(default, words, tmp_path)
+        rows, _ = tables(words, tmp_path)
         assert (rows["proven_eps"] == math.inf).all()
         assert rows[rows["metric"] == "optimality_gap"]["value"].abs().max() < 1e-12  # noiseless and exact
         assert rows[rows["metric"] == "err_w"]["value"].max() < 1e-6
-    rows, _ = tables(default, ["algo=objpert", "algo.lam=0.01", "eps=inf", "draws=2"], tmp_path)
+    rows, _ = tables(["algo=objpert", "algo.lam=0.01", "eps=inf", "draws=2"], tmp_path)
     assert rows[rows["metric"] == "optimality_gap"]["value"].abs().max() < 1e-12
 
 

@@ -148,9 +148,9 @@ FURTHER = [  # of values, which Hydra has nothing to do with
 
 
 @pytest.mark.parametrize(("words", "expected"), FURTHER, ids=lambda value: " ".join(value)[:40])
-def test_the_sentences_of_further_mistakes(default, tmp_path, words, expected) -> None:
+def test_the_sentences_of_further_mistakes(tmp_path, words, expected) -> None:
     with pytest.raises(UserError) as mistake:
-        tables(default, words, tmp_path / "results")
+        tables(words, tmp_path / "results")
     assert expected in str(mistake.value)
     assert "\n" not in str(mistake.value)
     assert list(tmp_path.iterdir()) == []

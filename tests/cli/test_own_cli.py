@@ -11,8 +11,6 @@ import pytest
 import yaml
 from harness import tables
 
-from dpml.config.compose import compose
-
 PEOPLE = """\
 name,age,job,member,hospital,income
 Ann,31,nurse,yes,North,low
@@ -118,12 +116,11 @@ WORDS = ("dataset=csv", "dataset.label=label", "algo=gop", "eps=1", "draws=2", "
 
 def test_a_changed_file_is_computed_again_and_the_same_rows_elsewhere_are_not(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    default = compose([])
     rows = "".join(f"{(7 * i) % 31},{i % 5},{'uv'[i % 3 == 0]}\n" for i in range(60))
     (tmp_path / "f.csv").write_text(f"a,b,label\n{rows}")
 
     def run(path: str) -> tuple[pd.DataFrame, str]:
-        rows, _ = tables(default, [*WORDS, f"dataset.path={path}"], tmp_path / "results")
+        rows, _ = tables([*WORDS, f"dataset.path={path}"], tmp_path / "results")
         return rows, capsys.readouterr().out
 
     first, said = run("f.csv")

@@ -141,6 +141,7 @@ def test_names_of_what_is_not_shown(run_command, made, tmp_path) -> None:
         assert (done.code, said in done.err) == (2, True), done.err
 
 
+@pytest.mark.usefixtures("sketched")
 def test_nothing_is_overwritten_silently(run_command, made) -> None:
     for command, name in (("plot", "figure.pdf"), ("table", "t.md")):
         Path(name).write_text("mine")

@@ -93,6 +93,7 @@ def test_a_run_is_kept_and_not_computed_again(run_command):
         assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
 
 
+@pytest.mark.usefixtures("sketched")
 def test_tables_and_figures_of_earlier_rows_in_a_folder_go_with_them(run_command):
     words, made = ["dpml-run", "algo=capefm", "draws=2", "hydra.run.dir=a"], {"table.md", "figure.png", "figure.svg"}
     assert run_command(*words, "eps=[0.1,1]").code == 0
@@ -447,7 +448,8 @@ def test_a_job_of_a_sweep_keeps_what_hydra_would_keep(run_command, monkeypatch):
     assert len(kept[0]) == 6
 
 
-def test_a_sweep_by_hydras_own_key(run_command, tmp_path):
+def test_a_sweep_by_hydras_own_key(run_command, tmp_path, monkeypatch, get_mode):
+    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", get_mode)
     (tmp_path / "own/shared").mkdir(parents=True)
     (tmp_path / "own/shared/sweeping.yaml").write_text("# @package hydra\nmode: MULTIRUN\n")
     outcome = run_command("dpml-run", "--config-dir=own", "+shared=sweeping", "eps=0.1,1", "run.dry=true")
@@ -467,12 +469,12 @@ def test_what_hydra_prints_itself_is_no_run(run_command):
 
 @pytest.mark.slow  # tests/golden has small cells of all of them
 @pytest.mark.parametrize("name", sorted(path.stem for path in paths.folder("conf").joinpath("algo").glob("*.yaml")))
-def test_every_algorithm_runs_without_further_keys(default, tmp_path, name):
+def test_every_algorithm_runs_without_further_keys(tmp_path, name):
     """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
     options = completed(OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml"))
     few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
     few += ["loss=squared"] if name == "adassp" else []  # the only one that it has
-    rows, _ = tables(default, [f"algo={name}", "draws=1", *few], tmp_path)
+    rows, _ = tables([f"algo={name}", "draws=1", *few], tmp_path)
     assert set(rows["algo"]) == {name}
     assert np.isfinite(rows["value"]).any()
 
@@ -514,9 +516,9 @@ def test_a_budget_without_noise_does_not_end_the_others(run_command):
 # ---- the adversary
 
 
-def test_the_number_of_colluders_is_a_setting(run_command, default, tmp_path):
+def test_the_number_of_colluders_is_a_setting(run_command, tmp_path):
     with pytest.raises(UserError, match=r"adversary\.colluders must be a number"):
-        tables(default, ["algo=capefm", "M=3", "adversary.colluders=[0,1,2]", "draws=2"], tmp_path)
+        tables(["algo=capefm", "M=3", "adversary.colluders=[0,1,2]", "draws=2"], tmp_path)
     result = run_command("dpml-run", "-m", "algo=capefm", "M=3", "adversary.colluders=null,0,1,2", "draws=2")
     assert result.code == 0
     (path,) = Path("results/sweeps").glob("*/*/guarantees.csv")
@@ -525,7 +527,7 @@ def test_the_number_of_colluders_is_a_setting(run_command, default, tmp_path):
     eps = dict(zip(proven["adversary.colluders"].fillna(-1), proven["eps"], strict=True))
     assert eps[-1] == eps[0] < eps[1] < eps[2]
     with pytest.raises(UserError, match="colluders=3 leaves none of M=3 parties to be protected: choose at most 2"):
-        tables(default, ["algo=capefm", "M=3", "adversary.colluders=3"], tmp_path)
+        tables(["algo=capefm", "M=3", "adversary.colluders=3"], tmp_path)
 
 
 @pytest.mark.slow

@@ -102,6 +102,6 @@ def test_only_algorithms_that_label_public_rows_ask_for_some(composed: DictConfi
     assert {name: kind.auxiliary for name, kind in kinds.items() if kind.auxiliary} == {"soft": 0.1, "vote": 0.1}
 
 
-def test_tests_that_do_without_hydra_have_what_it_composes(default: DictConfig) -> None:
+def test_tests_that_do_without_hydra_have_what_it_composes() -> None:
     words = ["algo.lam=1e-3", "algo=objpert", "delta=null", "dataset=synthetic", "results_dir='a b'"]
-    assert harness.composed(default, words) == compose(words)
+    assert harness.composed(words) == compose(words)

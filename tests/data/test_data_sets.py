@@ -464,9 +464,9 @@ def test_two_gaussians_have_the_authors_means():
         (["dataset=crime", "dataset.bounds=public", "dataset.steps=[max_nrm]"], "did you mean 'max_norm'"),
     ],
 )
-def test_mistakes_in_options_are_told_before_any_file_is_read(default, overrides, told):
+def test_mistakes_in_options_are_told_before_any_file_is_read(overrides, told):
     with pytest.raises(UserError, match=told):
-        run_job(composed(default, overrides), Settings(overrides), Path())
+        run_job(composed(overrides), Settings(overrides), Path())
 
 
 def test_seeds_are_the_rounds_of_a_cross_validation(files):

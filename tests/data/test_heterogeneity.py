@@ -111,6 +111,7 @@ def test_many_parties_have_histograms(drawn, rule) -> None:
 WORDS = ("data", "partition", "dataset=wdbc", "partition=dirichlet", "M=8", "seed=3")
 
 
+@pytest.mark.usefixtures("sketched")
 def test_the_command_shows_what_a_run_deals(run_command) -> None:
     outcome = run_command("dpml", *WORDS, "--figure", "picture.png", "partition.alpha=0.3")
     assert outcome.code == 0, outcome.err

@@ -57,6 +57,7 @@ RELEASE = ["release", "-cd", "conf", "dataset=csv", "dataset.path=t.csv", "datas
 SETTING = ["eps=1", "delta=1e-5"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_table_says_that_it_is_declared(run_command, own) -> None:
     done = run_command("dpml", "guarantee", "-cd", "conf", "algo=centroid", *SETTING, "--json")
     entries = json.loads(done.out)

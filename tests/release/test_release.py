@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import harness
 import numpy as np
 import pandas as pd
 import pytest
@@ -462,6 +463,7 @@ def test_shapes_are_the_additive_model() -> None:
     assert np.ptp(model.predictions(X)["prediction"] - sums) < 0.05  # between two of 400 points
 
 
+@pytest.mark.usefixtures("sketched")
 def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> None:
     (tmp_path / "m.json").write_text(an_additive_model().text())
     done = run_command("dpml", "predict", "m.json", "--shapes", "out")
@@ -508,7 +510,8 @@ def test_every_class_has_its_shape(tmp_path) -> None:
     a, b = shapes(model)
     np.testing.assert_allclose(a.effects, (a.values / 5 - 1)[:, None] * weights[:, 0], atol=1e-9)
     np.testing.assert_allclose(b.effects, (weights[:, 1:] - weights[:, 1:].mean(axis=1, keepdims=True)).T)
-    assert len(write(model, tmp_path / "out")) == 5
+    with harness.drawn("svg"):
+        assert len(write(model, tmp_path / "out")) == 5
     drawn = (tmp_path / "out" / "001_a.svg").read_text()
     assert len({colour for colour in DISTINCT[:3] if colour.lower() in drawn.lower()}) == 3  # one for each class
 

@@ -187,12 +187,16 @@ def test_no_reported_eps_is_below_the_certified_one(settings) -> None:
 # ---- a file
 
 
-@pytest.fixture
-def file(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def whole() -> str:
     (algorithm,) = (each for each in algorithms("logistic") if each.name == "dpgd")
-    made = certified(algorithm, Budget(1.0, 1e-5), Problem(5, 2000, 7, colluders=1))
+    return json.dumps(seal_object(certified(algorithm, Budget(1.0, 1e-5), Problem(5, 2000, 7, colluders=1))))
+
+
+@pytest.fixture
+def file(whole, tmp_path) -> Path:
     path = tmp_path / "c.json"
-    path.write_text(json.dumps(seal_object(made)))
+    path.write_text(whole)
     return path
 
 

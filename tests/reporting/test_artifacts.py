@@ -46,6 +46,7 @@ def test_guarantees_say_for_which_sizes_they_are(tmp_path) -> None:
     assert "asked for (M = 1 to 4, N = 60 to 100, d = 2, δ = 0.001, per sample)." in page
 
 
+@pytest.mark.usefixtures("sketched")
 def test_a_picture_goes_with_the_last_of_its_panels(tmp_path) -> None:
     grid = {"a_eps": {"algo": "fm", "eps": [0.5, 1.0]}}
     content = MIXED | {"grid": grid, "panels": [{"block": "a_eps", "x": "eps", "y": "accuracy"}]}

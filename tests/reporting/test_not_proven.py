@@ -5,7 +5,7 @@ import re
 
 import pandas as pd
 import pytest
-from harness import run
+from harness import drawn, run
 
 from dpml.reporting.curves import algorithms
 
@@ -33,7 +33,8 @@ TUNED = {
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    assert run(folder, TUNED) == 0
+    with drawn("svg"):
+        assert run(folder, TUNED) == 0
     return folder / "mine"
 
 

@@ -16,6 +16,7 @@ import hydra
 import numpy as np
 import pandas as pd
 import pytest
+from harness import drawn
 from omegaconf import open_dict
 
 from dpml import paths
@@ -69,7 +70,8 @@ def papers_without_cards():
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
     """The start page of a report about one experiment."""
-    return report_of(CONTENT, tmp_path_factory.mktemp("results"), [CLAIM])
+    with drawn("svg"):
+        return report_of(CONTENT, tmp_path_factory.mktemp("results"), [CLAIM])
 
 
 @pytest.fixture(scope="module")

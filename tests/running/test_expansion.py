@@ -62,9 +62,9 @@ def test_many_values_are_not_compared_with_each_other() -> None:
 
 
 @pytest.mark.parametrize(("partition", "seeds"), [("simplex", {0, 1, 2}), ("equal", {2}), ("dirichlet", {2})])
-def test_seeds_that_draw_the_sizes_are_each_checked_before_data_are_read(default, monkeypatch, partition, seeds):
+def test_seeds_that_draw_the_sizes_are_each_checked_before_data_are_read(monkeypatch, partition, seeds):
     checked = set()
     monkeypatch.setattr(Cell, "check", lambda cell: checked.add((cell.M, cell.N, cell.seed)))
     words = ["seed=0..2", "M=[2,3]", "N=[50,60]", f"partition={partition}"]
-    run_job(composed(default, words), Settings(words), Path())
+    run_job(composed(words), Settings(words), Path())
     assert checked == {(M, N, seed) for M in (2, 3) for N in (50, 60) for seed in seeds}

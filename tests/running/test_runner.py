@@ -49,12 +49,13 @@ def test_a_title_without_panels_names_all_data_sets(tmp_path):
 
 
 UNDRAWN = TINY | {"panels": [], "metrics": ["loss", "err_w"]}
+ONE_PANEL = TINY | {"panels": TINY["panels"][1:], "metrics": ["loss", "err_w"]}
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     results = tmp_path_factory.mktemp("finished")
-    assert run(results) == 0
+    assert run(results, ONE_PANEL) == 0
     return results
 
 
@@ -79,7 +80,7 @@ def test_identity_is_settings_and_checksum_and_nothing_else(tmp_path):
 def test_second_time_nothing_is_run_and_every_byte_stays(finished, capsys):
     before = digests(finished)
     assert {"tiny.csv", "tiny.png", "tiny.svg", "tiny.md", "tiny.tex", "tiny_rows.csv", "tiny_tight.png"} <= set(before)
-    assert run(finished) == 0
+    assert run(finished, ONE_PANEL) == 0
     assert f"{CELLS} cached, 0 to run" in capsys.readouterr().out
     assert digests(finished) == before
 
@@ -89,7 +90,7 @@ def test_outputs_that_were_lost_or_changed_are_made_again_the_same(finished):
     before = digests(finished)
     (finished / "mine" / "tiny.png").unlink()
     (finished / "mine" / "tiny.md").write_text("scribble")
-    assert run(finished) == 0
+    assert run(finished, ONE_PANEL) == 0
     assert digests(finished) == before
 
 
@@ -157,7 +158,7 @@ def test_a_dry_run_estimates_from_cells_that_are_done(finished, capsys):
 def test_force_computes_one_algorithm_again(finished):
     stores = {path: path.stat().st_mtime_ns for path in finished.glob(".cells/*/*/result-*.json")}
     before = digests(finished)
-    assert run(finished, force="conv") == 0
+    assert run(finished, ONE_PANEL, force="conv") == 0
     changed = [path for path, then in stores.items() if path.stat().st_mtime_ns != then]
     assert len(changed) == CONV
     assert digests(finished) == before
