@@ -22,8 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # before NumPy and SciPy are loaded, and for the processes of tests too: with small matrices, a second BLAS thread only
 # gets in the way
 os.environ["OMP_NUM_THREADS"] = "1"
-# pytest rewrites the tests: where nothing compiled may be kept, every worker would do it again at every run
-sys.dont_write_bytecode &= "PYTEST_XDIST_WORKER" not in os.environ
+
 
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitlines())
