@@ -24,7 +24,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
-
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitlines())
 
 
