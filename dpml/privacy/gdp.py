@@ -127,8 +127,10 @@ def mu_of(eps: float, delta: float) -> float:
     while log_delta_of(high, eps) < log_delta:
         low, high = high, 2 * high
     mu = _safe_root(lambda mu: log_delta_of(mu, eps) - log_delta, low, high, up=False)
-    while eps_of(mu * (1 - SPARE / 8), delta) > eps:
-        mu *= 1 - SPARE
+    step = SPARE
+    while eps_of(mu * (1 - SPARE / 8), delta) > eps:  # never seen; steps that double end soon, whatever rounding does
+        mu *= 1 - step
+        step = min(2 * step, 0.5)
     return mu * (1 - SPARE)
 
 
