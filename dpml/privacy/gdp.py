@@ -127,10 +127,8 @@ def mu_of(eps: float, delta: float) -> float:
     while log_delta_of(high, eps) < log_delta:
         low, high = high, 2 * high
     mu = _safe_root(lambda mu: log_delta_of(mu, eps) - log_delta, low, high, up=False)
-    step = SPARE
-    while eps_of(mu * (1 - SPARE / 8), delta) > eps:  # never seen; steps that double end soon, whatever rounding does
-        mu *= 1 - step
-        step = min(2 * step, 0.5)
+    while eps_of(mu * (1 - SPARE / 8), delta) > eps:
+        mu *= 1 - SPARE
     return mu * (1 - SPARE)
 
 
