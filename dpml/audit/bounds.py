@@ -96,21 +96,21 @@ def _above(scores: Array, thresholds: Array) -> NDArray[np.int_]:
 
 
 class Rates(NamedTuple):
-    """A measured trade-off: false positive rates, true positive ones, and bounds on these, (k,) each."""
+    """A measured trade-off: false positive rates (k,), true positive ones, and bounds on either, (2, k)."""
 
     fpr: Array
     tpr: Array
-    low: Array
-    high: Array
+    fpr_bounds: Array
+    tpr_bounds: Array
 
 
 def trade_off(first: Array, second: Array, error: float) -> Rates:
     """What thresholds on scores (n,) achieve; every interval of its own is wrong with probability at most `error`."""
     levels = np.unique(np.round(10.0 ** np.linspace(-4, 0, 33) * len(first))[:-1])
     thresholds = np.unique(np.sort(first)[::-1][levels.astype(int)])
-    hits = _above(second, thresholds)
-    low, high = rate_interval(hits, len(second), error / 2)
-    return Rates(_above(first, thresholds) / len(first), hits / len(second), low, high)
+    false, true = _above(first, thresholds), _above(second, thresholds)
+    bounds = [np.stack(rate_interval(hits, n, error / 2)) for hits, n in ((false, len(first)), (true, len(second)))]
+    return Rates(false / len(first), true / len(second), *bounds)
 
 
 def mu_of_scores(first: Array, second: Array, error: float) -> float:

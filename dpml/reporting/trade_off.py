@@ -52,10 +52,9 @@ def _panel(axes: Axes, finding: Finding) -> None:
     basis = "proven" if np.isnan(finding.declared) else "declared"
     proven = allowed(fpr, finding.held, delta) if mu is None else ndtr(ndtri(fpr) + mu)
     axes.plot(fpr, proven, color=_PROVEN, label=f"{basis}: no attack is above")
-    spread = np.abs(np.stack([rates.low, rates.high]) - rates.tpr)
     axes.errorbar(
-        rates.fpr, rates.tpr, spread, fmt="o", markersize=3, linewidth=0.8, color=_ATTACKED,
-        label=f"attacked, {CONFIDENCE:.0%} intervals",
+        rates.fpr, rates.tpr, np.abs(rates.tpr_bounds - rates.tpr), np.abs(rates.fpr_bounds - rates.fpr), fmt="o",
+        markersize=3, linewidth=0.8, color=_ATTACKED, label=f"attacked, {CONFIDENCE:.0%} intervals of both rates",
     )  # fmt: skip
     axes.plot(fpr, fpr, "--", color="#7F7F7F", linewidth=1, label="a guess")
     axes.set(xscale="log", yscale="log", xlim=(_LEAST, 1), ylim=(_LEAST, 1.15), xlabel="false positive rate")

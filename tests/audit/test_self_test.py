@@ -121,8 +121,13 @@ def test_the_trade_off_that_is_drawn() -> None:
     first, second = rng.standard_normal((2, 50_000))
     rates = trade_off(first, second + 1, 0.05)
     exact = stats.norm.cdf(stats.norm.ppf(rates.fpr) + 1)
-    inside = (rates.low <= exact + 0.01) & (exact - 0.01 <= rates.high)
+    inside = (rates.tpr_bounds[0] <= exact + 0.01) & (exact - 0.01 <= rates.tpr_bounds[1])
     assert inside.all()
+    # the intervals are exact: their ends leave 2.5 % of the binomial distribution
+    for rate, (low, high) in ((rates.fpr, rates.fpr_bounds), (rates.tpr, rates.tpr_bounds)):
+        hits = np.rint(50_000 * rate)
+        assert stats.binom.sf(hits - 1, 50_000, low) == pytest.approx(0.025)
+        assert stats.binom.cdf(hits, 50_000, high) == pytest.approx(0.025)
     # what (eps, delta) allows: randomised response with odds e^eps is on it, and it holds for both errors
     p = math.e / (1 + math.e)
     assert allowed(np.array([1 - p]), 1.0, 0.0)[0] == pytest.approx(p)
