@@ -24,6 +24,7 @@ import pandas as pd
 from dpml import paths
 from dpml.commands.jobs import ExperimentJob, experiment_jobs
 from dpml.config.compose import initialise
+from dpml.errors import nearest
 from dpml.reporting.evidence import read_rows
 from dpml.reporting.manifest import Manifest
 from dpml.reporting.results import results_of
@@ -141,11 +142,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which cells (default: 0)")
     options = parser.parse_args(arguments)
     files = sorted(options.results.glob("*/*_rows.csv.xz"))
-    names = options.names or [f"{path.parent.name}/{path.name.removesuffix('_rows.csv.xz')}" for path in files]
+    known = [f"{path.parent.name}/{path.name.removesuffix('_rows.csv.xz')}" for path in files]
+    if not known:
+        parser.error(f"there are no published rows in {options.results}.")
+    for name in options.names:
+        if name not in known:
+            parser.error(f"there are no published rows of {name} in {options.results}: {nearest(name, known)}")
     differ = 0
-    for name in names:
+    for name in options.names or known:
         base = options.results / name
-        published = read_rows(base, Manifest(base.with_name(f"{base.name}.json")).read()["files"])
+        manifest = Manifest(base.with_name(f"{base.name}.json")).read()
+        if not manifest:
+            parser.error(f"{base}.json is missing, or was changed after it was written.")
+        published = read_rows(base, manifest["files"])
         job = job_of(name, options.data_dir.absolute())
         with tempfile.TemporaryDirectory() as store:
             rows = computed(job, options.cells, options.seconds, Path(store), options.seed)

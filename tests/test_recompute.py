@@ -1,5 +1,6 @@
 """scripts/recompute.py finds published numbers that the code no longer gives."""
 
+import re
 import signal
 import sys
 from pathlib import Path
@@ -34,6 +35,26 @@ def test_what_differs_is_said(changes, said):
     found = recompute.compared(rows(**changes), rows())
     assert found.startswith(said)
     assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["heikkila2017/row"], "no published rows of heikkila2017/row in .*: did you mean 'heikkila2017/rows'"),
+        (["--results", "nowhere"], "there are no published rows in nowhere"),
+        (["a/b"], "a/b.json is missing, or was changed"),
+    ],
+)
+def test_what_is_not_published_is_told(tmp_path, capsys, words, said):
+    """A check of nothing would pass, and a name that is none was a traceback."""
+    results = ROOT / "results"
+    if words == ["a/b"]:
+        results = tmp_path
+        (tmp_path / "a").mkdir()
+        (tmp_path / "a" / "b_rows.csv.xz").touch()
+    with pytest.raises(SystemExit):
+        recompute.main(["--data-dir", str(tmp_path), "--results", str(results), *words])
+    assert re.search(said, capsys.readouterr().err)
 
 
 @pytest.mark.slow

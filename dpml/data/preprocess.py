@@ -12,7 +12,8 @@ Each step follows the one before, and works row by row. Therefore large arrays a
 if the width does not change.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, get_args
 
 import numpy as np
@@ -28,7 +29,8 @@ from dpml.errors import UserError, nearest
 Features = Array | sparse.csr_matrix
 
 _BLOCK = 1 << 14  # rows transformed at once
-_ONCE = ("one_hot", "bin", "spline")
+_CUTS = ("bin", "spline")
+_ONCE = ("one_hot", *_CUTS)
 
 
 def parse(steps: Iterable[str]) -> list[tuple[str, int | None]]:
@@ -65,10 +67,14 @@ def fit_apply(
     """
     parsed = parse(steps)
     levels = levels or (0,) * train.shape[1]
-    check_steps([name for name, _ in parsed], train, levels)
+    names = [name for name, _ in parsed]
+    check_steps(names, train, levels)
+    # a scale that is fitted to a missing value is none, so the first step that is fitted fills them in
+    check_missing([name for name in names if name != "one_hot"][:1], names, train, test)
     record: list[Record] = []
     for place, (name, number) in enumerate(parsed):
         step = _step(TrainingRows(train, levels), name, number)
+        levels = () if name == "pca" else levels  # what comes after it are numbers
         record.append({"step": name, "fitted_on": step.source, **step.facts(train)})
         train, test = (in_blocks(step.apply, X, in_place=place > 0) for X in (train, test))
     return train, test, record
@@ -93,7 +99,10 @@ def stated_apply(
     made = maps(steps, columns)
     if train.shape[1] != len(columns):
         raise UserError(f"ranges and values are stated of {len(columns)} columns, but the rows have {train.shape[1]}.")
-    check_steps([name for name, _ in parse(steps)], train, levels_of(columns))
+    names = [name for name, _ in parse(steps)]
+    check_steps(names, train, levels_of(columns))
+    # a missing value is in no part of a range
+    check_missing(list(takewhile(lambda name: name not in _CUTS, names)), names, train, test)
     for place, (apply, _) in enumerate(made):
         train, test = (in_blocks(apply, X, in_place=place > 0) for X in (train, test))
     return train, test, [facts for _, facts in made]
@@ -154,9 +163,14 @@ def check_steps(names: list[str], train: Features, levels: Sequence[int]) -> Non
             raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
         return
     check_order(names, levels)
-    if "impute" not in names and np.isnan(train).any():
+
+
+def check_missing(filling: Collection[str], names: Sequence[str], *parts: Features) -> None:
+    """Raise UserError when a value is missing in any of the parts, and impute is not among the steps `filling`."""
+    if "impute" not in filling and any(not sparse.issparse(part) and np.isnan(part).any() for part in parts):
+        others = [name for name in names if name != "impute"]
         raise UserError(
-            f"dataset.steps must begin with impute, because values are missing: [{', '.join(['impute', *names])}]."
+            f"dataset.steps must begin with impute, because values are missing: [{', '.join(['impute', *others])}]."
         )
 
 
@@ -175,7 +189,9 @@ def check_order(names: list[str], levels: Sequence[int]) -> None:
             "dataset.steps must have no step but impute before one_hot, because the others would scale the codes of "
             f"symbolic values, got [{', '.join(names)}]."
         )
-    for name in _ONCE[1:]:
+    if set(_CUTS) <= set(names):
+        raise UserError("dataset.steps must have bin or spline, not both: each of them cuts all columns with edges.")
+    for name in _CUTS:
         if name in names and (before := set(names[: names.index(name)]) - {"impute", "one_hot"}):
             raise UserError(
                 f"dataset.steps must have {name} before {min(before)}, because edges are in the columns' own units."

@@ -58,6 +58,8 @@ def impute(extent: Extent) -> Step:
 
 def one_hot(extent: Extent) -> Step:
     """The numeric columns, then one 0/1 column for every value of each symbolic one; an unknown value is all zeros."""
+    if not any(extent.levels):
+        return Step(lambda X: X, SCHEMA, lambda train: {"columns": train.shape[1]}, lambda before: before)
     levels = np.array(extent.levels, dtype=np.intp)
     numeric, symbolic = np.flatnonzero(levels == 0), np.flatnonzero(levels)
     group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[symbolic]))

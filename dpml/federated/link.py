@@ -230,7 +230,7 @@ def take_part(
                 return said[1:].decode("utf-8", "replace")
         except ssl.SSLCertVerificationError as error:
             raise UserError(
-                f"the aggregator at {address[0]} is not who it should be: {error.verify_message}."
+                f"the aggregator at {address[0]} is not who it should be: {error.verify_message.rstrip('.')}."
             ) from None
         except (_HungUpError, OSError):
             if time.monotonic() > taken_in + _GREETING:  # not hung up on at once: it may have waited for others

@@ -39,8 +39,6 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
     X = rows.X[:, [names.index(name) for name in stated.columns]]
     X, _, _ = stated_apply(dataset.steps, X, X[:0], stated.columns)
     y = rows.y if stated.target is None else scale_target(rows.y, rows.y[:0], stated.target)[0]
-    if np.isnan(X).any():
-        raise UserError("dataset.missing=keep needs the step impute, because numbers are missing.")
     return X, y
 
 

@@ -25,6 +25,7 @@ SumProtocol = Literal["simulate", "secagg"]
 SUM_PROTOCOLS: tuple[SumProtocol, ...] = ("simulate", "secagg")
 
 _MOST_CLIP = 1e6
+_MOST_LAM = 1e6  # models are a millionth then; lam and its products are numbers in single precision
 
 
 def check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
@@ -56,13 +57,15 @@ def check_not_negative(key: str, value: float) -> None:
 
 
 def check_common(algorithm: Hyperparameters, losses: Sequence[str], variants: Sequence[str] = ("paper",)) -> None:
-    """Raise UserError unless the algorithm knows its `calibration`, `loss` and `variant`, and `lam` is at least 0."""
+    """Raise UserError unless the algorithm knows its `calibration`, `loss` and `variant`, and `lam` is 0 to 1e6."""
     check_choice("calibration", algorithm.calibration, CALIBRATIONS)
     check_choice(f"algo.variant of {algorithm.name}", algorithm.variant, variants)
     if algorithm.loss.name not in losses:
         needed = " or ".join(f"loss={name}" for name in losses)
         raise UserError(f"algo={algorithm.name} needs {needed}, not loss={algorithm.loss.name}.")
     check_not_negative(f"algo.lam of {algorithm.name}", algorithm.lam)
+    if algorithm.lam > _MOST_LAM:
+        raise UserError(f"algo.lam of {algorithm.name} must be at most {_MOST_LAM:g}, got {algorithm.lam:g}.")
 
 
 def check_noise(algorithm: Any) -> None:

@@ -50,7 +50,8 @@ class Server:
     def fails(self, path: str, *faults: str) -> None:
         """The next requests for `path` go wrong.
 
-        `404`, `500`, `truncated`, `hang up`, `drip` (a byte every 20 ms), `endless`, or a text that is sent instead.
+        `404`, `500`, `truncated`, `hang up`, `drip` (a byte every 20 ms), `endless`, `elsewhere` (to
+        the path with `.moved`, and 25 MB besides), or a text that is sent instead.
         """
         self.faults[path] = list(faults)
 
@@ -75,6 +76,13 @@ def server(tmp_path: Path) -> Iterator[Server]:
                 self.send_error(int(fault))
             elif fault == "hang up":
                 self.close_connection = True
+            elif fault == "elsewhere":
+                self.send_response(302)
+                self.send_header("Location", f"{self.path}.moved")
+                self.end_headers()
+                with suppress(OSError):
+                    self.wfile.write(b"1" * 25_000_000)
+                    state.hits.append("all that the redirection says besides")
             elif fault in ("drip", "endless"):
                 self.send_response(200)
                 self.end_headers()

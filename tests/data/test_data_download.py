@@ -148,6 +148,14 @@ def test_a_passing_fault_is_retried(server, fault):
     assert len(server.hits) == 2
 
 
+def test_what_a_redirection_says_besides_is_not_read(server):
+    """Requests would read it into memory, to its end, before any limit is looked at."""
+    (server.folder / "squares.csv.moved").write_bytes(CONTENT)
+    server.fails("/squares.csv", "elsewhere")
+    assert Files().find(mini(f"{server.url}/squares.csv"), "squares.csv").read_bytes() == CONTENT
+    assert server.hits == ["/squares.csv", "/squares.csv.moved"]
+
+
 def test_no_network(tmp_path):
     # port 9 of the loopback refuses connections, as an unplugged machine would
     with pytest.raises(UserError, match=r"no network connection to 127\.0\.0\.1:9; go online, set mirror=URL"):

@@ -9,7 +9,8 @@ from scipy import sparse
 
 from dpml.data import preprocess
 from dpml.data.extent import norms
-from dpml.data.preprocess import distinct, fit_apply, private_note, width
+from dpml.data.info import Range
+from dpml.data.preprocess import distinct, fit_apply, private_note, stated_apply, width
 from dpml.data.steps import STEPS
 from dpml.errors import UserError
 
@@ -126,6 +127,52 @@ def test_mistakes_are_told(steps, levels, told):
 def test_missing_values_need_impute():
     with pytest.raises(UserError, match="must begin with impute"):
         fit_apply(["max_norm"], np.array([[np.nan]]), np.array([[1.0]]))
+
+
+def test_values_that_are_missing_in_test_rows_need_impute():
+    """Scores of such rows would be NaN, and count as the class -1."""
+    holes = np.array([[1.0, 2.0], [np.nan, 3.0]])
+    with pytest.raises(UserError, match=r"must begin with impute, because values are missing: \[impute, max_norm\]"):
+        fit_apply(["max_norm"], rows(9, 2), holes)
+    with pytest.raises(UserError, match="must begin with impute"):
+        stated_apply(["max_norm"], rows(9, 2), holes, {"a": Range(0, 1), "b": Range(0, 1)})
+
+
+@pytest.mark.parametrize("step", ["min_max", "symmetric", "max_abs", "centre", "pca:1", "max_norm", "clip", "bias"])
+def test_nothing_is_fitted_before_missing_values_are_filled_in(step):
+    """The scale of a column with a missing value would be NaN: all of the column, or of the table, became 0."""
+    holes = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, 6.0], [5.0, 1.0]])
+    with pytest.raises(UserError, match=rf"must begin with impute, because values are missing: \[impute, {step[:3]}"):
+        fit_apply([step, "impute"], holes, holes[:1])
+    assert fit_apply(["one_hot", "impute"], holes, holes[:1])[0][1, 0] == 3
+
+
+@pytest.mark.parametrize("step", ["bin", "spline"])
+def test_a_missing_value_is_in_no_part_of_a_range(step):
+    columns = {"a": Range(0, 6, edges=(2, 4)), "b": Range(0, 6)}
+    holes = np.array([[1.0, 2.0], [np.nan, 4.0]])
+    with pytest.raises(UserError, match=rf"must begin with impute, because values are missing: \[impute, {step}\]"):
+        stated_apply([step, "impute"], holes, holes, columns)
+    assert np.isfinite(stated_apply(["impute", step], holes, holes, columns)[0]).all()
+
+
+@pytest.mark.parametrize("steps", [["bin", "spline"], ["spline", "bin"]])
+def test_columns_are_cut_once(steps):
+    with pytest.raises(UserError, match="bin or spline, not both"):
+        stated_apply(steps, rows(3, 1), rows(3, 1), {"a": Range(0, 6, edges=(2, 4))})
+
+
+@pytest.mark.parametrize("step", ["pca:3", "bias", "max_norm"])
+def test_one_hot_leaves_numbers_as_they_are(step):
+    X = rows(20)
+    np.testing.assert_array_equal(fit_apply([step, "one_hot"], X, X)[0], fit_apply([step], X, X)[0])
+
+
+def test_principal_components_of_symbols_are_numbers():
+    X = np.column_stack([rows(40, 1), np.arange(40) % 5])
+    done, _, _ = fit_apply(["one_hot", "pca:4", "symmetric"], X, X[:1], levels=(0, 5))
+    np.testing.assert_allclose(done.min(axis=0), -1)
+    np.testing.assert_allclose(done.max(axis=0), 1)
 
 
 def test_sparse_features_need_pca_first():

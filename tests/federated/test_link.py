@@ -231,11 +231,12 @@ def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_pat
     server = server_tls(HERE, tmp_path / "one" / "server.pem", tmp_path / "one" / "server.key")
     answers = [member.answer for member in parties.members()]
     with listening(parties.plan, HERE, 30.0, server) as (called, port):
-        with pytest.raises(UserError, match="is not who it should be"):
-            take_part(
-                parties.keys[0], parties.plan, answers[0], ("127.0.0.1", port), 5.0,
-                client_tls(HERE, tmp_path / "other" / "ca.pem"),
-            )  # fmt: skip
+        for host, authority in (("127.0.0.1", "other"), ("localhost", "one")):
+            with pytest.raises(UserError, match=r"is not who it should be: .*[^.]\.$"):
+                take_part(
+                    parties.keys[0], parties.plan, answers[0], (host, port), 5.0,
+                    client_tls((host, port), tmp_path / authority / "ca.pem"),
+                )  # fmt: skip
         seen = released(parties, answers, called, port, client_tls(HERE, tmp_path / "one" / "ca.pem"))
     assert seen.made.survivors.tolist() == [0, 1, 2, 3]
     assert len(set(seen.models)) == 1

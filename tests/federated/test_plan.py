@@ -247,6 +247,7 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
         (("algo=wdgd", "algo.clip=1e300"), "algo.clip of wdgd must be at most 1e"),
         (("algo=wdgd", "algo.budget_share=0.99"), "algo.budget_share of wdgd must be less than 0.98"),
         (("algo=fm", "algo.radius=1e300"), "algo.radius must be at most 1e\\+06"),
+        (("algo=dpgd", "algo.lam=1e300"), "algo.lam of dpgd must be at most 1e\\+06"),
     ],
 )
 def test_what_parties_cannot_agree_on_is_refused(tmp_path, words, said) -> None:

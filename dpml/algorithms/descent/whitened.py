@@ -185,7 +185,9 @@ class WhitenedDescent(Program):
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             step = clip / (2 * steepest) if self.loss.name == "squared" and not self.adaptive else far[t]
             towards = gradients / np.float32(expected)
-            towards = towards + lam * w / clip[:, None] if lam else towards
+            if lam:  # a longer step would turn the model round, in every round further
+                step = np.minimum(step, clip / lam)
+                towards = towards + lam * w / clip[:, None]
             return step.astype(np.float32)[:, None] * towards
 
         start = np.zeros((len(maps), K * d), np.float32)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
@@ -29,6 +29,9 @@ from dpml.data.info import Info, Raw
 from dpml.data.sources.cache import locked, part_prefix, sweep
 from dpml.errors import UserError
 from dpml.screen import Screen
+
+if TYPE_CHECKING:
+    import requests
 
 T = TypeVar("T")
 
@@ -104,7 +107,7 @@ class _Transfer:
         try:
             suffix = self.accept(raw, path)
         except UserError as error:
-            raise _FailedError(str(error).replace(str(path), raw.name)) from None
+            raise _FailedError(str(error).replace(str(path), raw.name).removesuffix(".")) from None
         place = self.folder / f"{raw.name}{suffix}"
         place.parent.mkdir(parents=True, exist_ok=True)
         path.chmod(0o644)  # it is private until now, like all temporary files
@@ -186,7 +189,8 @@ def _stream(url: str, target: Path, bar: "_Bar") -> None:
     import requests
 
     deadline, arrived = time.monotonic() + _DEADLINE, 0
-    with requests.get(url, stream=True, timeout=_TIMEOUT) as response, target.open("wb") as file:
+    hooks = {"response": _close_redirect}
+    with requests.get(url, stream=True, timeout=_TIMEOUT, hooks=hooks) as response, target.open("wb") as file:
         response.raise_for_status()
         announced = int(response.headers.get("Content-Length", 0))
         bar.begin(announced)
@@ -201,6 +205,12 @@ def _stream(url: str, target: Path, bar: "_Bar") -> None:
             bar.advance(len(chunk))
     if max(announced, arrived) > LARGEST:
         raise _FailedError(f"it is larger than {decimal(LARGEST)}, which no file of a data set is")
+
+
+def _close_redirect(response: "requests.Response", **_: object) -> None:
+    """Leave the content of an answer that names another address, which Requests would read into memory, to its end."""
+    if response.is_redirect:
+        response.close()
 
 
 def _extract(archive: Path, members: set[str], folder: Path) -> dict[str, Path]:

@@ -295,6 +295,20 @@ def test_noise_in_all_directions_leaves_maps_finite() -> None:
     assert np.isfinite(released).all()
 
 
+@pytest.mark.parametrize("lam", [0.3, 3, 30, 1e3, 1e6])
+def test_a_regulariser_of_any_size_is_minimised(lam: float) -> None:
+    """Corners of a cube are white as they are, so that models are minimisers of the ordinary objective. Steps that are
+    longer than the clip over lam turn the model round, and models grew beyond all numbers from a lam of 3 on."""
+    rng = np.random.default_rng(0)
+    X = np.tile(list(itertools.product([-0.5, 0.5], repeat=4)), (250, 1))
+    y = np.where(rng.logistic(size=4000) < X @ [2.0, -1, 0.5, 0], 1.0, -1.0)
+    parties = partition(Dataset("made", "binary", X, y, X[:1], y[:1]), Equal(), 1, rng)
+    wdgd = WhitenedDescent(LOSSES["logistic"], lam=lam, clip=1.0)
+    (w,) = wdgd.prepare(parties, None).release([Budget(1e4, 1e-5)], np.random.default_rng(1), 1).weights[0]
+    theirs = LogisticRegression(C=1 / (lam * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, y)
+    np.testing.assert_allclose(w, theirs.coef_[0], atol=0.02 * np.linalg.norm(theirs.coef_))
+
+
 def test_rows_without_any_length_give_a_model_of_noise() -> None:
     X, y = np.zeros((40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0)
     parties = partition(Dataset("zero", "binary", X, y, X[:0], y[:0]), Equal(), 1, RNG(1), Adversary(None))
