@@ -3,6 +3,7 @@
 python scripts/overview.py > table.md          # and docs/overview.png
 """
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from dpml.reporting.style import STYLE
 
@@ -107,7 +109,8 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
         low, high = curve["mean"] - curve["interval"], curve["mean"] + curve["interval"]
         ax.fill_between(curve["eps"], low, high, color=colour, alpha=0.2, lw=0)
     for name, colour, marker in OTHERS:
-        points = peers[(peers["series"] == "adult") & (peers["algo"] == name)].sort_values("x")
+        own = (peers["series"] == "adult") & (peers["algo"] == name) & (peers["metric"] == "accuracy")
+        points = peers[own].sort_values("x")
         shown = points[points["mean"] >= _LEAST]
         ax.plot(shown["x"], shown["mean"], marker, mfc="white", color=colour, label=name, ms=5.5)
         for x, mean in points.loc[points["mean"] < _LEAST, ["x", "mean"]].itertuples(index=False):
@@ -125,14 +128,29 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 
-def main() -> None:
-    """Draw the picture and print the table."""
-    lines = headlines(pd.read_csv(AUDIT))
+def picture(lines: list[Headline]) -> Figure:
+    """Both halves, from the results as they are now."""
     with plt.rc_context(STYLE):
         figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.5), width_ratios=(1, 1.05), layout="constrained")
         draw_guarantees(left, lines)
         draw_accuracy(right, pd.read_csv(CENTRE), pd.read_csv(PEERS, comment="#"))
-        figure.savefig(PICTURE, dpi=130)
+    return figure
+
+
+def drawn(figure: Figure) -> str:
+    """A digest of all points and words of a picture, which it is stored with: a test tells by it when it is old."""
+    points = [(line.get_label(), np.round(line.get_xydata(), 6).tolist()) for ax in figure.axes for line in ax.lines]
+    bands = [np.round(one.get_paths()[0].vertices, 6).tolist() for ax in figure.axes for one in ax.collections]
+    words = [text.get_text() for ax in figure.axes for text in ax.texts]
+    return hashlib.sha256(repr((points, bands, words)).encode()).hexdigest()
+
+
+def main() -> None:
+    """Draw the picture and print the table."""
+    lines = headlines(pd.read_csv(AUDIT))
+    figure = picture(lines)
+    with plt.rc_context(STYLE):
+        figure.savefig(PICTURE, dpi=130, metadata={"Description": drawn(figure)})
     print(markdown(lines))
 
 

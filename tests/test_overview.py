@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from PIL import Image
 
 import dpml
 
@@ -22,6 +23,28 @@ def test_the_first_table_is_that_of_the_committed_results() -> None:
         pytest.skip("an sdist has no results")
     table = overview.markdown(overview.headlines(pd.read_csv(overview.AUDIT)))
     assert table in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_picture_has_the_points_of_the_committed_results() -> None:
+    if not overview.AUDIT.exists():
+        pytest.skip("an sdist has no results")
+    figure = overview.picture(overview.headlines(pd.read_csv(overview.AUDIT)))
+    with Image.open(overview.PICTURE) as stored:
+        said = stored.info.get("Description")
+    assert said == overview.drawn(figure), "python scripts/overview.py draws it again"
+    overview.plt.close(figure)
+
+
+def test_of_programs_of_others_accuracies_are_drawn_and_nothing_else() -> None:
+    ours = {"block": "binary", "dataset": "adult", "metric": "accuracy", "eps": 1.0, "mean": 0.8, "interval": 0.01}
+    rows = [ours | {"algo": algo, "algo.shift": 2.0} for algo in ("wdgd", "dpgd", "gop", "ceiling", "constant")]
+    theirs = {"series": "adult", "algo": "DP-SGD", "x": 1.0}
+    points = [theirs | {"metric": "accuracy", "mean": 0.82}, theirs | {"metric": "auc", "mean": 0.85}]
+    figure, ax = overview.plt.subplots()
+    overview.draw_accuracy(ax, pd.DataFrame(rows), pd.DataFrame(points))
+    (line,) = [line for line in ax.lines if line.get_label() == "DP-SGD"]
+    assert line.get_xydata().tolist() == [[1.0, 0.82]]
+    overview.plt.close(figure)
 
 
 def test_a_headline_is_the_worst_view_that_a_claim_is_about() -> None:

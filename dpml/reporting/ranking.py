@@ -192,7 +192,10 @@ READING = (
     "view and is at most the ε asked for; where there are several parties, also against those that collude. Every "
     "algorithm has one rule for its hyper-parameters that reads no private row. *best* is the best mean over "
     "seeds, ± half its 95 % interval. *not told apart* are those that are not significantly worse: one-sided "
-    "t-tests in pairs over seeds, at 5 %, Holm-corrected over all that compete. *secure sums* is how many vectors "
+    "t-tests in pairs over seeds, at 5 %, Holm-corrected over all that compete. One that is as good as the best is "
+    "told apart in 5 % of the choices at most; that some one of several such is happens more often, as the best is "
+    "picked by the same seeds, and nothing is corrected for the number of choices. Where seeds split one table anew, "
+    "what is told apart is so on this table. *secure sums* is how many vectors "
     "the parties of a release have to sum; `-` has none: it needs one trusted place, or other messages. A best in "
     "(parentheses) is not significantly above what uses no feature. How all this was made: docs/frontier.md."
 )
@@ -201,7 +204,8 @@ READING = (
 BY_SIZE = (
     "All choices below, a panel at an ε each, by n μ/d: n records (or parties, where they are protected), d features, "
     "and the μ of Gaussian DP at (ε, δ). The three algorithms that are most often best or not told apart from it (all, "
-    "where they tie), out of the choices where the best is above a constant. Not every algorithm competes everywhere."
+    "where they tie), out of the choices where the best is above a constant. Not every algorithm competes everywhere. "
+    "A data set counts with each of its panels, also one on which constants of rules were chosen."
 )
 """How to read the table of `advice`."""
 

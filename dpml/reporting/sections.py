@@ -21,7 +21,7 @@ VALUES = "Values"
 _ORACLE = (
     "The hyper-parameters of the rule read no private row. Those of the oracle are, for every ε, the best of all that "
     "were tried, the rule among them (*of* so many), by the mean over seeds on the very test rows that score them: no "
-    "release, and no guarantee. What it is worth is what better rules could gain at most, and some of it is luck."
+    "release, and no guarantee. What it is worth is what better rules could gain within the grid; some of it is luck."
 )
 
 

@@ -4,7 +4,8 @@ The noise is the least for which Google's dp-accounting, composing privacy loss 
 at most (eps, delta). Rows have length 1, so that a gradient of the logistic loss is as long as its slope.
 
 `DP-SGD` has one setting for all eps and data sets, that of the grid which is best on Adult on average over eps. `DP-SGD
-(oracle, not private)` has for every eps the setting that is best on the test rows of adult or bank.
+(oracle, not private)` has for every eps the setting of the grid that is best on the test rows of adult or bank: with at
+most 600 rounds it was 0.005 lower on adult at eps = 4.
 """
 # /// script
 # requires-python = ">=3.11"
@@ -22,7 +23,7 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, names, run
 
 NAME, ORACLE = "DP-SGD", "DP-SGD (oracle, not private)"
-SCHEDULES = ((0.1, 200), (0.1, 600), (0.3, 200))  # sampling probability, rounds
+SCHEDULES = ((0.1, 200), (0.1, 600), (0.3, 200), (0.1, 6000))  # sampling probability, rounds
 CLIPS = (0.1, 0.3, 1.0)
 MOVES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # step times clip: how far a batch moves the model at most
 

@@ -2,17 +2,27 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from harness import run, without_pictures
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from dpml.errors import UserError
+from dpml.reporting import ranking as module
 from dpml.reporting.artifacts import write_rankings
 from dpml.reporting.pages import which_page
-from dpml.reporting.ranking import advice, average_ranks, beside, critical_difference, oracle_table, rankings
+from dpml.reporting.ranking import (
+    READING,
+    advice,
+    average_ranks,
+    beside,
+    critical_difference,
+    oracle_table,
+    rankings,
+)
 from dpml.reporting.results import Publication, Results
 from dpml.reporting.statistics import summarise
 from dpml.running.rows import COLUMNS
@@ -92,6 +102,29 @@ def test_of_an_error_less_is_better_and_a_floor_can_be_below():
     found = ranked(rows, guaranteed("small") + guaranteed("large"), "rmse")
     page = which_page([{"title": "T", "command": "c", "rankings": [found]}])
     assert "| A: test RMSE | (small) |" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("equal", [2, 12])
+def test_how_often_an_equal_algorithm_is_told_apart_is_as_the_page_says(equal, monkeypatch):
+    """False alarms of this test: 1e-6 for either bound."""
+    assert "told apart in 5 % of the choices at most; that some one of several such is happens more often" in READING
+    rng, repeats = np.random.default_rng(7), 300
+    monkeypatch.setattr(module, "summarise", lambda _: pd.DataFrame({"interval": [0.0]}))  # slow, and not in question
+    index = pd.MultiIndex.from_product([range(5), [0]], names=["seed", "draw"])
+    curve = SimpleNamespace(rows=pd.DataFrame({"eps": [1.0]}))
+    one = some = 0
+    for _ in range(repeats):
+        values = rng.normal(0.8, 0.01, (5, 1)) + rng.normal(0, 0.01, (5, equal))
+        competing = [
+            SimpleNamespace(label=str(k), sums=None, curve=curve, runs=lambda _, each=each: each)
+            for k, each in enumerate(pd.Series(column, index) for column in values.T)
+        ]
+        choice = module._choice(1.0, "accuracy", competing, {})
+        apart = set(choice["means"]) - {choice["best"]} - {name for name, _ in choice["alike"]}
+        one, some = one + ("0" in apart), some + bool(apart)
+    assert one <= binom.isf(1e-6, repeats, 0.05)
+    assert some > (binom.isf(1e-6, repeats, 0.05) if equal == 12 else one)
 
 
 def test_settings_of_one_algorithm_compete_apart():
