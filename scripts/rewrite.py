@@ -48,8 +48,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     file = yaml.safe_load((packs.home(paper) / f"{figure}.yaml").read_text(encoding="utf-8"))
     if pictures:
         about = about | as_in_file(about, file, points)
-    known = claims_about(about["experiment"])
-    claims = [known[claim["id"]] for claim in about["claims"]]
+    claims = [*claims_about(about["experiment"]).values()]  # new ones, too
     verdicts = evidence.judge(rows, claims, about["panels"], points, about.get("substitutes", {}))
     about = about | {"claims": [verdict.record for verdict in verdicts]}
     written = specification.draw(verdicts, evidence.readings_path(base)) if pictures else []

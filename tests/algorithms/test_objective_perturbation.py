@@ -232,6 +232,19 @@ def test_the_slack_pays_for_the_squared_jacobian(eps: float, lam: float) -> None
     assert 2 * math.log1p(0.25 / (1000 * (lam + extra))) <= (eps - left) * (1 + 1e-12)
 
 
+def test_what_the_paper_prints_is_not_enough() -> None:
+    """Procedures 2 and 3 to the letter: the Jacobian costs more than eps/2 below eps = c, and sigma is .23, not 86."""
+    for eps in (0.1, 0.2, 0.24, 0.25, 1.0):
+        ridge = 0.25 / math.expm1(0.25 / 4)  # N (lam + Delta)
+        assert (2 * math.log1p(0.25 / ridge) <= eps / 2 + 1e-12) == (eps >= 0.25)
+    sigma = 1 / (math.sqrt(stats.chi2(10).ppf(0.95)) + 0.1 / 2)
+    assert stats.chi2(10).cdf((sigma * 0.1 - 2) ** 2 / (4 * sigma**2)) == pytest.approx(0.95)
+    assert (round(sigma, 2), round(sigma_star(10, 0.1, 0.05))) == (0.23, 86)
+    # a row whose gradient stays long is hidden as by the Gaussian mechanism of sensitivity 1, of that delta
+    near, far = stats.norm.cdf([0.5 / sigma - 0.1 * sigma, -0.5 / sigma - 0.1 * sigma])
+    assert near - math.exp(0.1) * far > 0.9
+
+
 @pytest.mark.parametrize(
     ("eps", "delta", "lam", "d"),
     [

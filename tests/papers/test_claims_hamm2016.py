@@ -113,6 +113,16 @@ def test_nearly_batch(soft, holds):
     assert decide("H3.3r", rows(blocks), others[0]) == some
 
 
+@pytest.mark.parametrize(
+    ("avg", "decision"),
+    [([0.9, 0.8, 0.7, 0.5, 0.3], "reproduced"), ([0.9, 0.9, 0.88, 0.5, 0.3], "not reproduced"),
+     ([0.9, 0.95, 0.7, 0.5, 0.3], "not reproduced")],
+)  # fmt: skip
+def test_soft_compared_to_avg(avg, decision):
+    found = rows({"kdd20000_eps": {"soft": [0.9, 0.9, 0.88, 0.87, 0.3], "avg": avg}})
+    assert decide("H3.4", found) == decision
+
+
 @pytest.mark.parametrize(("low", "holds"), [(0.7, True), (0.8, False), (0.85, False)])
 def test_a_wider_gap_than_on_kdd(low, holds):
     url = FLAT | {name: [low, 0.5, 0.4, 0.3, 0.3] for name in ("soft", "avg", "vote")} | {"indiv": [0.4] * 5}
@@ -171,7 +181,7 @@ def test_the_figures_are_judged_as_a_whole():
     url = GOOD | {"indiv": [0.4] * 5, "batch": [0.95] * 5}
     kdd = dict.fromkeys((f"kdd{M}_eps" for M in (5000, 10000, 20000)), GOOD)
     blocks = kdd | {f"url{M}_eps": url for M in (5000, 10000, 20000)} | {"har_eps": GOOD}
-    claims = {name: CLAIMS[name] for name in ("H2.2", "H2.3", "H2.4", "H3.2", "H3.3", "H4.1")}
+    claims = {name: CLAIMS[name] for name in ("H2.2", "H2.3", "H2.4", "H3.2", "H3.3", "H3.4", "H4.1")}
     check_that_nothing_is_judged_without_what_it_needs(claims, rows(blocks))
     few = {name: CLAIMS[name] for name in ("H3.1", "H4.2")}
     for block in ("kdd5000_eps", "url10000_eps"):

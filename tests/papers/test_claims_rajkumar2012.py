@@ -68,9 +68,22 @@ def test_the_two_choices_of_lam_are_two_readings():
     assert decide(CLAIMS["R1.3"], plain) == "cannot be tested here"
 
 
+def test_the_two_laws_of_las_noise_are_two_readings():
+    """psgd is better than la with one, and worse than it with the other."""
+    names = {
+        f"wdbc_{lam}_M": {"psgd": LEVEL, "la": (0.3, 0.3, 0.3), "la_l1": (0.1, 0.3, 0.3)} for lam in ("noisy", "plain")
+    }
+    found = made_up(names, GRIDS, "error", noise=0.02)
+    found = Evidence(pd.concat([found.rows.assign(eps=eps) for eps in (0.1, 0.2)]), found.published, found.axes)
+    verdict = CLAIMS["R2.3r"].judge(found)
+    assert verdict.decision == "depends on an unstated choice"
+    assert verdict.numbers.startswith("holds only for [noisy, exp(-beta ||eta||)], [plain, exp(-beta ||eta||)]: ")
+    assert decide(CLAIMS["R1.3r"], found) == "cannot be tested here"
+
+
 def test_a_figure_is_judged_as_a_whole():
     whole = joined(shares((0.3, 0.4, 0.5), axis="M"), shares((0.3, 0.4, 0.5)))
-    claims = {name: claim for name, claim in CLAIMS.items() if name.startswith("R1") and name != "R1.B"}
+    claims = {f"R1.{n}": CLAIMS[f"R1.{n}"] for n in range(1, 6)}
     check_that_nothing_is_judged_without_what_it_needs(claims, whole)
     verdict = CLAIMS["R1.1"].judge(without(whole, eps=0.2))
     assert verdict.numbers == "not computed: [noisy] noisy_M at eps = 0.2; [plain] plain_M at eps = 0.2"

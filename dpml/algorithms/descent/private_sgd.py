@@ -5,9 +5,10 @@ parties for the gradient, who answer with fresh noise rho and with their share o
 answers only. One sample is the unit.
 
 Party k answers round t with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to
-exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. With ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, sum z_t
-is infinite and sum z_t^2 is not (Robbins & Monro 1951), the first step is 1/(the largest curvature), and the distance
-to the limit point falls as T^-1/2, because no curvature is below (lam + Delta)/2.
+exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. The paper leaves w_0 and z_t open: here w_0 = 0 and
+``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, of which sum z_t is infinite and sum z_t^2 is not (Robbins & Monro
+1951), the first step is 1/(the largest curvature), and the distance to the limit point falls as T^-1/2, because no
+curvature is below (lam + Delta)/2.
 
 The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the third
 party has seen are all sums: the proven guarantees are those of all sums (`proofs.noisy_sums`), for each view of them.

@@ -82,7 +82,7 @@ class LocalAggregation(RegularisedLogistic):
         loss: logistic.
         calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
         variant: `paper`; or `per_coordinate`, a Laplace number of the scale in every coordinate, as Jayaraman et al.
-            2018 draw it, of which only sqrt(d) times the eps is true.
+            2018 draw it, and Pathak et al. themselves (footnote 2), of which only sqrt(d) times the eps is true.
         lam: coefficient of lam/2 ||w||^2.
         noise: `continuous`; or `discrete`, with calibration=tight, as of `avg`.
     """

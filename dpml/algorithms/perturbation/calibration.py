@@ -3,8 +3,9 @@
 The objective is ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with ``J(w) = (1/N) sum loss(x_i'w, y_i) + lam/2 ||w||^2``.
 
 The published noise is that of Rajkumar & Agarwal 2012, Alg. 4. The printed computeSlack and sigma* have misprints, and
-this is what the proofs need: ``exp(eps/4)`` where Procedure 2 has ``exp(c/4)``, and ``((sigma^2 e - 2)/(2 sigma))^2``
-where Procedure 3 has ``(sigma e - 2)^2/(4 sigma^2)``.
+this is what the proofs need: ``exp(eps/4)`` where Procedure 2 has ``exp(c/4)``, which is enough for eps >= c only, and
+``((sigma^2 e - 2)/(2 sigma))^2`` where Procedure 3 has ``(sigma e - 2)^2/(4 sigma^2)``: for d = 10, e = .1, delta = .05
+a sigma of .23, where 86 is needed.
 
 `tight` chooses noise and ridge together. With R = N (lam + extra), the noise that is proven to be enough falls with R
 down to that of a mechanism without a Jacobian, while the ridge pulls w to 0. As the objective is (lam + extra)-strongly
