@@ -147,11 +147,13 @@ def value(line: Mapping[Any, Any]) -> str:
 
 
 def short(number: float, up: bool = False) -> str:
-    """A number in three digits, without a power of ten if it is below a million; a proven eps rounded `up`."""
+    """A number in three digits, without a power of ten if it is below a million; a proven eps rounded `up`, from a
+    thousand on to a whole number."""
     if math.isinf(number):
         return "∞"
-    digits = written(number, 3) if up else f"{number:.3g}"
-    return f"{float(digits):.0f}" if 1e3 <= abs(number) < 1e6 else digits
+    if 999 < abs(number) < 1e6:
+        return str(math.ceil(number)) if up else f"{float(f'{number:.3g}'):.0f}"
+    return written(number, 3) if up else f"{number:.3g}"
 
 
 Texts = dict[str, Any]

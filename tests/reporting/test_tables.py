@@ -240,6 +240,7 @@ def test_numbers_below_a_million_have_no_power_of_ten():
     assert [short(value) for value in (1000.0, 12345.0, 1.5, 0.00012, 2e7, np.inf)] == [
         "1000", "12300", "1.5", "0.00012", "2e+07", "∞"
     ]  # fmt: skip
+    assert [short(value, up=True) for value in (1000.001, 12345.0, 999.01, 1.001)] == ["1001", "12345", "1000", "1.01"]
 
 
 def test_six_digits_of_what_is_proven_are_rounded_up_and_of_what_is_shown_at_least_down():
