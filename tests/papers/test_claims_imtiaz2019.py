@@ -154,6 +154,15 @@ def test_how_often_capefm_must_be_better_is_a_reading():
     assert decide(CLAIMS["I3.2"], fig3(eps=never, d20_eps=never, d20_N=never)) == "not reproduced"
 
 
+def test_the_ridge_of_a_noisy_objective_is_a_reading():
+    """The paper does not say what is minimised where there is no minimum."""
+    names = [f"{ridge}{d}_{x}" for ridge in ("wide", "half", "none") for d in (20, 50) for x in ("eps", "N")]
+    longer = GOOD | {"capefm": [90, 50, 1.1]}
+    few = {name: longer if name.startswith("none") else GOOD for name in names}
+    for blocks, decision in ((dict.fromkeys(names, GOOD), "reproduced"), (few, "depends on an unstated choice")):
+        assert decide(CLAIMS["I3.2r"], made_up(blocks, GRIDS, noise=1e-3)) == decision
+
+
 def test_a_rival_with_heavy_tails_is_beaten_on_logarithms():
     """A few draws make up its mean and most of its spread, so that a test of means misses a factor of thousands."""
     rng = np.random.default_rng(2)
