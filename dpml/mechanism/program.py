@@ -94,13 +94,13 @@ class Program(ABC):
             return math.sqrt(share / rounds) * target
         delta = budget.require_delta(f"algo={self.name}")
         beside = math.sqrt(1 - share) * gdp.mu_of(budget.eps, delta) if share < 1 else 0.0
-        seen = SampledGaussian(1.0, rounds, "replace", "poisson", self.rate, beside=beside)
+        seen = SampledGaussian(1.0, rounds, "replace", "poisson", self.participation, beside=beside)
         rounding = 1 + 2 * self.imprecision(problem, of)
         noise = least_noise(seen, budget.eps, delta) * rounding * max(self.sharing(problem).views(problem).values())
         return 2 * (1 - _ARITHMETIC) / noise
 
     @property
-    def rate(self) -> float:
+    def participation(self) -> float:
         """The probability that a unit takes part in a sampled sum."""
         return 1.0 if self.sampling is None else self.sampling
 
@@ -123,7 +123,7 @@ class Program(ABC):
         return {
             view: gaussian_proof(total * views[view], delta, self.proof)
             if one is None
-            else Proof(one.eps(delta), SAMPLED.format(self.rate))
+            else Proof(one.eps(delta), SAMPLED.format(self.participation))
             for view, one in seen.items()
         }
 

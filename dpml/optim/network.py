@@ -1,4 +1,4 @@
-"""A small neural network, many instances side by side: scores, sums of clipped gradients, and Adam.
+"""A small neural network, many instances side by side: scores, sums of clipped gradients, and descent.
 
 One hidden layer of ReLU units and one output, so that the score of a row x is ``t = v'relu(U x + a) + c``.
 """
@@ -16,7 +16,7 @@ from dpml.sums import TALL, PairwiseSum
 _BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
 _CACHE = 1 << 17  # the same in a gradient: 1 MiB, twice as fast as all rows at once
 
-# Adam (Kingma & Ba 2015, Alg. 1) with its usual constants
+# of Adam
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 
@@ -43,6 +43,11 @@ class Models:
         """The parameter vectors: (B, size)."""
         inner = self.inner.transpose(1, 0, 2)
         return np.concatenate([inner.reshape(len(inner), -1), self.outer.T], axis=1)
+
+    def descend(self, gradient: "Models", step: float) -> None:
+        """A step of gradient descent, in place."""
+        self.inner -= step * gradient.inner
+        self.outer -= step * gradient.outer
 
     def scores(self, X: Array) -> tuple[Array, Array]:
         """Hidden units (n, H, B) and scores (n, B) of rows X (n, d+1), whose last entry is one."""
@@ -134,30 +139,28 @@ def _sum(X: Array, units: Array, back: Array, slopes: _Slopes) -> Models:
 
 
 class Adam:
-    """Adam's state for some models, changed in place. `corrected` is false in the authors' scripts: they do not correct
-    the bias of the second moment, which starts small, so that their first steps are up to 30 times as long.
+    """Adam as in the authors' scripts, its state for some models, changed in place.
+
+    Unlike Kingma & Ba (2015, Alg. 1) they do not correct the bias of the second moment, which starts small, so that
+    their first steps are up to 30 times as long, and add the small number under the root.
     """
 
-    def __init__(self, models: Models, rate: float, corrected: bool) -> None:
+    def __init__(self, models: Models, rate: float) -> None:
         self.parameters = (models.inner, models.outer)
         self.moments = [(np.zeros_like(p), np.zeros_like(p)) for p in self.parameters]
-        self.rate, self.corrected, self.steps = rate, corrected, 0
+        self.rate, self.steps = rate, 0
 
-    def step(self, gradient: Models, divisor: float) -> None:
-        """Move by the gradient over `divisor`."""
+    def step(self, gradient: Models) -> None:
+        """Move by the gradient, which is overwritten."""
         self.steps += 1
-        forgotten = 1 - _SECOND**self.steps if self.corrected else 1.0
         length = self.rate / (1 - _FIRST**self.steps)
         for p, (first, second), g in zip(self.parameters, self.moments, (gradient.inner, gradient.outer), strict=True):
-            if divisor != 1:
-                g /= divisor
             first *= _FIRST
             first += (1 - _FIRST) * g
             g *= g
             second *= _SECOND
             second += (1 - _SECOND) * g
-            np.multiply(second, 1 / forgotten, out=g)
-            g += _TINY
+            np.add(second, _TINY, out=g)
             np.sqrt(g, out=g)
             np.divide(first, g, out=g)
             g *= length

@@ -80,7 +80,7 @@ def test_its_new_name_is_a_key_and_the_old_one_is_none(key: str, name: str, new:
 
 
 def test_the_key_of_another_algorithm_keeps_its_name() -> None:
-    assert OmegaConf.select(compose(["algo=nn_cape"]), "algo.rate") == 0.01
+    assert "rate" in compose(["algo=nn_cape"]).algo
 
 
 def test_an_estimator_of_an_algorithm_with_a_former_key() -> None:

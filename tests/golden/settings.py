@@ -200,6 +200,7 @@ def main() -> int:
     only = [word for word in sys.argv[1:] if not word.startswith("--")]
     now = json.loads(json.dumps(current(only)))
     if "--write" in sys.argv:
+        now = json.loads(FILE.read_text()) | now if only else now
         FILE.write_text(json.dumps(now, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
         print(f"{len(now)} releases written; refused: {[name for name in now if 'refused' in now[name]]}")
         return 0

@@ -6,9 +6,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from examples import LOGISTIC
 from harness import without_pictures
 
+from dpml import packs
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows, descend
 from dpml.optim.losses import mean_loss
@@ -35,6 +37,12 @@ def test_theorem_2_holds_for_noisy_descent():
     gap = risk(last).mean() - risk(best)[0]
     bound = excess_risk_bound(p, T, lam, L, variance, risk(start[None])[0] - risk(best)[0])
     assert bound / 10 < gap < bound
+
+
+def test_both_tables_have_the_same_adult():
+    grid = yaml.safe_load((packs.home("kang2019") / "table1.yaml").read_text())["grid"]
+    adult = grid["theorem2"]["settings"]["Adult"]
+    assert grid["table1"]["figures"].items() >= {key: adult[key] for key in ("p", "N")}.items()
 
 
 def test_the_bound_is_its_recursion():

@@ -99,11 +99,11 @@ class ClippedDescent(Program):
         counting = COUNTING_SHARE if clip == "adaptive" else 0.0
         width = 2 / (math.sqrt(1 - counting) * mu)
         counts = 1 / (math.sqrt(counting) * mu) if counting else math.inf
-        return Schedule(rounds, length, step, width, counts, self.rate)
+        return Schedule(rounds, length, step, width, counts, self.participation)
 
     def counted(self, problem: Problem) -> float:
         """The number of gradients that are expected in a sum."""
-        return self.rate * (problem.N if self.unit == "sample" else problem.M)
+        return self.participation * (problem.N if self.unit == "sample" else problem.M)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)

@@ -2,7 +2,7 @@
 
 One hidden layer of ReLU units and one sigmoid output, so that the score of a row x is ``t = v'relu(U x + a) + c`` and
 the loss of label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum of their
-rows' clipped gradients, and Adam takes a step; only that sum sees the data, so all rounds together cost
+rows' clipped gradients, and gradient descent takes a step; only that sum sees the data, so all rounds together cost
 
     mu^2 = sum over the rounds that a sample takes part in of mu_round^2 = epochs * mu_round^2
 
@@ -124,7 +124,7 @@ class Network(Program):
         hidden: units in the hidden layer.
         epochs: passes over the rows.
         batch: rows in a minibatch; None: all in `paper` (one round per epoch), 64 in `authors`.
-        rate: Adam's step.
+        rate: the step. None: 1 in `paper` (gradient descent; the text gives none), 0.01 in `authors` (Adam).
         clip: bound on the norm of a row's gradient, in `paper`.
     """
 
@@ -138,7 +138,7 @@ class Network(Program):
     hidden: int = 5
     epochs: int = 500
     batch: int | None = None
-    rate: float = 0.01
+    rate: float | None = None
     clip: float = 1.0
 
     def __post_init__(self) -> None:
@@ -237,7 +237,8 @@ class Network(Program):
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
         models = Models.of(np.repeat(carrier.start.weights, runs, axis=0), self.hidden)
-        adam = Adam(models, self.rate, corrected=self.variant == "paper")
+        rate = self.rate or (0.01 if self.variant == "authors" else 1.0)
+        adam = Adam(models, rate) if self.variant == "authors" else None
         rounds = -(-N // self.rows_per_round(N)) * self.epochs
         checks = set(np.linspace(0, rounds - 1, min(_CHECKS, rounds)).round().astype(int).tolist())
         path = []
@@ -248,7 +249,11 @@ class Network(Program):
                 flat = carrier.ask(int(n < self.rows_per_round(N)), models.flat(), rows)
             else:
                 flat = terms.total(models.flat(), rows)
-            adam.step(Models.of(flat, self.hidden), 1.0 if self.variant == "authors" else float(n))
+            gradient = Models.of(flat, self.hidden)
+            if adam is None:
+                models.descend(gradient, rate / n)
+            else:
+                adam.step(gradient)
             if step in checks:
                 path.append(score(models, X, y, self.loss, counts)[0])
         return models, np.mean(path, axis=0)

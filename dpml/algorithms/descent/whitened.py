@@ -145,7 +145,7 @@ class WhitenedDescent(Program):
         width = 2 * math.sqrt(rounds / (1 - counting)) / left
         clip = FIRST_CLIP if self.adaptive else self.clip or self.rule.clip
         counts = math.sqrt(rounds / counting) / left if counting else math.inf
-        return Schedule(rounds, clip, 0.0, width, counts, self.rate)
+        return Schedule(rounds, clip, 0.0, width, counts, self.participation)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         moved = math.sqrt(2) if problem.d > 1 else 1.0  # xx' of unit rows at a right angle; on a line, 1 and 0
@@ -174,7 +174,7 @@ class WhitenedDescent(Program):
         d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
-        expected = self.rate * n
+        expected = self.participation * n
         reach = expected * carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
         first = self.schedule(carrier.budgets[0], carrier.problem)
         clips = None if self.adaptive or self.clip else self._clips(carrier, reach, n, steepest, lengths)

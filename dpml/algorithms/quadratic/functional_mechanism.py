@@ -77,14 +77,15 @@ class FunctionalMechanism(Program):
         sites: who draws the noise: one trusted `curator`; the sites, correlated by `cape`, so that the sum has the
             curator's noise; every site an `independent` noise that alone protects its message; or the `last` site only,
             on its own rows, while the others reveal nothing.
-        variant: `paper` solves, `published`, as Zhang et al. 2012, Sec. 6: add a ridge, and trim the spectrum if that
-            is not enough; `tight`, by raising its eigenvalues to a floor. `authors` is what the authors ran: minimise
-            over the box [-1, 1]^d, and stop where their solver does, before it has converged if d is large.
+        variant: `paper` solves, `published`, in the way of Zhang et al. 2012, Sec. 6 (Imtiaz et al. say nothing of it):
+            add a ridge, and trim the spectrum if that is not enough; `tight`, by raising its eigenvalues to a floor.
+            `authors` is what the authors ran: minimise over the box [-1, 1]^d, and stop where their solver does, before
+            it has converged if d is large.
         lam: coefficient of lam/2 ||w||^2, part of the objective.
         radius: the norm of w that the `tight` split of the noise between L1 and L2 is best for; None: 2 (squared) or 4
             (logistic).
-        ridge: the published ridge, in units of the spectral edge of the noise on L2 (data-independent, so it costs no
-            privacy); `tight` has a floor under the spectrum instead.
+        ridge: that ridge, of a size of ours, in units of the spectral edge of the noise on L2 (data-independent, so it
+            costs no privacy); `tight` has a floor under the spectrum instead.
         protocol: of `cape`: `simulate` adds up the noise that the sites draw; with `secagg` every site's coefficients
             and noise go through the real protocol (`dpml.protocols.cape`), all budgets and a block of draws at once.
         noise: `continuous`; or `discrete`, of `curator` and `cape` with calibration=tight: exact integers on a grid
