@@ -130,8 +130,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/mechanism/program.py",
-        '"replace", "poisson", self.rate, beside=beside)',
-        '"zero_out", "poisson", self.rate, beside=beside)',
+        '"replace", "poisson", self.participation, beside=beside)',
+        '"zero_out", "poisson", self.participation, beside=beside)',
         "algorithms/descent/test_sampled_rounds.py::test_dpml_check_says_the_same_of_the_same_training",
     ),
     Mutant(

@@ -62,7 +62,8 @@ FOUR_BIG = Problem(4, 400, 2, colluders=1)
 PSGD = PrivateSGD(LOGISTIC, calibration="tight", rounds=ROUNDS["rounds"])
 PSGD_PUBLISHED = PrivateSGD(LOGISTIC, rounds=ROUNDS["rounds"])
 NN_CAPE, NN_CONV = (
-    Network(LOGISTIC, calibration="tight", epochs=EPOCHS, sites=sites) for sites in ("cape", "independent")
+    # short steps: noise does not move the network to where gradients are shorter than the clip
+    Network(LOGISTIC, calibration="tight", epochs=EPOCHS, sites=sites, rate=0.01) for sites in ("cape", "independent")
 )
 NEWTON = NoisyNewton(LOGISTIC, rounds=5)
 OUTPUTS = GaussianOutput(LOGISTIC), GaussianOutput(SQUARED)
