@@ -63,7 +63,8 @@ PSGD = PrivateSGD(LOGISTIC, calibration="tight", rounds=ROUNDS["rounds"])
 PSGD_PUBLISHED = PrivateSGD(LOGISTIC, rounds=ROUNDS["rounds"])
 NN_CAPE, NN_CONV = (
     # short steps: noise does not move the network to where gradients are shorter than the clip
-    Network(LOGISTIC, calibration="tight", epochs=EPOCHS, sites=sites, rate=0.01) for sites in ("cape", "independent")
+    Network(LOGISTIC, calibration="tight", epochs=EPOCHS, sites=sites, rate=0.01)
+    for sites in ("cape", "independent")
 )
 NEWTON = NoisyNewton(LOGISTIC, rounds=5)
 OUTPUTS = GaussianOutput(LOGISTIC), GaussianOutput(SQUARED)
