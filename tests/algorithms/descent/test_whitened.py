@@ -309,6 +309,19 @@ def test_a_regulariser_of_any_size_is_minimised(lam: float) -> None:
     np.testing.assert_allclose(w, theirs.coef_[0], atol=0.02 * np.linalg.norm(theirs.coef_))
 
 
+@pytest.mark.parametrize("lam", [0.5, 3, 1e6])
+def test_a_regulariser_of_a_regression_is_minimised(lam: float) -> None:
+    """The squared loss has no factor of a half. At a lam of .5 its curvature is the ridge's, and steps are longest."""
+    rng = np.random.default_rng(0)
+    X = np.tile(list(itertools.product([-0.5, 0.5], repeat=4)), (250, 1))
+    y = np.clip(X @ [0.8, -0.4, 0.2, 0] + 0.05 * rng.standard_normal(4000), -1, 1)
+    parties = partition(Dataset("made", "regression", X, y, X[:1], y[:1]), Equal(), 1, rng)
+    wdgd = WhitenedDescent(LOSSES["squared"], lam=lam)
+    (w,) = wdgd.prepare(parties, None).release([Budget(1e4, 1e-5)], np.random.default_rng(1), 1).weights[0]
+    exact = np.linalg.solve(2 * X.T @ X / len(y) + lam * np.eye(4), 2 * X.T @ y / len(y))
+    np.testing.assert_allclose(w, exact, atol=1e-3 * np.linalg.norm(exact))
+
+
 def test_rows_without_any_length_give_a_model_of_noise() -> None:
     X, y = np.zeros((40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0)
     parties = partition(Dataset("zero", "binary", X, y, X[:0], y[:0]), Equal(), 1, RNG(1), Adversary(None))
