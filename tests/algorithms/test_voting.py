@@ -163,6 +163,7 @@ def test_theorem_4_covers_the_noise_of_soft() -> None:
     vote = voting_risk_bound(eps, 1, 100, d, lam) - voting_risk_bound(math.inf, 1, 100, d, lam)
     assert vote == pytest.approx(2500 * noise_term)
     assert voting_risk_bound(math.inf, 9, 100, 5, 0.1, length=2.0) == pytest.approx(16 * (32 + math.log(20)) / 10 + 0.2)
+    assert voting_risk_bound(1e-200, 9, 100, 5, 1e-300) == math.inf  # whose square, and product, are no numbers
 
 
 def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:

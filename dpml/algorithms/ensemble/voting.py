@@ -177,5 +177,6 @@ def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, lengt
         lam: the regulariser's coefficient.
         length: ||w_0||, of the reference hypothesis.
     """
-    noise_term = (2 * d * math.log(d / TAIL) / (lam * voters * eps)) ** 2 * (LOSSES["logistic"].smoothness + lam)
+    moved = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf, which a power would not return but raise
+    noise_term = moved * moved * (LOSSES["logistic"].smoothness + lam)
     return noise_term + 16 * (32 + math.log(1 / TAIL)) / (lam * n) + lam / 2 * length**2

@@ -73,7 +73,8 @@ def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", 
     """
     try:
         codecs.lookup(str(encoding)).incrementaldecoder  # noqa: B018 - a codec of bytes to bytes has none
-        b"\xff".decode(str(encoding), "replace")
+        if not b"\xff".decode(str(encoding), "replace"):  # punycode, since Python 3.13; it raised an error before
+            raise LookupError
     except (LookupError, ValueError):  # not known, or no encoding of any text
         usual = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1250", "cp1251", "mac_roman", "shift_jis", "gb18030")
         raise UserError(f"unknown dataset.encoding={encoding}: {nearest(str(encoding), usual)}") from None
