@@ -33,6 +33,8 @@ def packages(sources: dict[str, Source]) -> str:
         "`dpml-run dataset=NAME`; steps are `one_hot, symmetric, sample_norm` unless `dataset.steps` says otherwise.",
         "A fifth of the rows, drawn at random, is for testing; rows with a missing value are left out. Files lie in",
         "`NAME/` of a data folder, or are fetched from the Python package index; their SHA-256 is pinned.",
+        "Some files repeat rows: in the splits of seeds 0 to 2 a third of the test rows of affairs have all features",
+        "of a training row, 16 to 17 % of caravan, 3 to 6 % of birthweight and orange_juice, 1 % of diamonds.",
         "",
         "| name | question | rows | features | classes | source |",
         "| --- | --- | ---: | ---: | --- | --- |",
