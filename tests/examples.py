@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+from scipy.special import expit
 
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
@@ -12,7 +13,7 @@ from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.carriers import Carrier, Prepared
-from dpml.optim.losses import LOSSES, mean_gradient
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem
 
 LOGISTIC, SQUARED = LOSSES["logistic"], LOSSES["squared"]
@@ -70,9 +71,10 @@ def binary_parties(rule: Partition | None = None, N: int = 300, d: int = 4, M: i
     return partition(Dataset("toy", "binary", X, y, X[:0], y[:0]), rule or Equal(), M, np.random.default_rng(1))
 
 
-def eta_of(weights: np.ndarray, parties: Parties, ridge: float) -> np.ndarray:
-    """The noise that a minimiser was made with: (draws, d)."""
-    return -len(parties.y) * (mean_gradient(LOGISTIC, parties.X, parties.y, weights) + ridge * weights)
+def eta_of(weights: np.ndarray, parties: Parties, ridge: float, shift: float = 0.0) -> np.ndarray:
+    """The noise that a minimiser of logistic losses was made with, (draws, d): the gradient written out."""
+    slopes = -parties.y[:, None] * expit(shift - parties.y[:, None] * (parties.X @ weights.T))
+    return -(slopes.T @ parties.X + len(parties.y) * ridge * weights)
 
 
 def proven(algorithm, budget: Budget, problem: Problem) -> dict[str, float]:

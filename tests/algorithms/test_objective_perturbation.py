@@ -200,19 +200,11 @@ def test_objective_perturbation_minimises_what_it_says() -> None:
     parties, budgets = recipe_parties("logistic", rows=300), [Budget(0.5), Budget(4.0)]
     algorithm = ObjectivePerturbation(LOGISTIC, lam=0.01)
     release = release_of(algorithm, parties, budgets, 3)
-    X, y = parties.X, parties.y
-    for i, budget in enumerate(budgets):
-        _, extra = algorithm.calibrate(budget, parties.problem)
-        for w in release.weights[i]:
-            gradient = LOGISTIC.slope((X @ w)[:, None], y)[:, 0] @ X / len(y) + (0.01 + extra) * w
-            b = -gradient * len(y)  # the noise that makes w stationary: common directions, lengths as calibrated
-            assert np.linalg.norm(b) > 0
-    first, second = (
-        -(LOGISTIC.slope(X @ release.weights[i].T, y).T @ X / len(y) + (0.01 + e) * release.weights[i])
-        for i, e in enumerate(algorithm.calibrate(budget, parties.problem)[1] for budget in budgets)
-    )
-    ratio = algorithm.calibrate(budgets[0], parties.problem)[0] / algorithm.calibrate(budgets[1], parties.problem)[0]
-    assert np.allclose(first, ratio * second, atol=1e-8)
+    scales, extras = zip(*(algorithm.calibrate(budget, parties.problem) for budget in budgets), strict=True)
+    # the noise that makes models stationary: common directions, lengths as calibrated
+    first, second = (eta_of(w, parties, 0.01 + extra) / 300 for w, extra in zip(release.weights, extras, strict=True))
+    assert np.linalg.norm(first, axis=1).min() > 0
+    assert np.allclose(first, scales[0] / scales[1] * second, atol=1e-8)
 
 
 @pytest.mark.parametrize("d", [1, 2, 10, 30])
@@ -312,7 +304,6 @@ def test_the_slack_does_not_overflow_or_cancel(eps: float, lam: float) -> None:
 def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, calibration: str) -> None:
     """A gradient of norm g is noise that is N g away: at most 1e-4, or a 1e-13th of the noise itself."""
     parties = binary_parties()
-    N = len(parties.y)
     gaussian = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
     pure = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
     made = sent(gaussian, Budget(eps, 1e-3), parties.problem)
@@ -324,9 +315,8 @@ def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, 
     for algorithm, extra, draw in cases:
         budget = Budget(eps, 1e-3)
         release = release_of(algorithm, parties, [budget], 5, seed=9)
-        w, b = release.weights[0], draw(np.random.default_rng(9))
-        slopes = -parties.y[:, None] * expit(-parties.y[:, None] * (parties.X @ w.T))
-        residual = slopes.T @ parties.X + N * (0.02 + extra) * w + b
+        b = draw(np.random.default_rng(9))
+        residual = b - eta_of(release.weights[0], parties, 0.02 + extra)
         allowed = np.maximum(RESIDUAL, 2e-13 * np.linalg.norm(b, axis=1))
         assert np.all(np.linalg.norm(residual, axis=1) <= allowed)
     assert solver_tolerance(10**8) * 10**8 <= RESIDUAL
@@ -337,13 +327,12 @@ def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, 
     quick_first([("published", 0.02, 0.0), ("tight", 0.0, 0.0), ("tight", 0.0, 2.0), ("tight", 0.0, 40.0)], 3),
 )
 def test_gop_draws_the_noise_that_is_counted(calibration: str, lam: float, shift: float) -> None:
-    """eta from the released models, with gradients written out; noise and ridge know nothing of the shift."""
+    """eta from the released models; noise and ridge know nothing of the shift."""
     parties, draws = binary_parties(), 3000
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam, shift=shift)
     release = release_of(algorithm, parties, [BUDGET], draws)
-    w, made = release.weights[0], sent(algorithm, BUDGET, parties.problem)
-    slopes = -parties.y[:, None] * expit(shift - parties.y[:, None] * (parties.X @ w.T))
-    eta = -(slopes.T @ parties.X + len(parties.y) * (lam + made.extra) * w) / made.scale
+    made = sent(algorithm, BUDGET, parties.problem)
+    eta = eta_of(release.weights[0], parties, lam + made.extra, shift) / made.scale
     assert stats.kstest(eta.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
     assert np.abs(np.corrcoef(eta.T) - np.eye(4)).max() < 5 / math.sqrt(draws)
     assert made == sent(replace(algorithm, shift=0.0), BUDGET, parties.problem)

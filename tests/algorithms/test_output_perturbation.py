@@ -14,8 +14,8 @@ from dpml.algorithms.baselines import Batch, Individual
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.local_models import vote_shares
 from dpml.algorithms.ensemble.voting import Soft, Vote
-from dpml.data import Dataset
-from dpml.data.partition import Fractions, Simplex, partition
+from dpml.audit.neighbours import synthetic_parties
+from dpml.data.partition import Simplex
 from dpml.optim.logistic import fit, hard_targets, longest_minimiser
 from dpml.privacy import Budget, Problem, noise
 
@@ -240,17 +240,13 @@ def test_the_average_is_the_mean_of_the_local_models(K) -> None:
 
 @pytest.mark.parametrize("lam", [1e-3, 0.1, 2.0])
 def test_la_never_moves_further_than_its_sensitivity(lam: float) -> None:
-    rng = np.random.default_rng(8)
-    rule = Fractions(fractions=(0.1, 0.2, 0.3, 0.4))
+    rng, sizes = np.random.default_rng(8), np.array([3, 6, 9, 12])
     for _ in range(30):
         X = rng.standard_normal((30, 3)) + 3 * rng.standard_normal(3)
         X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
-        y = np.ones(30)
         other = X.copy()
-        given = partition(Dataset("toy", "binary", X, y, X[:0], y[:0]), rule, 4, np.random.default_rng(1))
-        victim = given.order[rng.integers(3)]  # of the smallest party
-        other[victim] = -X[victim]
-        moved = partition(Dataset("toy", "binary", other, y, X[:0], y[:0]), rule, 4, np.random.default_rng(1))
+        other[rng.integers(3)] *= -1  # of the smallest party
+        given, moved = (synthetic_parties("binary", rows, np.ones(30), sizes) for rows in (X, other))
         for calibration in ("published", "tight"):
             algorithm = LocalAggregation(LOGISTIC, calibration=calibration, lam=lam)
             one, two = (algorithm.prepare(parties, rng) for parties in (given, moved))
@@ -261,16 +257,12 @@ def test_la_never_moves_further_than_its_sensitivity(lam: float) -> None:
 @pytest.mark.parametrize("lam", [1e-3, 0.05])
 def test_la_can_move_as_far_as_its_tight_sensitivity(lam: float) -> None:
     """A party of one row that changes its label; over the lengths of that row."""
-    rule = Fractions(fractions=(0.1, 0.4, 0.5))
     algorithm, furthest = LocalAggregation(LOGISTIC, calibration="tight", lam=lam), 0.0
     for length in np.geomspace(1e-2, 1, 60):
         weights = []
         for label in (1.0, -1.0):
-            X, y = np.full((10, 1), length), np.ones(10)
-            y[partition(Dataset("toy", "binary", X, y, X[:0], y[:0]), rule, 3, np.random.default_rng(1)).order[0]] = (
-                label
-            )
-            given = partition(Dataset("toy", "binary", X, y, X[:0], y[:0]), rule, 3, np.random.default_rng(1))
+            y = np.append(label, np.ones(9))
+            given = synthetic_parties("binary", np.full((10, 1), length), y, np.array([1, 4, 5]))
             weights.append(algorithm.prepare(given, np.random.default_rng(0)).weights)
         furthest = max(furthest, float(np.linalg.norm(weights[0] - weights[1])))
     assert given.problem.smallest == 1
@@ -303,9 +295,6 @@ def test_la_is_claimed_and_proven_for_one_sample_without_delta(lam: float) -> No
 def test_la_draws_noise_of_its_sensitivity_over_eps() -> None:
     prepared = LocalAggregation(LOGISTIC, lam=0.1).prepare(binary_parties(), np.random.default_rng(0))
     weights = prepared.release([BUDGET], np.random.default_rng(9), 4000).weights[0]
-    length = (
-        np.linalg.norm(weights - prepared.weights, axis=1)
-        * BUDGET.eps
-        / prepared.algorithm.sensitivity(prepared.problem)[0]
-    )
+    sensitivity, _ = prepared.algorithm.sensitivity(prepared.problem)
+    length = np.linalg.norm(weights - prepared.weights, axis=1) * BUDGET.eps / sensitivity
     assert stats.kstest(length, stats.gamma(4).cdf).pvalue > 1e-4  # false-alarm rate 1e-4, seeded
