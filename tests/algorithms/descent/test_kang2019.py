@@ -10,6 +10,7 @@ import pytest
 from examples import LOGISTIC, SIGMOID, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 
+from dpml.audit.neighbours import synthetic_parties
 from dpml.data import Dataset
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
@@ -30,11 +31,8 @@ def dataset(n: int, d: int = 5, seed: int = 0) -> Dataset:
 
 
 def dealt(sizes=SIZES, d: int = 5):
-    class Given(PerParty):
-        def sizes(self, N, M, rng):
-            return np.asarray(sizes)
-
-    return partition(dataset(int(np.sum(sizes)), d), Given(), len(sizes), np.random.default_rng(0))
+    data = dataset(int(np.sum(sizes)), d)
+    return synthetic_parties("binary", data.X, data.y, np.asarray(sizes))
 
 
 def problem_of(sizes=SIZES, d: int = 5) -> Problem:

@@ -66,7 +66,6 @@ def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
     farthest = np.zeros(2)
     for _ in range(40):
         X = ball(rng, 12, 2)
-        y = np.sign(rng.standard_normal(12))
         problem = Problem(1, 12, 2)
         pair = one_replaced("binary", problem, ball(rng, 2), ball(rng, 2), (1.0, rng.choice([-1.0, 1.0])), rest=X[:-1])
         both = [algorithm.prepare(parties, rng) for parties in pair]
@@ -78,7 +77,6 @@ def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
         apart = np.array(apart) * noises
         assert apart.max() <= 1 + 1e-9
         farthest = np.maximum(farthest, [apart[::2].max(), apart[1::2].max()])
-        assert len(y) == 12
     assert farthest.min() > 0.6
 
 
@@ -173,8 +171,7 @@ def test_the_rounds_are_the_papers() -> None:
         t = u @ w
         sensitivity = 2 * float(logistic_radius(np.linalg.norm(w)))
         G = -expit(-t) @ u + N * 0.01 * w + sensitivity * gradient * noise[0]
-        c = np.array([0.25 if x == 0 else (0.5 - expit(-x)) / x for x in t]) / 1.0
-        c = np.where(t == 0, 0.25, c / 1.0)
+        c = np.array([0.25 if x == 0 else (0.5 - expit(-x)) / x for x in t])
         H = (u.T * c) @ u
         direction = np.linalg.solve(H + R * np.eye(4), G)
         w = w - direction - np.linalg.norm(G) / (R * (4 * R + 1)) * move * noise[1]

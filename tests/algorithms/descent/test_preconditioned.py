@@ -18,10 +18,6 @@ from dpml.sums import single_imprecision
 BUDGET, FREE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 
 
-def released(algorithm, parties, budgets, draws=1, seed=0):
-    return release_of(algorithm, parties, budgets, draws, seed=seed)
-
-
 def test_the_stages_against_another_accountant() -> None:
     """A pair's own distances in either stage: X'y and X'X by the statistics' scales, 2 clips in every sum."""
     problem = Problem(1, 500, 3)
@@ -70,14 +66,16 @@ def test_a_release_is_the_plain_loop(loss) -> None:
 
 def test_without_noise_and_clip_least_squares_is_found_at_once() -> None:
     parties = recipe_parties("linear")
-    weights = released(PreconditionedDescent(SQUARED, clip=1e6, lam=0.01), parties, [FREE]).weights[0, 0]
+    algorithm = PreconditionedDescent(SQUARED, clip=1e6, lam=0.01)
+    weights = release_of(algorithm, parties, [FREE], seed=0).weights[0, 0]
     np.testing.assert_allclose(weights, optimum(SQUARED, parties.X, parties.y, 0.01), rtol=1e-3, atol=1e-4)
 
 
 def test_without_noise_rounds_approach_the_logistic_minimiser() -> None:
     """The curvature at 0 is the largest, so that steps are too short, but never too long."""
     parties = recipe_parties("logistic")
-    weights = released(PreconditionedDescent(LOGISTIC, clip=1.0, lam=0.05, rounds=60), parties, [FREE]).weights[0, 0]
+    algorithm = PreconditionedDescent(LOGISTIC, clip=1.0, lam=0.05, rounds=60)
+    weights = release_of(algorithm, parties, [FREE], seed=0).weights[0, 0]
     np.testing.assert_allclose(weights, optimum(LOGISTIC, parties.X, parties.y, 0.05), atol=0.02)
 
 

@@ -250,8 +250,7 @@ def audited(algorithm, draws=400, problem=SMALL):
 
 
 @pytest.fixture(autouse=True)
-def _no_search(monkeypatch) -> None:
-    monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
+def _no_search(monkeypatch, unsearched) -> None:
     monkeypatch.setattr("dpml.audit.POWER", math.inf)
 
 

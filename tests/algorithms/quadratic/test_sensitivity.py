@@ -69,47 +69,34 @@ def scaled_distance(loss: Loss, scales: Scales) -> Callable[[Point, Point], floa
 
 
 @pytest.mark.parametrize(
-    ("loss", "scales", "known"),
+    ("d", "loss", "scales", "known"),
     [
-        (SQUARED, Scales(1, 4, math.sqrt(2)), 1.5),  # published: the paper counts 1
-        (SQUARED, Scales(math.inf, 4, math.sqrt(2)), 1.25),  # without the constant
-        (LOGISTIC, Scales(0, 1, math.sqrt(2) / 8), 1.25),
-        (SQUARED, Scales(1, 1, 1), 4.0),  # one scale for all, as in the authors' dpfm
-        (SQUARED, Scales(0.2, 1, 1), None),
-        (SQUARED, Scales(0.1, 1.7, 20), None),  # the constant dominates: worst at an inner label
-        (SQUARED, Scales(math.inf, 1, 30), None),
-        (LOGISTIC, Scales(0, 30, 1), None),
+        (2, SQUARED, Scales(1, 4, math.sqrt(2)), 1.5),  # published: the paper counts 1
+        (2, SQUARED, Scales(math.inf, 4, math.sqrt(2)), 1.25),  # without the constant
+        (2, LOGISTIC, Scales(0, 1, math.sqrt(2) / 8), 1.25),
+        (2, SQUARED, Scales(1, 1, 1), 4.0),  # one scale for all, as in the authors' dpfm
+        (2, SQUARED, Scales(0.2, 1, 1), None),
+        (2, SQUARED, Scales(0.1, 1.7, 20), None),  # the constant dominates: worst at an inner label
+        (2, SQUARED, Scales(math.inf, 1, 30), None),
+        (2, LOGISTIC, Scales(0, 30, 1), None),
+        (1, SQUARED, Scales(1, 4, math.sqrt(2)), math.sqrt(1.75)),  # published
+        (1, LOGISTIC, Scales(0, 1, math.sqrt(2) / 8), 1.0),
+        (1, SQUARED, Scales(math.inf, 4, math.sqrt(2)), None),
+        (1, SQUARED, Scales(0.1, 1.7, 20), None),  # an inner label is worst
+        (1, SQUARED, Scales(math.inf, 1, 0.1), None),  # an inner length
+        (1, LOGISTIC, Scales(0, 4, 0.1), None),
     ],
 )
-def test_joint_sensitivity_is_the_supremum_over_neighbours(loss: Loss, scales: Scales, known: float | None) -> None:
-    assert loss.quadratic is not None
-    claimed = joint_sensitivity(loss.quadratic, scales, d=2)
-    found = search(scaled_distance(loss, scales), loss, d=2, starts=6)
-    assert found <= claimed * (1 + 1e-6)
-    assert found == pytest.approx(claimed, rel=2e-3)
-    if known is not None:
-        assert claimed == pytest.approx(known, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("loss", "scales", "known"),
-    [
-        (SQUARED, Scales(1, 4, math.sqrt(2)), math.sqrt(1.75)),  # published
-        (LOGISTIC, Scales(0, 1, math.sqrt(2) / 8), 1.0),
-        (SQUARED, Scales(math.inf, 4, math.sqrt(2)), None),
-        (SQUARED, Scales(0.1, 1.7, 20), None),  # an inner label is worst
-        (SQUARED, Scales(math.inf, 1, 0.1), None),  # an inner length
-        (LOGISTIC, Scales(0, 4, 0.1), None),
-    ],
-)
-def test_joint_sensitivity_on_a_line(loss: Loss, scales: Scales, known: float | None) -> None:
-    assert loss.quadratic is not None
-    claimed = joint_sensitivity(loss.quadratic, scales, d=1)
+def test_joint_sensitivity_is_the_supremum_over_neighbours(
+    d: int, loss: Loss, scales: Scales, known: float | None
+) -> None:
+    claimed = joint_sensitivity(loss.quadratic, scales, d)
     distance = scaled_distance(loss, scales)
-    rows = [np.array([x]) for x in np.linspace(-1, 1, 41)]
-    labels = np.linspace(-1, 1, 21) if loss is SQUARED else (-1.0, 1.0)
-    found = max(distance((np.ones(1), 1.0), (row, y)) for row in rows for y in labels)
-    found = max(found, search(distance, loss, d=1, starts=6))
+    found = search(distance, loss, d, starts=6)
+    if d == 1:
+        rows = [np.array([x]) for x in np.linspace(-1, 1, 41)]
+        labels = np.linspace(-1, 1, 21) if loss is SQUARED else (-1.0, 1.0)
+        found = max(found, *(distance((np.ones(1), 1.0), (row, y)) for row in rows for y in labels))
     assert found <= claimed * (1 + 1e-6)
     assert found == pytest.approx(claimed, rel=2e-3)
     assert claimed <= joint_sensitivity(loss.quadratic, scales, d=2)  # where rows have an angle
@@ -131,7 +118,6 @@ def test_scales_of_all_numbers() -> None:
 def test_without_noise_the_joint_sensitivity_is_infinite(loss: Loss) -> None:
     """Where what has no noise moves: L1 and L2 always, L0 of the squared loss alone."""
     q = loss.quadratic
-    assert q is not None
     assert joint_sensitivity(q, Scales(1.0, 0.0, 1.0), 2) == math.inf
     assert joint_sensitivity(q, Scales(1.0, 1.0, 0.0), 2) == math.inf
     assert math.isinf(joint_sensitivity(q, Scales(0.0, 1.0, 1.0), 2)) == (loss is SQUARED)
@@ -149,7 +135,6 @@ def gradient_energy(scales: Scales, d: int, radius: float) -> float:
 @pytest.mark.parametrize("d", [1, 2, 30])
 def test_tight_split_spends_exactly_mu_and_is_the_best_split(loss: Loss, radius: float, d: int) -> None:
     q, mu = loss.quadratic, 0.37
-    assert q is not None
     scales = tight_scales(q, d, radius, mu)
     assert scales.constant == math.inf
     assert joint_sensitivity(q, scales, d) == pytest.approx(mu, rel=1e-9)
@@ -165,7 +150,6 @@ def test_tight_split_spends_exactly_mu_and_is_the_best_split(loss: Loss, radius:
 @pytest.mark.parametrize("d", [20, 100])
 def test_the_usual_split_hardly_ever_disturbs_more_than_the_published_one(loss: Loss, least: float, d: int) -> None:
     q = loss.quadratic
-    assert q is not None
     published = Scales(*PUBLISHED_SENSITIVITY[loss.name])
     tight = tight_scales(q, d, QUADRATIC_NORM[loss.name], joint_sensitivity(q, published, d))
     for norm in np.linspace(0.0, 8.0, 33):

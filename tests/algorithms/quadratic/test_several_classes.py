@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from examples import SOFTMAX, SQUARED, ball, release_of
+from examples import SOFTMAX, SQUARED, Observed, ball, release_of
 from quick import quick_first
 from scipy.optimize import minimize
 
@@ -108,17 +108,10 @@ def test_all_carriers_have_the_same_sums(unit: str) -> None:
 def test_noise_on_a_grid_has_the_spread_that_is_counted() -> None:
     """X'Y at one party, 4,000 draws of 12 numbers: chi-squared, seeded, with a false-alarm rate of 1e-6."""
     given, algorithm = parties(), SufficientStatistics(SOFTMAX, noise="discrete")
-    sums = []
-
-    class Watch:
-        def drawn(self, parts) -> None: ...
-
-        def sent(self, message, exact) -> None:
-            sums.append(message - exact(prepared))
-
     prepared = algorithm.prepare(given, np.random.default_rng(0))
-    prepared.release([BUDGET], np.random.default_rng(1), 4_000, Watch())
-    residuals = np.concatenate(sums)
+    observer = Observed(prepared)
+    prepared.release([BUDGET], np.random.default_rng(1), 4_000, observer)
+    residuals = np.concatenate(observer.residuals)
     assert residuals.shape == (4_000, 12 + 3 + 3)
     assert np.abs(np.mean(residuals**2, axis=0) - 1).max() < 5.5 * math.sqrt(2 / 4_000)
 

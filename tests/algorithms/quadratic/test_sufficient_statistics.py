@@ -89,9 +89,6 @@ def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     assert 0.95 * mu < farthest <= mu * (1 + 1e-9)
 
 
-# ---- the guarantees
-
-
 # ---- the noise
 
 
@@ -182,6 +179,3 @@ def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
         losses = [mean_loss(LOGISTIC, X, y, w).mean() for w in (floor.weights[0], shrunk)]
         assert losses[0] < losses[1]
         assert floor.metrics["trimmed"].tolist() == (np.linalg.eigvalsh(A)[..., 0] <= 0).astype(float).tolist()
-
-
-# ---- refusals
