@@ -7,11 +7,10 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from examples import LOGISTIC, SIGMOID, jayaraman, release_of, wang, wddp
+from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 
 from dpml.audit.neighbours import synthetic_parties
-from dpml.data import Dataset
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
 from dpml.optim.losses import mean_gradient, mean_loss
@@ -22,17 +21,14 @@ BUDGET = Budget(0.25, 1e-3)
 SIZES = np.array([30, 10, 40, 10, 25, 60, 15])
 
 
-def dataset(n: int, d: int = 5, seed: int = 0) -> Dataset:
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n + 50, d))
-    X *= (rng.uniform(0.2, 1, len(X)) / np.linalg.norm(X, axis=1))[:, None]
-    y = np.where(X @ np.linspace(-3, 5, d) + 0.2 * rng.standard_normal(len(X)) > 0, 1.0, -1.0)
-    return Dataset("made", "binary", X[:n], y[:n], X[n:], y[n:])
-
-
-def dealt(sizes=SIZES, d: int = 5):
-    data = dataset(int(np.sum(sizes)), d)
-    return synthetic_parties("binary", data.X, data.y, np.asarray(sizes))
+def dealt(sizes=SIZES, d: int = 5, loss=LOGISTIC):
+    rng, n = np.random.default_rng(0), int(np.sum(sizes))
+    X = rng.standard_normal((n, d))
+    X *= (rng.uniform(0.2, 1, n) / np.linalg.norm(X, axis=1))[:, None]
+    scores = X @ np.linspace(-3, 5, d) + 0.2 * rng.standard_normal(n)
+    if loss is SQUARED:
+        return synthetic_parties("regression", X, np.clip(scores / 4, -1, 1), np.asarray(sizes))
+    return synthetic_parties("binary", X, np.where(scores > 0, 1.0, -1.0), np.asarray(sizes))
 
 
 def problem_of(sizes=SIZES, d: int = 5) -> Problem:
@@ -352,7 +348,7 @@ def test_the_command_knows_the_sizes_of_a_run(run_command):
 
 
 def test_party_sizes_are_those_of_the_partition():
-    data = dataset(200)
+    data = dealt([200]).data
     for rule in (TwoGroup(u=3.0, auxiliary=0.1), Simplex(floor=3), PerParty(n=7), Equal()):
         sizes = party_sizes(rule, 200, 4, np.random.default_rng(7))
         np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)

@@ -8,11 +8,10 @@ import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, Observed, jayaraman, release_of, wang, wddp
 from quick import quick_first
 from scipy.optimize import minimize
-from test_kang2019 import SIZES, problem_of, proven
+from test_kang2019 import SIZES, dealt, problem_of, proven
 
 from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.audit import audit
-from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
@@ -26,17 +25,6 @@ KINDS = {
     "sums": (wddp, {}),
     "once": (wddp, {"variant": "once"}),
 }
-
-
-def dealt(loss, sizes=SIZES, d: int = 5, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    n = int(np.sum(sizes))
-    X = rng.standard_normal((n, d))
-    X *= (rng.uniform(0.2, 1, n) / np.linalg.norm(X, axis=1))[:, None]
-    scores = X @ np.linspace(-1, 1, d) + 0.2 * rng.standard_normal(n)
-    if loss is SQUARED:
-        return synthetic_parties("regression", X, np.clip(scores, -1, 1), np.asarray(sizes))
-    return synthetic_parties("binary", X, np.where(scores > 0, 1.0, -1.0), np.asarray(sizes))
 
 
 def cut(loss, scores, y, clip):
@@ -54,7 +42,7 @@ def cut(loss, scores, y, clip):
 def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
     """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
     algorithm = KINDS[kind][0](loss, clip=clip, rounds=3, **TIGHT)
-    weight = algorithm.layout.row_weights(dealt(loss, [2, 3], 2))[:1]
+    weight = algorithm.layout.row_weights(dealt([2, 3], 2, loss))[:1]
     most, rng = 0.0, np.random.default_rng(0)
     for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
 
@@ -111,7 +99,7 @@ def test_the_last_model_forgets_as_a_clipped_loss_does(loss, clip, smoothness):
 def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip):
     """In NumPy, from the papers: the weights of rows, who descends where, and the noise that was drawn."""
     make, options = KINDS[kind]
-    parties, sizes, lam, step, rounds = dealt(loss), SIZES, 0.05, 0.4, 6
+    parties, sizes, lam, step, rounds = dealt(loss=loss), SIZES, 0.05, 0.4, 6
     algorithm = make(loss, clip=clip, rounds=rounds, lam=lam, step=step, **options, **TIGHT)
     mechanism = algorithm.prepare(parties, np.random.default_rng(0))
     if kind == "local":  # nobody sees rounds: without noise
@@ -149,7 +137,7 @@ def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
     """Huber's loss, and the logistic loss that goes on straight where it is as steep as the clip: SciPy's minimum."""
     budget, lam = Budget(math.inf, 1e-3), 0.02
     for loss, clip in ((LOGISTIC, 0.2), (SQUARED, 0.3), (SQUARED, 1e3)):
-        parties = dealt(loss, [300])
+        parties = dealt([300], loss=loss)
         algorithm = wang(loss, clip=clip, lam=lam, rounds=2000, **TIGHT)
         found = release_of(algorithm, parties, [budget]).weights[0, 0]
 
@@ -170,7 +158,7 @@ def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
 
 def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
     """Any number of clients: the same models as at one place, without noise."""
-    parties, budget = dealt(SQUARED), Budget(math.inf, 1e-3)
+    parties, budget = dealt(loss=SQUARED), Budget(math.inf, 1e-3)
     ends = [release_of(kind(SQUARED, rounds=40, **TIGHT), parties, [budget]).weights for kind in (wang, wddp)]
     np.testing.assert_array_equal(*ends)
 
@@ -179,7 +167,7 @@ def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
 
 
 def test_a_clip_above_all_slopes_is_none():
-    parties = dealt(LOGISTIC)
+    parties = dealt()
     ends = [
         release_of(wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT), parties, [BUDGET], 2).weights for clip in (1.0, 7.0)
     ]
