@@ -32,6 +32,13 @@ def mini(*urls: str, sha256: tuple[str, ...] = (SHA256,), **known: object) -> In
     return Info("mini", "Mini", "binary", "none", "It is made here.", files=(raw,), folders=("other_name",))
 
 
+@pytest.fixture
+def info(server) -> Info:
+    """Of the file, which the server has."""
+    (server.folder / "squares.csv").write_bytes(CONTENT)
+    return mini(f"{server.url}/squares.csv")
+
+
 def left(root: Path) -> list[str]:
     """Every file under a folder, apart from the records of checksums."""
     return sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file() and "checksums" not in p.parts)
@@ -113,11 +120,9 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_gives_one_sentence_and_leaves_nothing(server, tmp_path, fault):
+def test_a_fault_gives_one_sentence_and_leaves_nothing(server, info, tmp_path, fault):
     sent, told = FAULTS[fault]
-    (server.folder / "squares.csv").write_bytes(CONTENT)
     server.fails("/squares.csv", *sent)
-    info = mini(f"{server.url}/squares.csv")
     with pytest.raises(UserError) as error:
         Files().find(info, "squares.csv")
     message = str(error.value)
@@ -141,10 +146,9 @@ def test_the_next_address_is_tried(server, sent):
 
 
 @pytest.mark.parametrize("fault", ["truncated", "503"])
-def test_a_passing_fault_is_retried(server, fault):
-    (server.folder / "squares.csv").write_bytes(CONTENT)
+def test_a_passing_fault_is_retried(server, info, fault):
     server.fails("/squares.csv", fault)
-    assert Files().find(mini(f"{server.url}/squares.csv"), "squares.csv").read_bytes() == CONTENT
+    assert Files().find(info, "squares.csv").read_bytes() == CONTENT
     assert len(server.hits) == 2
 
 
@@ -168,11 +172,31 @@ def test_an_address_that_is_none():
         Files(mirror="nowhere").find(mini(), "squares.csv")
 
 
-@pytest.mark.parametrize("damaged", [zipped("squares.csv", CONTENT)[:2000], b"neither zip nor tar"])
-def test_a_damaged_archive(server, tmp_path, damaged):
-    (server.folder / "a.zip").write_bytes(damaged)
-    with pytest.raises(UserError, match="archive"):
-        Files().find(mini(f"{server.url}/a.zip!squares.csv"), "squares.csv")
+def damaged(pack) -> bytes:
+    """A tar archive of noise, so that the damage hits the content."""
+    content = bytearray(pack(tarred(("squares.csv", np.random.default_rng(0).bytes(200_000)), mode="w")))
+    content[len(content) // 2 : len(content) // 2 + 4000] = bytes(4000)
+    return bytes(content)
+
+
+OF_TAR = r"its archive (is damaged|cannot be read)|its sha256 is"
+
+
+@pytest.mark.parametrize(
+    ("address", "served", "said"),
+    [
+        ("a.zip!squares.csv", zipped("squares.csv", CONTENT)[:2000], "archive"),
+        ("a.zip!squares.csv", b"neither zip nor tar", "archive"),
+        ("a.zip!squares.csv", zipped("circles.csv", CONTENT), r"its archive does not hold squares\.csv"),
+        *(("a.tar!squares.csv", damaged(pack), OF_TAR) for pack in (bz2.compress, lzma.compress, gzip.compress)),
+        ("squares.csv.gz", gzip.compress(CONTENT)[:-2000], r"squares\.csv cannot be read to its end"),
+    ],
+    ids=["cut", "neither zip nor tar", "without the file", "bz2", "lzma", "gzip", "compressed file"],
+)
+def test_damaged_content(server, tmp_path, address, served, said):
+    (server.folder / address.partition("!")[0]).write_bytes(served)
+    with pytest.raises(UserError, match=said):
+        Files().find(mini(f"{server.url}/{address}"), "squares.csv")
     assert left(tmp_path / "cache") == []
 
 
@@ -200,17 +224,6 @@ def test_an_entry_that_cannot_be_read_is_one_sentence_and_the_next_address_is_tr
     (server.folder / "squares.csv").write_bytes(CONTENT)
     path = Files().find(mini(f"{server.url}/a.zip!squares.csv", f"{server.url}/squares.csv"), "squares.csv")
     assert path.read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("damaged", [bz2.compress, lzma.compress, gzip.compress])
-def test_a_damaged_tar_archive_of_any_compression(server, tmp_path, damaged):
-    noise = np.random.default_rng(0).bytes(200_000)  # so that the damage hits the content
-    content = bytearray(damaged(tarred(("squares.csv", noise), mode="w")))
-    content[len(content) // 2 : len(content) // 2 + 4000] = bytes(4000)
-    (server.folder / "a.tar").write_bytes(content)
-    with pytest.raises(UserError, match=r"its archive (is damaged|cannot be read)|its sha256 is"):
-        Files().find(mini(f"{server.url}/a.tar!squares.csv"), "squares.csv")
-    assert left(tmp_path / "cache") == []
 
 
 def test_a_slow_server_has_a_deadline(server, tmp_path, monkeypatch):
@@ -285,61 +298,42 @@ def test_what_is_not_pinned_is_never_fetched_in_the_clear():
     assert not [raw.name for raw in files if not raw.sha256 and any(url.startswith("http:") for url in raw.urls)]
 
 
-def test_a_damaged_compressed_file(server, tmp_path):
-    (server.folder / "squares.csv.gz").write_bytes(gzip.compress(CONTENT)[:-2000])
-    with pytest.raises(UserError, match=r"squares\.csv cannot be read to its end"):
-        Files().find(mini(f"{server.url}/squares.csv.gz"), "squares.csv")
-    assert left(tmp_path / "cache") == []
-
-
-def test_an_archive_without_the_file(server):
-    (server.folder / "a.zip").write_bytes(zipped("circles.csv", CONTENT))
-    with pytest.raises(UserError, match=r"its archive does not hold squares\.csv"):
-        Files().find(mini(f"{server.url}/a.zip!squares.csv"), "squares.csv")
-
-
-def test_a_cache_that_cannot_be_written(server, tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written(info, tmp_path, monkeypatch):
     # a file where a folder should be: no user, not even root, can write below it
     (tmp_path / "file").write_text("")
-    (server.folder / "squares.csv").write_bytes(CONTENT)
     monkeypatch.setenv("DPML_DATA", str(tmp_path / "file" / "cache"))
     with pytest.raises(UserError, match=r"cannot write the files of dataset=mini .*: .*set DPML_DATA or data_dir=DIR"):
-        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+        Files().find(info, "squares.csv")
 
 
-def test_a_full_disk(server, tmp_path, monkeypatch):
-    (server.folder / "squares.csv").write_bytes(CONTENT)
-
+def test_a_full_disk(info, tmp_path, monkeypatch):
     def full(self: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(UserError, match="No space left on device; set DPML_DATA"):
-        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+        Files().find(info, "squares.csv")
     assert left(tmp_path / "cache") == []
 
 
-def test_an_interrupted_download_leaves_nothing(server, tmp_path, monkeypatch):
-    (server.folder / "squares.csv").write_bytes(CONTENT)
-
+def test_an_interrupted_download_leaves_nothing(info, tmp_path, monkeypatch):
     def interrupted(*args: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(download._Bar, "advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+        Files().find(info, "squares.csv")
     assert left(tmp_path / "cache") == []
 
 
-def test_what_a_killed_process_left_is_swept_away(server, tmp_path):
-    (server.folder / "squares.csv").write_bytes(CONTENT)
+def test_what_a_killed_process_left_is_swept_away(info, tmp_path):
     old, young = tmp_path / "cache" / "mini" / ".part-old", tmp_path / "cache" / "mini" / ".part-young"
     for part in (old, young):
         part.mkdir(parents=True)
         (part / "half").write_text("half")
     two_days_ago = time.time() - 2 * 24 * 3600
     os.utime(old, (two_days_ago, two_days_ago))
-    Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
+    Files().find(info, "squares.csv")
     assert not old.exists()
     assert young.exists()  # it may belong to a process on another machine
 
@@ -377,12 +371,11 @@ def test_a_mirror_is_laid_out_as_a_data_folder(server, monkeypatch, served, way)
 
 
 @pytest.mark.parametrize("way", ["setting", "variable"])
-def test_offline_fetches_nothing(server, monkeypatch, way):
-    (server.folder / "squares.csv").write_bytes(CONTENT)
+def test_offline_fetches_nothing(server, info, monkeypatch, way):
     if way == "variable":
         monkeypatch.setenv("DPML_OFFLINE", "1")
     with pytest.raises(UserError, match=r"Offline mode forbids fetching it: It is made here\. Put it there, or set"):
-        Files(offline=way == "setting").find(mini(f"{server.url}/squares.csv"), "squares.csv")
+        Files(offline=way == "setting").find(info, "squares.csv")
     assert server.hits == []
 
 
