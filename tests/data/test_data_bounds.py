@@ -271,14 +271,22 @@ def test_a_regression_set_needs_a_range_of_its_target():
     check_bounds(info, "fitted", ())
 
 
-def test_ranges_of_other_columns_are_refused():
-    with pytest.raises(UserError, match="stated of 5 columns, but the rows have 4"):
-        stated_apply(["one_hot"], rows(3)[:, :4], rows(3)[:, :4], COLUMNS)
+UNCUT = COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
 
 
-def test_symbolic_columns_need_their_step_first():
-    with pytest.raises(UserError, match="no step but impute before one_hot"):
-        stated_apply(["min_max", "one_hot"], rows(3), rows(3), COLUMNS)
+@pytest.mark.parametrize(
+    ("steps", "there", "columns", "told"),
+    [
+        (["one_hot"], 4, COLUMNS, "stated of 5 columns, but the rows have 4"),
+        (["min_max", "one_hot"], 5, COLUMNS, "no step but impute before one_hot"),
+        (["one_hot", "spline"], 5, UNCUT, "no column has edges: state them"),
+        (["one_hot", "symmetric", "bin"], 5, COLUMNS, "must have bin before symmetric"),
+        (["one_hot", "bin:8"], 5, COLUMNS, "and other steps without"),
+    ],
+)
+def test_steps_that_cannot_be_taken_are_refused_in_a_sentence(steps, there, columns, told):
+    with pytest.raises(UserError, match=told):
+        stated_apply(steps, rows(3)[:, :there], rows(3)[:, :there], columns)
 
 
 # ---- the built-in data sets
@@ -460,16 +468,9 @@ def test_parts_are_of_the_columns_own_unit_and_scale():
     assert Range(-1, 1).parts(4) == pytest.approx((-0.5, 0, 0.5))
 
 
-def test_parts_that_cannot_be_made_are_refused_in_a_sentence():
-    table, uncut = rows(9), COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
+def test_parts_need_stated_ranges():
     with pytest.raises(UserError, match=r"must not have bin with dataset\.bounds=fitted"):
-        fit_apply(("one_hot", "bin"), table, table[:0], (0, 3, 0, 0, 2))
-    with pytest.raises(UserError, match="no column has edges: state them"):
-        stated_apply(("one_hot", "spline"), table, table[:0], uncut)
-    with pytest.raises(UserError, match="must have bin before symmetric"):
-        stated_apply(("one_hot", "symmetric", "bin"), table, table[:0], COLUMNS)
-    with pytest.raises(UserError, match="and other steps without"):
-        stated_apply(("one_hot", "bin:8"), table, table[:0], COLUMNS)
+        fit_apply(("one_hot", "bin"), rows(9), rows(0), (0, 3, 0, 0, 2))
 
 
 @pytest.mark.parametrize(

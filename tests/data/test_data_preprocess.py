@@ -125,15 +125,11 @@ def test_mistakes_are_told(steps, levels, told):
 
 
 def test_missing_values_need_impute():
-    with pytest.raises(UserError, match="must begin with impute"):
-        fit_apply(["max_norm"], np.array([[np.nan]]), np.array([[1.0]]))
-
-
-def test_values_that_are_missing_in_test_rows_need_impute():
-    """Scores of such rows would be NaN, and count as the class -1."""
+    """In test rows, too: scores of such rows would be NaN, and count as the class -1."""
     holes = np.array([[1.0, 2.0], [np.nan, 3.0]])
-    with pytest.raises(UserError, match=r"must begin with impute, because values are missing: \[impute, max_norm\]"):
-        fit_apply(["max_norm"], rows(9, 2), holes)
+    for train, test in ((holes, rows(9, 2)), (rows(9, 2), holes)):
+        with pytest.raises(UserError, match=r"begin with impute, because values are missing: \[impute, max_norm\]"):
+            fit_apply(["max_norm"], train, test)
     with pytest.raises(UserError, match="must begin with impute"):
         stated_apply(["max_norm"], rows(9, 2), holes, {"a": Range(0, 1), "b": Range(0, 1)})
 
