@@ -46,16 +46,22 @@ def labels_dataset(rng, K: int, n: int = 400, d: int = 4) -> Dataset:
     return Dataset("made", "binary" if K == 1 else "multiclass", X[100:], y[100:], X[:100], y[:100])
 
 
+def dealt(task, X, y, M: int = 1, rng=None, rule=None, colluders: int | None = None) -> Parties:
+    """Rows of which none is for tests, as parties."""
+    rng = np.random.default_rng(1) if rng is None else rng
+    return partition(Dataset("made", task, X, y, X[:0], y[:0]), rule or Equal(), M, rng, Adversary(colluders))
+
+
 def some_parties(loss=LOGISTIC, M: int = 4, N: int = 200, d: int = 3, colluders: int | None = None) -> Parties:
     """Parties of very different sizes, unless they are many, whose labels or targets a model can tell."""
     rng = np.random.default_rng(0)
     X = ball(rng, N, d)
     y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(N))
     y = y if loss is SQUARED else np.where(y > 0, 1.0, -1.0)
-    data = Dataset("made", "regression" if loss is SQUARED else "binary", X, y, X[:0], y[:0])
     shares = np.arange(1.0, M + 1)
     rule = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if 1 < M < N / 5 else Equal()
-    return partition(data, rule, M, rng, Adversary(int(M > 3) if colluders is None else colluders))
+    task, colluders = "regression" if loss is SQUARED else "binary", int(M > 3) if colluders is None else colluders
+    return dealt(task, X, y, M, rng, rule, colluders)
 
 
 def labelled_parties(K: int, M: int, seed: int = 0, rule=None, **options) -> Parties:
@@ -68,7 +74,7 @@ def binary_parties(rule: Partition | None = None, N: int = 300, d: int = 4, M: i
     X = rng.standard_normal((N, d))
     X *= rng.random((N, 1)) / np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(X @ np.arange(1, d + 1) + 0.3 * rng.standard_normal(N) > 0, 1.0, -1.0)
-    return partition(Dataset("toy", "binary", X, y, X[:0], y[:0]), rule or Equal(), M, np.random.default_rng(1))
+    return dealt("binary", X, y, M, rule=rule)
 
 
 def eta_of(weights: np.ndarray, parties: Parties, ridge: float, shift: float = 0.0) -> np.ndarray:

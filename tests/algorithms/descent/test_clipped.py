@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of
+from examples import LOGISTIC, SQUARED, ball, binary_parties, dealt, release_of
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.defaults import CLIP_QUANTILE, DESCENT_RULES
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.data import Dataset
-from dpml.data.partition import Equal, Fractions, PerParty, partition
+from dpml.data.partition import Equal, Fractions, PerParty
 from dpml.optim.convex import optimum
 from dpml.optim.descent import Rows
 from dpml.optim.party_gradients import PartyGradients
@@ -29,8 +28,7 @@ def some_parties(loss=LOGISTIC, N=120, d=4, M=6, rule=None, seed=0):
     X = ball(rng, N, d)
     scores = X @ np.arange(1, d + 1)
     y = np.where(scores + 0.3 * rng.standard_normal(N) > 0, 1.0, -1.0) if loss is LOGISTIC else np.tanh(scores)
-    task = "binary" if loss is LOGISTIC else "regression"
-    return partition(Dataset("toy", task, X, y, X[:0], y[:0]), rule or Equal(), M, np.random.default_rng(1))
+    return dealt("binary" if loss is LOGISTIC else "regression", X, y, M, rule=rule)
 
 
 def slope_of(loss, t, y, clip):

@@ -179,18 +179,17 @@ def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     return math.sqrt(variance), 4 / math.sqrt(2 * freedom)  # 4 s.d.: a false alarm in 16,000
 
 
-@pytest.mark.parametrize("kind", ["wang", "jayaraman", *KINDS])
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, calibration):
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        *((kind, {"calibration": calibration}) for kind in (wang, jayaraman) for calibration in ("published", "tight")),
+        *((wddp, options) for options in KINDS.values()),
+    ],
+)
+def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, options):
     """After one round mu = 2G/(N s) for the average of all clients, with s measured in 4,000 releases."""
-    problem = problem_of()
-    if kind in ("wang", "jayaraman"):
-        algorithm = {"wang": wang, "jayaraman": jayaraman}[kind](LOGISTIC, calibration=calibration, rounds=1)
-        n = problem.N if kind == "wang" else problem.M * problem.smallest
-    else:
-        if KINDS[kind].get("calibration", "published") != calibration:
-            return
-        algorithm, n = wddp(LOGISTIC, rounds=1, **KINDS[kind]), problem.N
+    problem, algorithm = problem_of(), kind(LOGISTIC, rounds=1, **options)
+    n = problem.M * problem.smallest if kind is jayaraman else problem.N
     measured, tolerance = drawn_scale(algorithm)
     assert 2 * algorithm.lipschitz / (n * measured) == pytest.approx(
         algorithm.mus(BUDGET, problem)["release"], rel=tolerance

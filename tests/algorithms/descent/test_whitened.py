@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import ball
+from examples import ball, dealt, release_of
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -21,13 +21,11 @@ from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.descent.label_sums import LabelSums
 from dpml.algorithms.descent.whitened import WhitenedDescent, _most
-from dpml.data import Dataset
-from dpml.data.partition import Equal, partition
 from dpml.mechanism.discrete import BITS
 from dpml.optim.descent import Rows, cut_vectors
 from dpml.optim.losses import LOSSES, for_task
 from dpml.optim.mapped import MappedRows, mapped
-from dpml.privacy import Adversary, Budget, Problem, gdp
+from dpml.privacy import Budget, Problem, gdp
 
 CLASSES = {"logistic": 1, "softmax": 4, "squared": 1}
 each_loss = pytest.mark.parametrize("name", CLASSES)
@@ -47,7 +45,7 @@ def rows_of(name: str, n: int = 150, d: int = 3, seed: int = 0):
 def parties_of(name: str, M: int = 4, **options):
     X, y = rows_of(name, **options)
     task = {"logistic": "binary", "softmax": "multiclass", "squared": "regression"}[name]
-    return partition(Dataset("made", task, X, y, X[:0], y[:0]), Equal(), M, RNG(1), Adversary(1))
+    return dealt(task, X, y, M, colluders=1)
 
 
 def gradient_of(name: str, x, y, W, P, clip):
@@ -141,7 +139,7 @@ def test_no_replaced_unit_moves_integers_by_more_than_two_clips(name: str, unit:
     sent = []
     for seed in range(2):
         X, y = rows_of(name, n=300, seed=seed)
-        one = partition(Dataset("made", "regression", X, y, X[:0], y[:0]), Equal(), 300, RNG(1), Adversary(0))
+        one = dealt("regression", X, y, 300, colluders=0)
         sent.append(of.on(one).integers(np.array([Q]), True, *at)[:, 0].astype(object))
     lengths = [(each**2).sum(axis=1) for each in sent]
     assert max(map(max, lengths)) <= (Q << BITS) ** 2
@@ -197,9 +195,8 @@ def test_errors_vanish_with_the_budget() -> None:
         ("multiclass", digits, digits.target.astype(float)),
         ("regression", diabetes, diabetes.target / diabetes.target.max()),
     ):
-        X, loss = unit_rows(data.data), for_task(task)
-        parties = partition(Dataset(task, task, X, y, X[:0], y[:0]), Equal(), 1, RNG(1), Adversary(None))
-        mechanism = WhitenedDescent(loss).prepare(parties, RNG(1))
+        X = unit_rows(data.data)
+        mechanism = WhitenedDescent(for_task(task)).prepare(dealt(task, X, y), RNG(1))
         (weights,) = mechanism.release([Budget(1e4, 1e-5)], RNG(2), 1).weights[:, 0]
         if task == "regression":
             best = np.linalg.lstsq(X, y, rcond=None)[0]
@@ -280,8 +277,7 @@ def test_noise_moves_predictions_by_no_less_than_the_rule_has_it() -> None:
     """
     rng, n = RNG(0), 800
     X, y = unit_rows(rng.standard_normal((n, 40))), rng.permutation(np.arange(n) % 2 * 2.0 - 1)
-    parties = partition(Dataset("far", "regression", X, y, X[:0], y[:0]), Equal(), 1, RNG(1), Adversary(None))
-    mechanism = WhitenedDescent(LOSSES["squared"]).prepare(parties, RNG(1))
+    mechanism = WhitenedDescent(LOSSES["squared"]).prepare(dealt("regression", X, y), RNG(1))
     (weights,) = mechanism.release([Budget(0.05, 1e-5)], RNG(2), 50).weights
     moved = np.sqrt(np.mean((weights @ X.T) ** 2)) / (2 * math.sqrt(2 / 3))
     assert 0.75 * 0.12 < moved < 1.2 * 0.12
@@ -295,16 +291,17 @@ def test_noise_in_all_directions_leaves_maps_finite() -> None:
     assert np.isfinite(released).all()
 
 
+CORNERS = np.tile(list(itertools.product([-0.5, 0.5], repeat=4)), (250, 1))
+"""Of a cube: white as they are."""
+
+
 @pytest.mark.parametrize("lam", [0.3, 3, 30, 1e3, 1e6])
 def test_a_regulariser_of_any_size_is_minimised(lam: float) -> None:
-    """Corners of a cube are white as they are, so that models are minimisers of the ordinary objective. Steps that are
-    longer than the clip over lam turn the model round, and models grew beyond all numbers from a lam of 3 on."""
-    rng = np.random.default_rng(0)
-    X = np.tile(list(itertools.product([-0.5, 0.5], repeat=4)), (250, 1))
-    y = np.where(rng.logistic(size=4000) < X @ [2.0, -1, 0.5, 0], 1.0, -1.0)
-    parties = partition(Dataset("made", "binary", X, y, X[:1], y[:1]), Equal(), 1, rng)
+    """Of a cube's corners, models are minimisers of the ordinary objective. Steps that are longer than the clip over
+    lam turn the model round, and models grew beyond all numbers from a lam of 3 on."""
+    X, y = CORNERS, np.where(RNG(0).logistic(size=4000) < CORNERS @ [2.0, -1, 0.5, 0], 1.0, -1.0)
     wdgd = WhitenedDescent(LOSSES["logistic"], lam=lam, clip=1.0)
-    (w,) = wdgd.prepare(parties, None).release([Budget(1e4, 1e-5)], np.random.default_rng(1), 1).weights[0]
+    (w,) = release_of(wdgd, dealt("binary", X, y), [Budget(1e4, 1e-5)]).weights[0]
     theirs = LogisticRegression(C=1 / (lam * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, y)
     np.testing.assert_allclose(w, theirs.coef_[0], atol=0.02 * np.linalg.norm(theirs.coef_))
 
@@ -312,21 +309,17 @@ def test_a_regulariser_of_any_size_is_minimised(lam: float) -> None:
 @pytest.mark.parametrize("lam", [0.5, 3, 1e6])
 def test_a_regulariser_of_a_regression_is_minimised(lam: float) -> None:
     """The squared loss has no factor of a half. At a lam of .5 its curvature is the ridge's, and steps are longest."""
-    rng = np.random.default_rng(0)
-    X = np.tile(list(itertools.product([-0.5, 0.5], repeat=4)), (250, 1))
-    y = np.clip(X @ [0.8, -0.4, 0.2, 0] + 0.05 * rng.standard_normal(4000), -1, 1)
-    parties = partition(Dataset("made", "regression", X, y, X[:1], y[:1]), Equal(), 1, rng)
+    X, y = CORNERS, np.clip(CORNERS @ [0.8, -0.4, 0.2, 0] + 0.05 * RNG(0).standard_normal(4000), -1, 1)
     wdgd = WhitenedDescent(LOSSES["squared"], lam=lam)
-    (w,) = wdgd.prepare(parties, None).release([Budget(1e4, 1e-5)], np.random.default_rng(1), 1).weights[0]
+    (w,) = release_of(wdgd, dealt("regression", X, y), [Budget(1e4, 1e-5)]).weights[0]
     exact = np.linalg.solve(2 * X.T @ X / len(y) + lam * np.eye(4), 2 * X.T @ y / len(y))
     np.testing.assert_allclose(w, exact, atol=1e-3 * np.linalg.norm(exact))
 
 
 def test_rows_without_any_length_give_a_model_of_noise() -> None:
     X, y = np.zeros((40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0)
-    parties = partition(Dataset("zero", "binary", X, y, X[:0], y[:0]), Equal(), 1, RNG(1), Adversary(None))
     for budget in (Budget(1.0, 1e-5), Budget(math.inf, 1e-5)):
-        released = WhitenedDescent(LOSSES["logistic"]).prepare(parties, RNG(1)).release([budget], RNG(2), 1)
+        released = release_of(WhitenedDescent(LOSSES["logistic"]), dealt("binary", X, y), [budget])
         assert np.isfinite(released.weights).all()
         assert np.any(released.weights) == math.isfinite(budget.eps)
 
@@ -339,7 +332,7 @@ def test_several_classes_are_learnt(kind, unit: str) -> None:
     y = rng.integers(3, size=6000)
     X = np.eye(3)[y] + 0.4 * rng.standard_normal((6000, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9)
-    parties = partition(Dataset("axes", "multiclass", X, y.astype(float), X[:0], y[:0]), Equal(), 60, rng, Adversary(0))
+    parties = dealt("multiclass", X, y.astype(float), 60, rng, colluders=0)
     algorithm = kind(LOSSES["softmax"], unit=unit)
     weights = algorithm.prepare(parties, rng).release([Budget(8.0, 1e-5)], RNG(7), 1).weights[0, 0]
     assert np.mean(np.argmax(X @ weights.reshape(3, 3).T, axis=1) == y) > 0.8
@@ -389,8 +382,7 @@ def test_a_row_moves_moments_and_labels_as_far_as_is_declared_and_no_farther(nam
     for X in pairs:
         totals = {}
         for k, y in itertools.product((0, 1), ends):
-            data = Dataset("one", "regression", X[[k]], np.array([y]), X[:0], np.zeros(0))
-            parties = partition(data, Equal(), 1, RNG(1))
+            parties = dealt("regression", X[[k]], np.array([y]))
             totals[k, y] = [message.of.on(parties).total() for message in before]
         for labels in (ends, ends[::-1], ends[:1] * 2):
             both = zip(totals[0, labels[0]], totals[1, labels[1]], units, strict=True)

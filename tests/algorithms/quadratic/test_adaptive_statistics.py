@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from examples import SQUARED, ball, proven, release_of
+from examples import SQUARED, ball, dealt, proven, release_of
 from quick import quick_first
 from scipy import stats
 from scipy.optimize import minimize
@@ -13,8 +13,7 @@ from scipy.optimize import minimize
 from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
-from dpml.data import Dataset
-from dpml.data.partition import Equal, Parties, partition
+from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Carrier
 from dpml.privacy import Budget, Problem
 
@@ -27,7 +26,7 @@ def parties(n: int = 300, d: int = 3, M: int = 1) -> Parties:
     rng = np.random.default_rng(0)
     X = ball(rng, n, d)
     y = np.clip(X @ np.arange(1.0, d + 1) / 3 + 0.1 * rng.standard_normal(n), -1, 1)
-    return partition(Dataset("made", "regression", X, y, X[:0], y[:0]), Equal(), M, rng)
+    return dealt("regression", X, y, M, rng)
 
 
 def mu_of(algorithm: AdaptiveStatistics, d: int) -> float:

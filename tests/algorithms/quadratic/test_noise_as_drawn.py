@@ -9,6 +9,7 @@ from examples import (
     SQUARED,
     capefm,
     conv,
+    dealt,
     exact_coefficients,
     fm,
     local,
@@ -21,8 +22,7 @@ from scipy import stats
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.data import Dataset
-from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.data.partition import Fractions, Parties
 from dpml.optim.losses import LOSSES
 from dpml.optim.quadratic import minimise_floored, minimise_quadratic
 from dpml.privacy import Budget, Problem
@@ -35,8 +35,7 @@ def parties(loss_name: str, M: int = 4, fractions: tuple[float, ...] = (), d: in
     X = rng.uniform(-0.5, 0.5, (60, d)) * np.sqrt(D / d)
     y = np.tanh(X @ np.ones(d)) if loss_name == "squared" else np.sign(X @ np.ones(d))
     task = "regression" if loss_name == "squared" else "binary"
-    data = Dataset("toy", task, X, y, X[:0], y[:0])
-    return partition(data, Fractions(fractions=fractions) if fractions else Equal(), M, rng)
+    return dealt(task, X, y, M, rng, Fractions(fractions=fractions) if fractions else None)
 
 
 def noise_of(algorithm, given: Parties, budget: Budget, draws: int = DRAWS) -> tuple[np.ndarray, ...]:

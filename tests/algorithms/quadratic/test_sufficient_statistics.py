@@ -4,15 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, ball, fm, noisy_coefficients, release_of, some_parties
+from examples import LOGISTIC, SQUARED, ball, dealt, fm, noisy_coefficients, release_of, some_parties
 from scipy import stats
 from scipy.optimize import minimize
 
 from dpml import protocols
 from dpml.algorithms.quadratic.objective import spectral_edge
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.data import Dataset
-from dpml.data.partition import Equal, partition
 from dpml.optim.losses import Loss, mean_loss
 from dpml.privacy import Budget, Problem
 
@@ -167,7 +165,7 @@ def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
     X = rng.standard_normal((4000, 40)) * np.geomspace(1, 0.02, 40)
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
     y = np.where(X @ rng.standard_normal(40) > 0, 1.0, -1.0)
-    given = partition(Dataset("made", "binary", X, y, X[:0], y[:0]), Equal(), 1, rng)
+    given = dealt("binary", X, y, rng=rng)
     tight = fm(LOGISTIC, calibration="tight")
     prepared = tight.prepare(given, np.random.default_rng(0))
     for eps in (0.3, 1.0, 3.0):
