@@ -37,17 +37,6 @@ def load(source, N=None, seed=0):
 
 
 @pytest.fixture
-def write(tmp_path):
-    """Write a file, and say where it is."""
-
-    def write(text, name="f.csv"):
-        (tmp_path / name).write_text(text)
-        return str(tmp_path / name)
-
-    return write
-
-
-@pytest.fixture
 def wdbc(tmp_path):
     """The rows of dataset=wdbc as a file, label in front."""
     X, y = load_breast_cancer(return_X_y=True)

@@ -29,15 +29,9 @@ classes: [low, high]
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(write):
     """The rows, and what is stated of them: two paths."""
-
-    def write(stated=STATED, rows=ROWS):
-        (tmp_path / "f.csv").write_text(rows)
-        (tmp_path / "b.yaml").write_text(stated)
-        return {"path": str(tmp_path / "f.csv"), "bounds": str(tmp_path / "b.yaml")}
-
-    return write
+    return lambda stated=STATED, rows=ROWS: {"path": write(rows), "bounds": write(stated, "b.yaml")}
 
 
 def load(source, seed=0):
@@ -167,22 +161,20 @@ def test_what_is_asked_for_and_what_is_stated_agree(files):
         _ = CSV(**files(), label="income", steps=("one_hot", "pca:2")).info
 
 
-def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(files, tmp_path):
-    path = files()["path"]
+def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(write):
+    path = write(ROWS)
     text = bounds_text(describe(CsvOptions(path, "income")), "income")
-    (tmp_path / "b.yaml").write_text(text.replace("from_rows: true\n", ""))
     options = {"label": "income", "test_fraction": 0}
-    from_file = load(CSV(path=path, bounds=str(tmp_path / "b.yaml"), **options))
+    from_file = load(CSV(path=path, bounds=write(text.replace("from_rows: true\n", ""), "b.yaml"), **options))
     np.testing.assert_allclose(from_file.X, load(CSV(path=path, **options)).X, atol=1e-15)
 
 
 @pytest.mark.parametrize("word", ["yes", "~", "1", "a: b", "#c", "'", '"', "é", "-", "a\\b", " x"])
-def test_any_text_survives_in_a_written_file(files, tmp_path, word):
+def test_any_text_survives_in_a_written_file(write, word):
     quoted = word.replace('"', '""')
-    path = files(rows=f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')["path"]
+    path = write(f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')
     text = bounds_text(describe(CsvOptions(path, "y")), "y").replace("from_rows: true\n", "")
-    (tmp_path / "b.yaml").write_text(text, encoding="utf-8")
-    columns = column_bounds.load(tmp_path / "b.yaml").columns
+    columns = column_bounds.load(Path(write(text, "b.yaml"))).columns
     assert columns["c"] == tuple(sorted([word, "other", "more"]))
 
 

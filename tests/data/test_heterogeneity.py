@@ -5,12 +5,12 @@ import re
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from test_label_rules import classed, dealt
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.data import Dataset
 from dpml.data.heterogeneity import Skew, distances, named_classes
 from dpml.data.label_rules import Classes, Dirichlet, Shards
-from dpml.data.partition import Equal, partition
+from dpml.data.partition import Equal
 from dpml.data.sets.wdbc import WDBC
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
@@ -19,10 +19,8 @@ from dpml.running.cell import Cell, deal, measure
 from dpml.running.rows import joined, tabulate
 
 
-def skew_of(rule, counts=(400, 600), M=10, task="multiclass") -> Skew:
-    y = np.repeat(np.arange(len(counts), dtype=float), counts)
-    data = Dataset("classed", task, y[:, None], y, y[:0, None], y[:0])
-    return Skew.of(partition(data, rule, M, np.random.default_rng(0)), np.random.default_rng(1))
+def skew_of(rule, counts=(400, 600), M=10) -> Skew:
+    return Skew.of(dealt(classed(*counts), rule, M), np.random.default_rng(1))
 
 
 # ---- the numbers

@@ -19,6 +19,11 @@ def classed(*counts: int, task: str = "multiclass") -> Dataset:
     return Dataset("classed", task, X, y, X[:0], y[:0])
 
 
+def line(y: np.ndarray) -> Dataset:
+    """Real targets, which are the only feature."""
+    return Dataset("line", "regression", y[:, None], y, y[:0, None], y[:0])
+
+
 def dealt(data: Dataset, rule, M: int, seed: int = 0) -> Parties:
     return partition(data, rule, M, np.random.default_rng(seed))
 
@@ -87,9 +92,7 @@ def test_other_classes_are_drawn_with_equal_chances() -> None:
 
 def test_shards_are_intervals_of_the_sorted_rows() -> None:
     """With the target as its own order, a party's rows fill `per_party` intervals of N / (per_party M) rows."""
-    y = np.random.default_rng(0).permutation(600).astype(float)
-    data = Dataset("line", "regression", y[:, None], y, y[:0, None], y[:0])
-    parties = dealt(data, Shards(per_party=3), 20)
+    parties = dealt(line(np.random.default_rng(0).permutation(600).astype(float)), Shards(per_party=3), 20)
     shards = [np.unique(parties.y[parties.of(k)] // 10, return_counts=True) for k in range(20)]
     assert all(len(which) == 3 and set(counts) == {10} for which, counts in shards)
     assert sorted(np.concatenate([which for which, _ in shards])) == list(range(60))
@@ -282,8 +285,7 @@ def test_refusals(rule, M, message) -> None:
 
 
 def test_real_targets_have_no_classes() -> None:
-    y = np.linspace(-1, 1, 20)
-    data = Dataset("line", "regression", y[:, None], y, y[:0, None], y[:0])
+    data = line(np.linspace(-1, 1, 20))
     for rule in (Dirichlet(), Classes()):
         with pytest.raises(UserError, match=REGRESSION):
             dealt(data, rule, 2)

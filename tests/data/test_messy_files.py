@@ -1,12 +1,14 @@
 """Forty files as offices write them: read rightly with the keys that `describe` prints, or one sentence."""
 
 import gzip
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpml.data import Files
+from dpml.data.csv.column_bounds import bounds_from, load
 from dpml.data.csv.csv_rows import CsvOptions
 from dpml.data.csv.describe import describe
 from dpml.data.sets.csv import CSV
@@ -87,16 +89,6 @@ RIGHT = [
         CITIES,
     ),
 ]
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(content):
-        path = tmp_path / "f.csv"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return str(path)
-
-    return write
 
 
 @pytest.mark.parametrize(("content", "keys", "names"), [each[1:] for each in RIGHT], ids=[each[0] for each in RIGHT])
@@ -235,16 +227,13 @@ classes: ["no", "yes"]
 """
 
 
-def stated(write, tmp_path, values, bounds=STATED):
-    (tmp_path / "b.yaml").write_text(bounds, encoding="utf-8")
-    path = write(column("seen", values))
-    return CSV(
-        path=path, label="died", bounds=str(tmp_path / "b.yaml"), steps=("one_hot", "symmetric"), test_fraction=0
-    )
+def stated(write, values, bounds=STATED):
+    path, bounds = write(column("seen", values)), write(bounds, "b.yaml")
+    return CSV(path=path, label="died", bounds=bounds, steps=("one_hot", "symmetric"), test_fraction=0)
 
 
-def test_a_date_is_a_number_of_days_in_a_stated_range(write, tmp_path):
-    source = stated(write, tmp_path, lambda i: DATES[i % 5])
+def test_a_date_is_a_number_of_days_in_a_stated_range(write):
+    source = stated(write, lambda i: DATES[i % 5])
     X = source.load(Files(), None, np.random.default_rng(0)).X
     names = list(source.info.columns)
     assert names.index("seen") == 3
@@ -265,17 +254,14 @@ def test_a_date_is_a_number_of_days_in_a_stated_range(write, tmp_path):
         (STATED.replace("low: 2020-01-01, ", ""), "columns.seen must be {unit: days"),
     ],
 )
-def test_dates_that_are_stated_wrongly(write, tmp_path, bounds, said):
+def test_dates_that_are_stated_wrongly(write, bounds, said):
     with pytest.raises(UserError) as caught:
-        _ = stated(write, tmp_path, lambda i: "1.1.2020", bounds).info
+        _ = stated(write, lambda i: "1.1.2020", bounds).info
     assert said in str(caught.value)
 
 
-def test_what_is_stated_of_dates_survives_in_a_model(tmp_path):
-    from dpml.data.csv.column_bounds import bounds_from, load
-
-    (tmp_path / "b.yaml").write_text(STATED, encoding="utf-8")
-    first = load(tmp_path / "b.yaml")
+def test_what_is_stated_of_dates_survives_in_a_model(write):
+    first = load(Path(write(STATED, "b.yaml")))
     again = bounds_from(first.path, first.content())
     assert again == first
     assert first.content()["columns"]["seen"]["low"] == "2020-01-01"
