@@ -9,7 +9,7 @@ import pytest
 import test_discrete_gaussian
 from mpmath import exp, mp, mpf
 from quick import quick_first
-from scipy import stats
+from test_discrete_gaussian import p_value, source
 
 from dpml.errors import UserError
 from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace, bounds, sampler
@@ -21,10 +21,6 @@ LARGE = [Fraction(2**41 + 1, 3), Fraction(2**55 + 1)]
 @pytest.fixture(autouse=True)
 def _digits() -> None:
     mp.dps = 60
-
-
-def source(seed):
-    return np.random.default_rng(seed).bytes
 
 
 def ratio(scale: Fraction):
@@ -41,27 +37,19 @@ def masses(scale: Fraction, reach: int) -> np.ndarray:
 
 
 def p_of_small(x: np.ndarray, scale: Fraction) -> float:
-    """Of chi-square, with the cells that have 50 expected samples and one for the rest on either side."""
+    """Of chi-square, with one cell for the rest on either side."""
     q = float(ratio(scale))
     rare = 50 * (1 + q) / (1 - q) / len(x)
     reach = max(1, math.floor(math.log(rare) / math.log(q))) if q > 0 else 1
     observed = np.bincount(np.clip(x, -reach, reach) + reach, minlength=2 * reach + 1)
-    return chi_square(observed, masses(scale, reach))
-
-
-def chi_square(observed: np.ndarray, law: np.ndarray) -> float:
-    expected = observed.sum() * law
-    enough = expected >= 5
-    return float(
-        stats.chisquare(observed[enough], expected[enough] * observed[enough].sum() / expected[enough].sum())[1]
-    )
+    return p_value(observed, masses(scale, reach))
 
 
 def p_of_large(x: np.ndarray, scale: Fraction) -> float:
     """Of 64 cells of equal probability of the continuous law, which is as near as the scale is large."""
     u = np.where(x < 0, 0.5, 1.0) * np.exp(-np.abs(x / float(scale))) / np.where(x < 0, 1, 2)
     u = np.where(x < 0, u, 1 - u)
-    return chi_square(np.bincount((64 * u).astype(int).clip(0, 63), minlength=64), np.full(64, 1 / 64))
+    return p_value(np.bincount((64 * u).astype(int).clip(0, 63), minlength=64), np.full(64, 1 / 64))
 
 
 @pytest.mark.parametrize("scale", SMALL, ids=str)
@@ -82,8 +70,8 @@ def test_wide_noise_has_its_law_far_out_within_blocks_and_in_its_last_digits(sca
     inside, k = np.abs(x) % block / block, block / float(scale)
     edges = np.linspace(0, 1, 9)
     law = np.diff(np.expm1(-k * edges) / np.expm1(-k))
-    assert chi_square(np.bincount((8 * inside).astype(int), minlength=8), law) > 1e-6
-    assert chi_square(np.bincount(x % 16, minlength=16), np.full(16, 1 / 16)) > 1e-6
+    assert p_value(np.bincount((8 * inside).astype(int), minlength=8), law) > 1e-6
+    assert p_value(np.bincount(x % 16, minlength=16), np.full(16, 1 / 16)) > 1e-6
 
 
 def test_a_prefix_beyond_the_table_is_drawn_from_the_tail() -> None:
@@ -153,7 +141,7 @@ def test_wrong_samplers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         x = DiscreteLaplace(scale).sample((3 * n,), source(5))
     block = 1 << DiscreteLaplace(scale).block_bits
     law = np.diff(np.expm1(-np.linspace(0, 1, 9) / 32) / math.expm1(-1 / 32))
-    assert chi_square(np.bincount(np.abs(x) % block * 8 // block, minlength=8), law) < 1e-9
+    assert p_value(np.bincount(np.abs(x) % block * 8 // block, minlength=8), law) < 1e-9
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 5), Fraction(7, 3), Fraction(40)], ids=str)

@@ -22,6 +22,7 @@ from quick import quick_first
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from test_ledger import gaussian
 
 import dpml
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -254,20 +255,16 @@ def test_what_is_published_does_not_tell_whether_a_row_was_fitted_before(tmp_pat
 # ---- the ledger's units
 
 
-def gaussian(mu: float, unit: str) -> Guarantee:
-    return Guarantee("release", unit, gdp.eps_of(mu, 1e-5), 1e-5, "proven", "test", mu)  # type: ignore[arg-type]
-
-
 def test_what_is_spent_on_one_party_has_no_total_over_other_parties(tmp_path) -> None:
     """All records of one of two parties are in fifty of a hundred: no guarantee for one of those bounds it."""
     ledger = Ledger(tmp_path / "ledger")
-    ledger.enter("", [gaussian(0.3, "party")], parties="two")
+    ledger.enter("", [gaussian(0.3, unit="party")], parties="two")
     assert ledger.spent("party", "worst") is not None
-    ledger.enter("", [gaussian(0.3, "party")], parties="two")
+    ledger.enter("", [gaussian(0.3, unit="party")], parties="two")
     total = ledger.spent("party", "worst")
     assert total is not None
     assert total.mu == pytest.approx(0.3 * math.sqrt(2))
-    ledger.enter("", [gaussian(0.3, "party")], parties="a hundred")
+    ledger.enter("", [gaussian(0.3, unit="party")], parties="a hundred")
     assert ledger.spent("party", "worst") is None
     assert ledger.spent("sample", "worst") is not None
 
@@ -275,16 +272,16 @@ def test_what_is_spent_on_one_party_has_no_total_over_other_parties(tmp_path) ->
 @pytest.mark.parametrize("second", ["sample", "party"])
 def test_a_cap_holds_in_its_own_unit_whatever_is_released(tmp_path, second) -> None:
     ledger = Ledger(tmp_path / "ledger")
-    ledger.enter("", [gaussian(0.3, "party")], Cap(5.0, 1e-5, "party"), parties="these")
+    ledger.enter("", [gaussian(0.3, unit="party")], Cap(5.0, 1e-5, "party"), parties="these")
     with pytest.raises(UserError, match="single samples only" if second == "sample" else "other parties"):
-        ledger.enter("", [gaussian(0.1, second)], parties=None if second == "sample" else "those")
-    ledger.enter("", [gaussian(0.1, "party")], parties="these")
+        ledger.enter("", [gaussian(0.1, unit=second)], parties=None if second == "sample" else "those")
+    ledger.enter("", [gaussian(0.1, unit="party")], parties="these")
     assert len(ledger.entries()) == 2
 
 
 def test_only_the_owner_reads_a_ledger_and_no_data_can_be_guessed_from_it(tmp_path) -> None:
     ledger = Ledger(tmp_path / "ledger")
-    ledger.enter("algo=ssp", [gaussian(0.3, "sample")])
+    ledger.enter("algo=ssp", [gaussian(0.3)])
     assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
     assert b"data" not in ledger.path.read_bytes()
 
@@ -296,13 +293,13 @@ def test_only_the_owner_reads_a_ledger_and_no_data_can_be_guessed_from_it(tmp_pa
 )
 def test_a_ledger_that_another_program_wrote_with_right_checksums_is_one_sentence(tmp_path, content) -> None:
     ledger = Ledger(tmp_path / "ledger")
-    ledger.enter("", [gaussian(0.3, "sample")])
+    ledger.enter("", [gaussian(0.3)])
     with closing(sqlite3.connect(ledger.path)) as connection, connection:
         (kind, time), text = connection.execute("SELECT kind, time FROM event").fetchone(), json.dumps(content)
         checksum = hashlib.sha256(json.dumps(["", "1", kind, time, text]).encode()).hexdigest()
         connection.execute("UPDATE event SET content = ?, checksum = ?", (text, checksum))
         connection.execute("UPDATE last SET checksum = ?", (checksum,))
-    for use in (ledger.entries, ledger.caps, lambda: ledger.enter("", [gaussian(0.3, "sample")])):
+    for use in (ledger.entries, ledger.caps, lambda: ledger.enter("", [gaussian(0.3)])):
         with pytest.raises(UserError, match="cannot be used"):
             use()
 

@@ -214,8 +214,8 @@ def setter(*keys, times=None, to=None):
     def change(content) -> None:
         for key in keys[:-1]:
             content = content[key]
-        old = content[keys[-1]]
-        content[keys[-1]] = to if times is None else type(old)(Fraction(old) * Fraction(times))
+        key = keys[-1]
+        content[key] = to if times is None else type(content[key])(Fraction(content[key]) * Fraction(times))
 
     return change
 

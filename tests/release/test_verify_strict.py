@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
+from test_verify import setter
 
 import dpml
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -318,13 +319,7 @@ def without(*keys: str):
 
 def with_more(*keys: Any):
     """The same with the last but one key set to the last one."""
-
-    def change(made: Any) -> None:
-        for key in keys[:-2]:
-            made = made[key]
-        made[keys[-2]] = keys[-1]
-
-    return change
+    return setter(*keys[:-1], to=keys[-1])
 
 
 EDITS = [
