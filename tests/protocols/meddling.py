@@ -1,6 +1,6 @@
 """Runs of secure aggregation in which somebody meddles with messages, and the ways to do so."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,6 +56,22 @@ class Run:
             self.wire += mail.values()
         self.refused += server.liars.values()
         return self
+
+    def to(self, stage: Stage) -> Mapping[int, bytes]:
+        """All honest, to the messages with which the server starts this stage."""
+        mail: Mapping[int, bytes] = {}
+        while self.server.stage is not stage:
+            for k, party in enumerate(self.parties):
+                message = party.start() if self.server.stage is Stage.KEYS else party.receive(mail[k])
+                self.wire.append(message)
+                self.server.receive(message, k)
+            mail = self.server.advance()
+        return mail
+
+    def sent(self, kind: Kind) -> dict[int, messages.Message]:
+        """What each party sent of one kind."""
+        read = [messages.unpack(text, self.session.name) for text in self.wire]
+        return {message.party: message for message in read if message.kind is kind}
 
     def answer(self, k: int, text: bytes | None, to_server: Meddler | None) -> None:
         message = self.parties[k].start() if text is None else self.parties[k].receive(text)

@@ -6,7 +6,7 @@ of one party. Where it can be shown, an attack is also run against the protocol 
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -38,24 +38,6 @@ EIGHT = (
     39382357235489614581723060781553021112529911719440698176882885853963445705823,
 )
 SMALL_ORDER = (0, 1, P - 1, *EIGHT)
-
-
-def run_to(run: Run, stage: Stage) -> Mapping[int, bytes]:
-    """All honest, to the messages with which the server starts this stage."""
-    mail: Mapping[int, bytes] = {}
-    while run.server.stage is not stage:
-        for k, party in enumerate(run.parties):
-            message = party.start() if run.server.stage is Stage.KEYS else party.receive(mail[k])
-            run.wire.append(message)
-            run.server.receive(message, k)
-        mail = run.server.advance()
-    return mail
-
-
-def sent(run: Run, kind: Kind) -> dict[int, messages.Message]:
-    """What each party sent of one kind."""
-    read = [messages.unpack(text, run.session.name) for text in run.wire]
-    return {message.party: message for message in read if message.kind is kind}
 
 
 def told(run: Run, kind: Kind, party: int, body: bytes) -> bytes:
@@ -128,7 +110,7 @@ def with_twins(parties: int) -> tuple[Run, int]:
 def unmasked(run: Run, victim: int) -> np.ndarray:
     """The victim's vector as far as server and colluders can read it: without its self mask, and honest colluders'."""
     seed = run.server._seed_of(victim)
-    found = messages.unpack_masked(sent(run, Kind.MASKED)[victim].body, D, 0)[0].copy()
+    found = messages.unpack_masked(run.sent(Kind.MASKED)[victim].body, D, 0)[0].copy()
     own = run.parties[victim]._mask_end
     masks.add_streams(found, [(masks.self_mask_key(seed, run.session, own), False)])
     for party in run.parties[2 * victim + 1 :]:  # a colluder that is nobody's twin knows its mask
@@ -183,9 +165,9 @@ def test_a_twin_of_a_sealing_key_opens_no_seal_and_passes_none_on() -> None:
     """The server passes what party 0 sealed for party 1 on as what the colluder 2 sealed, to get it by 2's name."""
     run = Run(Session.of(3, D, complete(3)), numbers(3, D))
     run.parties[2]._seal_end = End(2, inverse(run.parties[0]._seal_end.key))
-    run_to(run, Stage.SHARES)
+    run.to(Stage.SHARES)
     for k in range(2):
-        keys = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in sent(run, Kind.KEYS).values()]
+        keys = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in run.sent(Kind.KEYS).values()]
         reply = answer(run, k, Kind.NEIGHBOURS, messages.pack_neighbours(bytes(64), (e for e in keys if e[0] != k)))
         assert reply is not None
         if k == 0:
@@ -197,7 +179,7 @@ def test_a_twin_of_a_sealing_key_opens_no_seal_and_passes_none_on() -> None:
 
 
 def keys_of(run: Run) -> dict[int, messages.Key]:
-    return {k: (k, *messages.unpack_keys(m.body), m.signature) for k, m in sent(run, Kind.KEYS).items()}
+    return {k: (k, *messages.unpack_keys(m.body), m.signature) for k, m in run.sent(Kind.KEYS).items()}
 
 
 def swapped(run: Run) -> dict[str, messages.Key]:
@@ -222,7 +204,7 @@ def swapped(run: Run) -> dict[str, messages.Key]:
 @pytest.mark.parametrize("how", range(6))
 def test_keys_that_their_party_did_not_sign_in_this_session_are_refused(how: int) -> None:
     run = Run(Session.of(4, D, complete(4)), numbers(4, D))
-    run_to(run, Stage.SHARES)
+    run.to(Stage.SHARES)
     name, entry = list(swapped(run).items())[how]
     others = [keys_of(run)[k] for k in ((2,) if name.startswith("a colluder") else (2, 3))]
     assert answer(run, 1, Kind.NEIGHBOURS, messages.pack_neighbours(bytes(64), [entry, *others])) is None
@@ -253,17 +235,17 @@ def test_messages_of_another_session_of_the_same_parties_are_refused() -> None:
     two.again()
     one.go().assert_exact()
     for kind, stage in ((Kind.KEYS, Stage.KEYS), (Kind.SHARES, Stage.SHARES), (Kind.MASKED, Stage.MASKED)):
-        run_to(two, stage)
-        for k, message in sent(one, kind).items():
+        two.to(stage)
+        for k, message in one.sent(kind).items():
             with pytest.raises(RefusedError, match=f"signature under the message {kind.name} of party {k}"):
                 two.server.receive(messages.pack(kind, two.session.name, k, message.body, message.signature), k)
         if stage is not Stage.MASKED:
             two = fresh_copy(two)
-    mail = run_to(fresh := fresh_copy(two), Stage.CONSISTENCY)
+    mail = (fresh := fresh_copy(two)).to(Stage.CONSISTENCY)
     for k, text in mail.items():
         fresh.parties[k].receive(text)
-    signatures = messages.pack_signatures((k, m.signature) for k, m in sent(one, Kind.CONSISTENCY).items())
-    assert {m.body for m in sent(one, Kind.CONSISTENCY).values()} == {messages.unpack(mail[0], fresh.session.name).body}
+    signatures = messages.pack_signatures((k, m.signature) for k, m in one.sent(Kind.CONSISTENCY).items())
+    assert {m.body for m in one.sent(Kind.CONSISTENCY).values()} == {messages.unpack(mail[0], fresh.session.name).body}
     assert all(answer(fresh, k, Kind.SIGNATURES, signatures) is None for k in range(4))
 
 
@@ -308,7 +290,7 @@ def two_lists(parties: int, threshold: int, colluders: int, group: int) -> tuple
         Session.of(parties, D, Topology(parties - 1, threshold, threshold, 2 * threshold - parties - 1)),
         numbers(parties, D),
     )
-    run_to(run, Stage.CONSISTENCY)
+    run.to(Stage.CONSISTENCY)
     with_it = messages.pack_survivors(range(parties), parties)
     without = messages.pack_survivors(range(1, parties), parties)
     honest = parties - colluders
@@ -355,7 +337,7 @@ def test_every_partition_of_lists_has_one_list_that_is_answered() -> None:
     answered = 0
     for _ in range(60):
         run = Run(Session.of(6, D, complete(6)), numbers(6, D))
-        run_to(run, Stage.CONSISTENCY)
+        run.to(Stage.CONSISTENCY)
         full = messages.pack_survivors(range(6), 6)
         choices = [full, *(messages.pack_survivors({*range(6)} - {k}, 6) for k in range(2))]
         lists = {k: choices[rng.choice(3, p=[0.7, 0.15, 0.15])] for k in range(5)}
@@ -373,12 +355,12 @@ def test_every_partition_of_lists_has_one_list_that_is_answered() -> None:
 def test_a_party_dropped_after_its_masked_input_is_not_unmasked(parties: int) -> None:
     """All hear that party 0 has dropped out, so that its mask key comes out. Then the server asks for its seed too."""
     run = Run(Session.of(parties, D, complete(parties)), numbers(parties, D))
-    run_to(run, Stage.CONSISTENCY)
+    run.to(Stage.CONSISTENCY)
     without, all_here = (messages.pack_survivors(range(first, parties), parties) for first in (1, 0))
     seeds, keys = shares_of(run, 0, dict.fromkeys(range(1, parties), without), range(0))
     threshold = run.session.topology.threshold
     assert (seeds, keys) == ((0, parties - 1) if parties - 1 >= threshold else (0, 0))
-    found = messages.unpack_masked(sent(run, Kind.MASKED)[0].body, D, 0)[0].copy()
+    found = messages.unpack_masked(run.sent(Kind.MASKED)[0].body, D, 0)[0].copy()
     own, masking = run.parties[0]._mask_end, run.parties[0]._masking  # which the server has put together
     for other in run.parties[1:]:
         less = np.zeros(D, dtype=np.uint64)
@@ -405,7 +387,7 @@ def test_a_party_dropped_after_its_masked_input_is_not_unmasked(parties: int) ->
 
 def test_a_party_signs_one_list_and_gives_nothing_before_a_quorum_has() -> None:
     run = Run(Session.of(6, D, complete(6)), numbers(6, D))
-    run_to(run, Stage.CONSISTENCY)
+    run.to(Stage.CONSISTENCY)
     all_here, without = (messages.pack_survivors(range(first, 6), 6) for first in (0, 1))
     signed = {k: answer(run, k, Kind.SURVIVORS, all_here) for k in range(6)}
     assert answer(run, 1, Kind.SURVIVORS, without) is None
@@ -419,7 +401,7 @@ def test_a_party_signs_one_list_and_gives_nothing_before_a_quorum_has() -> None:
 def test_a_party_that_was_hidden_from_another_is_not_counted_in() -> None:
     """Party 1 never got the shares of party 0, and has no mask with it: it signs no list with it."""
     run = Run(Session.of(4, D, complete(4)), numbers(4, D))
-    mail = run_to(run, Stage.MASKED)
+    mail = run.to(Stage.MASKED)
     inbox = messages.unpack_inbox(messages.unpack(mail[1], run.session.name).body)
     assert answer(run, 1, Kind.INBOX, messages.pack_inbox(e for e in inbox if e[0] != 0)) is not None
     assert answer(run, 1, Kind.SURVIVORS, messages.pack_survivors(range(4), 4)) is None
@@ -433,7 +415,7 @@ def test_a_party_that_was_hidden_from_another_is_not_counted_in() -> None:
 def test_on_a_ring_two_lists_give_shares_of_one_secret_only() -> None:
     """Everybody signs the list of all parties, so that far parts of the ring cannot be told different ones."""
     run = Run(Session.of(12, D, Topology(4, 3, 8, 3)), numbers(12, D))
-    run_to(run, Stage.CONSISTENCY)
+    run.to(Stage.CONSISTENCY)
     around = graph.seat(12, 4, run.session.name)[0]
     colluders = sorted(set(range(1, 12)) - set(around))[:3]
     with_it, without = (messages.pack_survivors(range(first, 12), 12) for first in (0, 1))
@@ -447,7 +429,7 @@ def test_on_a_ring_two_lists_give_shares_of_one_secret_only() -> None:
 def test_on_a_ring_a_party_signs_no_list_that_leaves_it_too_few_neighbours() -> None:
     """Else a server that knows the seats could leave it alone in the sum, or among colluders."""
     run = Run(Session.of(12, D, Topology(4, 4, 8, 3)), numbers(12, D))
-    run_to(run, Stage.CONSISTENCY)
+    run.to(Stage.CONSISTENCY)
     around = graph.seat(12, 4, run.session.name)[0]
     for gone, signs in ((around, False), (around[:2], False), (around[:1], True)):
         body = messages.pack_survivors(set(range(12)) - set(gone), 12)
@@ -470,5 +452,5 @@ def test_a_server_that_knows_the_seats_can_cut_a_ring() -> None:
         for other in gone & set(graph.seat(12, 4, run.session.name)[k]):
             key = X25519PrivateKey.from_private_bytes(run.server._key_of(other))
             masks.add_pair_mask(less, masks.agree(key, own), run.session, own, run.parties[other]._mask_end)
-        partial += messages.unpack_masked(sent(run, Kind.MASKED)[k].body, D, 0)[0] - less
+        partial += messages.unpack_masked(run.sent(Kind.MASKED)[k].body, D, 0)[0] - less
     assert np.array_equal(partial, run.inputs[arc].sum(axis=0))

@@ -70,10 +70,24 @@ def key_stream(key: bytes, words: int) -> np.ndarray:
     return np.frombuffer(found[: 8 * words], "<u8")
 
 
+def watched(run: Run) -> tuple[dict[int, dict[int, bytes]], dict[int, tuple[bytes, bytes]]]:
+    """A run to its end: the shares that every party held for the others, by party and sender, and its two secrets."""
+    held, secrets = {}, {}
+
+    def note(k: int, message: bytes) -> list[bytes]:
+        if run.server.stage is Stage.SHARES:
+            secrets[k] = run.parties[k]._seed, run.parties[k]._masking.private_bytes_raw()
+        if run.server.stage is Stage.MASKED:
+            held[k] = dict(run.parties[k]._held)
+        return [message]
+
+    run.go(to_server=note).assert_exact()
+    return held, secrets
+
+
 def bodies(run: Run, kind: Kind) -> dict[int, bytes]:
     """What each party sent of one kind."""
-    read = [messages.unpack(message, run.session.name) for message in run.wire]
-    return {party: body for found, party, body, _ in read if found is kind}
+    return {party: message.body for party, message in run.sent(kind).items()}
 
 
 def test_the_stream_cipher_written_here_is_the_rfcs() -> None:
@@ -167,19 +181,12 @@ def test_keys_and_masks_are_made_once_a_pair_and_not_kept(monkeypatch) -> None:
 def test_a_masked_vector_is_the_input_with_its_masks() -> None:
     """``y_u = x_u + PRG(b_u) + sum_(v > u) PRG(k_uv) - sum_(v < u) PRG(k_uv)``, each PRG a stream written out here."""
     run = Run(Session.of(4, D, complete(4, 3)), numbers(4, D))
-    seeds: dict[int, bytes] = {}
-
-    def note(k: int, message: bytes) -> list[bytes]:
-        if run.server.stage is Stage.SHARES:
-            seeds[k] = run.parties[k]._seed
-        return [message]
-
-    run.go(to_server=note).assert_exact()
+    _, secrets = watched(run)
     for u, body in bodies(run, Kind.MASKED).items():
         masked, *_ = messages.unpack_masked(body, D, 0)
         public = {k: End(k, messages.unpack_keys(keys)[1]) for k, keys in bodies(run, Kind.KEYS).items()}
         own = info(b"self mask", public[u], public[u])
-        due = run.inputs[u] + key_stream(hkdf(seeds[u], run.session.context, own, 32), D)
+        due = run.inputs[u] + key_stream(hkdf(secrets[u][0], run.session.context, own, 32), D)
         for v in set(range(4)) - {u}:
             secret = run.parties[u]._masking.exchange(run.parties[v]._masking.public_key())
             between = info(b"pair mask", public[min(u, v)], public[max(u, v)])
@@ -205,22 +212,10 @@ def test_nothing_public_is_the_key_of_a_mask() -> None:
             assert not any(np.any(masked[k] - sign == run.inputs[k]) for k in (0, 1))
 
 
-def a_run_and_held_shares():
-    """A run to its end, and the shares that every party held for the others, by party and sender."""
-    run, held = a_run(), {}
-
-    def note(k: int, message: bytes) -> list[bytes]:
-        if run.server.stage is Stage.MASKED:
-            held[k] = dict(run.parties[k]._held)
-        return [message]
-
-    run.go(to_server=note).assert_exact()
-    return run, held
-
-
 def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_direction() -> None:
     """ChaCha20-Poly1305 under HKDF of the agreed secret, bound to the session, the sender and the receiver."""
-    run, held = a_run_and_held_shares()
+    run = a_run()
+    held, _ = watched(run)
     public = {k: End(k, messages.unpack_keys(keys)[0]) for k, keys in bodies(run, Kind.KEYS).items()}
     for sender, body in bodies(run, Kind.SHARES).items():
         for receiver, sealed in messages.unpack_shares(body)[1]:
@@ -236,16 +231,7 @@ def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_directio
 @pytest.mark.parametrize("threshold", [4, 5])
 def test_a_secret_is_shared_so_that_no_fewer_than_the_threshold_know_it(threshold: int) -> None:
     """Both secrets of every party, from the shares that the others hold: t give them, t - 1 give something else."""
-    run, held, secrets = a_run(threshold), {}, {}
-
-    def note(k: int, message: bytes) -> list[bytes]:
-        if run.server.stage is Stage.SHARES:
-            secrets[k] = run.parties[k]._seed, run.parties[k]._masking.private_bytes_raw()
-        if run.server.stage is Stage.MASKED:
-            held[k] = dict(run.parties[k]._held)
-        return [message]
-
-    run.go(to_server=note).assert_exact()
+    held, secrets = watched(a_run(threshold))
     for owner, both in secrets.items():
         for part, secret in enumerate(both):
             limbs = {k: np.frombuffer(shares[owner], "<u4").reshape(2, -1)[part] for k, shares in held.items()}

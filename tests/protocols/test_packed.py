@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from meddling import a_run, numbers
 
-from dpml.protocols import Session, Topology, in_process, messages
+from dpml.protocols import Session, Stage, Topology, in_process, messages
 from dpml.protocols.messages import Kind
 from dpml.protocols.packed import Packed
 from dpml.protocols.server import Answers
@@ -64,9 +64,7 @@ def test_the_server_keeps_no_message_and_makes_none_before_it_is_read() -> None:
 def test_answers_of_one_stage_can_be_read_again_during_the_next() -> None:
     """A transport that sends a message a second time sends the same one."""
     run = a_run()
-    for k, party in enumerate(run.parties):
-        run.server.receive(party.start(), k)
-    mail = run.server.advance()
+    mail = run.to(Stage.SHARES)
     first = dict(mail)
     for k, party in enumerate(run.parties):
         run.server.receive(party.receive(mail[k]), k)

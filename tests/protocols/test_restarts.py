@@ -145,11 +145,7 @@ def test_a_signature_of_an_earlier_start_is_worth_nothing() -> None:
 
 def signatures(run: Run, body: bytes) -> dict[int, bytes]:
     """Of parties 0, 1 and 2 on a list, at the end of a run in which all sent their vectors."""
-    mail = None
-    while run.server.stage is not Stage.CONSISTENCY:
-        for k, party in enumerate(run.parties):
-            run.server.receive(party.start() if mail is None else party.receive(mail[k]), k)
-        mail = run.server.advance()
+    run.to(Stage.CONSISTENCY)
     made = {}
     for k in (0, 1, 2):
         answer = run.parties[k].receive(messages.pack(Kind.SURVIVORS, run.session.name, k, body))
@@ -160,9 +156,7 @@ def signatures(run: Run, body: bytes) -> dict[int, bytes]:
 def test_shares_of_another_roster_do_not_open() -> None:
     """A server that tells parties different rosters: nobody opens what was sealed under another."""
     run = Run(Session.of(3, D, complete(3)), numbers(3, D))
-    for k, party in enumerate(run.parties):
-        run.server.receive(party.start(), k)
-    honest = run.server.advance()
+    honest = run.to(Stage.SHARES)
     again = Party(run.begun, 2, run.signers[2], run.inputs[2])  # party 2 is started again
     other = Server(run.begun)
     for k in (0, 1):
