@@ -52,16 +52,16 @@ def dealt(task, X, y, M: int = 1, rng=None, rule=None, colluders: int | None = N
     return partition(Dataset("made", task, X, y, X[:0], y[:0]), rule or Equal(), M, rng, Adversary(colluders))
 
 
-def some_parties(loss=LOGISTIC, M: int = 4, N: int = 200, d: int = 3, colluders: int | None = None) -> Parties:
+def some_parties(loss=LOGISTIC, M: int = 4, N: int = 200, d: int = 3, colluders=None, rule=None) -> Parties:
     """Parties of very different sizes, unless they are many, whose labels or targets a model can tell."""
     rng = np.random.default_rng(0)
     X = ball(rng, N, d)
     y = np.tanh(3 * X @ np.arange(1.0, d + 1) + 0.3 * rng.standard_normal(N))
     y = y if loss is SQUARED else np.where(y > 0, 1.0, -1.0)
     shares = np.arange(1.0, M + 1)
-    rule = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if 1 < M < N / 5 else Equal()
+    unequal = Fractions(fractions=tuple((shares / shares.sum()).tolist())) if 1 < M < N / 5 else Equal()
     task, colluders = "regression" if loss is SQUARED else "binary", int(M > 3) if colluders is None else colluders
-    return dealt(task, X, y, M, rng, rule, colluders)
+    return dealt(task, X, y, M, rng, rule or unequal, colluders)
 
 
 def labelled_parties(K: int, M: int, seed: int = 0, rule=None, **options) -> Parties:

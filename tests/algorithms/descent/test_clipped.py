@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, ball, binary_parties, dealt, release_of
+from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of, some_parties
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -23,14 +23,6 @@ from dpml.sums import imprecision
 BUDGET = Budget(1.0, 1e-5)
 
 
-def some_parties(loss=LOGISTIC, N=120, d=4, M=6, rule=None, seed=0):
-    rng = np.random.default_rng(seed)
-    X = ball(rng, N, d)
-    scores = X @ np.arange(1, d + 1)
-    y = np.where(scores + 0.3 * rng.standard_normal(N) > 0, 1.0, -1.0) if loss is LOGISTIC else np.tanh(scores)
-    return dealt("binary" if loss is LOGISTIC else "regression", X, y, M, rule=rule)
-
-
 def slope_of(loss, t, y, clip):
     """The slope of one row, as the definition has it."""
     slope = -y * expit(-y * t) if loss is LOGISTIC else 2 * (t - y)
@@ -43,7 +35,7 @@ def slope_of(loss, t, y, clip):
 @pytest.mark.parametrize("clip", [0.05, 0.3, 2.0])
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 def test_clipped_sums_are_sums_of_clipped_gradients(loss, clip) -> None:
-    parties = some_parties(loss)
+    parties = some_parties(loss, d=4)
     w = 3 * np.random.default_rng(2).standard_normal((5, 4))
     found = np.empty_like(w)
     Rows.of(loss, parties.X, parties.y, dtype=np.float64, clip=clip).gradient(w, found)
@@ -55,7 +47,7 @@ def test_clipped_sums_are_sums_of_clipped_gradients(loss, clip) -> None:
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("rule", [Equal(), Fractions(fractions=(0.5, 0.02, 0.3, 0.1, 0.05, 0.03)), PerParty(n=1)])
 def test_party_gradients_are_those_of_every_party_alone(loss, rule) -> None:
-    parties = some_parties(loss, M=6, rule=rule)
+    parties = some_parties(loss, M=6, d=4, rule=rule)
     w = 3 * np.random.default_rng(2).standard_normal((5, 4))
     clip = np.array([0.01, 0.1, 0.2, 0.5, 3.0])
     engine = PartyGradients.of(loss, parties.X, parties.y, parties.offsets, np.float64)
@@ -164,7 +156,7 @@ def plainly(algorithm, parties, schedule, noises):
 @pytest.mark.parametrize("lam", [0.0, 0.05])
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 def test_a_release_is_the_plain_loop(loss, lam) -> None:
-    parties = some_parties(loss, M=1)
+    parties = some_parties(loss, M=1, d=4)
     algorithm = ClippedDescent(loss, rounds=8, lam=lam)
     budgets = [Budget(eps, 1e-5) for eps in (0.5, 3.0)]
     release = release_of(algorithm, parties, budgets, 4, seed=3)
@@ -178,7 +170,7 @@ def test_a_release_is_the_plain_loop(loss, lam) -> None:
 
 
 def test_without_noise_and_clip_it_approaches_the_minimiser() -> None:
-    parties = some_parties(LOGISTIC, N=400, M=1)
+    parties = some_parties(N=400, M=1, d=4)
     algorithm = ClippedDescent(LOGISTIC, lam=0.05, clip=1.0, rounds=400)
     weights = release_of(algorithm, parties, [Budget(math.inf, 1e-5)], 1, seed=0)
     best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
@@ -211,7 +203,7 @@ def test_more_budget_means_longer_steps_up_to_a_limit() -> None:
 def test_a_ridge_and_a_short_clip_do_not_turn_the_model_round(lam) -> None:
     """Where the adaptive clip has shrunk, a step as long as the first clip allows would make the ridge overshoot."""
     algorithm = ClippedDescent(LOGISTIC, unit="party", lam=lam)
-    release = release_of(algorithm, some_parties(N=400, M=100), [Budget(8.0, 1e-5)], 3, seed=0)
+    release = release_of(algorithm, some_parties(N=400, M=100, d=4), [Budget(8.0, 1e-5)], 3, seed=0)
     assert release.metrics["clip"].max() < 0.3
     # no gradient of the mean loss is longer than 1, so that no minimiser is longer than 1/lam
     assert np.linalg.norm(release.weights, axis=-1).max() < 2 / lam + 1

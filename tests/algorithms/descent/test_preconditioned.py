@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, noisy_coefficients, recipe_parties, release_of
-from test_clipped import slope_of, some_parties
+from examples import LOGISTIC, SQUARED, noisy_coefficients, recipe_parties, release_of, some_parties
+from test_clipped import slope_of
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
@@ -40,7 +40,7 @@ def test_the_stages_against_another_accountant() -> None:
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 def test_a_release_is_the_plain_loop(loss) -> None:
     """The statistics' noise is read off the release with the same seed; the rounds are written out."""
-    parties, lam = some_parties(loss, M=1), 0.1
+    parties, lam = some_parties(loss, M=1, d=4), 0.1
     algorithm = PreconditionedDescent(loss, rounds=4, lam=lam)
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     weights = prepared.release([BUDGET], np.random.default_rng(7), 3).weights
