@@ -84,6 +84,17 @@ def get_mode() -> Iterator[Callable[..., object]]:
         yield whole
 
 
+@pytest.fixture(scope="session")
+def raw() -> Path:
+    """A folder with real data files: DPML_TEST_DATA, or shared/data/raw beside the checkout or further up."""
+    named = os.environ.get("DPML_TEST_DATA")
+    above = Path(__file__).resolve().parents[1:]
+    for folder in [Path(named)] if named else [parent / "shared" / "data" / "raw" for parent in above]:
+        if folder.is_dir():
+            return folder
+    pytest.skip("no real data at hand: set DPML_TEST_DATA")
+
+
 @dataclass(frozen=True)
 class Outcome:
     code: int

@@ -1,6 +1,5 @@
 """A cache of its own for every test, real data where they are at hand, and a server that can misbehave."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,17 +29,6 @@ def write(tmp_path: Path) -> Callable[..., str]:
         return str(path)
 
     return write
-
-
-@pytest.fixture(scope="session")
-def raw() -> Path:
-    """A folder with real data files: DPML_TEST_DATA, or shared/data/raw beside the checkout or further up."""
-    named = os.environ.get("DPML_TEST_DATA")
-    above = Path(__file__).resolve().parents[2:]
-    for folder in [Path(named)] if named else [parent / "shared" / "data" / "raw" for parent in above]:
-        if folder.is_dir():
-            return folder
-    pytest.skip("no real data at hand: set DPML_TEST_DATA")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Where the emulated solver stops: against SciPy, the method written down plainly, and stored results."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from dpml.errors import UserError
 from dpml.optim.interior_point import EVALUATIONS, _solve, stop_in_box, stopped_model, usual_start
 from dpml.optim.losses import LOSSES
 
-SAMPLES = Path(os.environ.get("DPML_TEST_DATA", Path(__file__).parents[3] / "shared/data/raw")) / "imtiaz_authors"
 PUBLISHED = Path(__file__).parents[2] / "experiments/imtiaz2019/published.csv"
 
 
@@ -128,15 +126,14 @@ def test_a_start_on_the_boundary_is_moved_inside() -> None:
     assert np.allclose(w.ravel(), [-0.25, 1.0], atol=1e-4)
 
 
-@pytest.mark.skipif(not SAMPLES.is_dir(), reason="needs the real data in DPML_TEST_DATA")
-def test_it_stops_where_the_authors_solver_stopped() -> None:
+def test_it_stops_where_the_authors_solver_stopped(raw) -> None:
     """Their stored non-private value on their own rows of Crime, d = 101: no noise, and 12 to 42 % above the optimum.
 
     The emulation's is within a tenth of it, and nearer than the optimum by far.
     """
     points = pd.read_csv(PUBLISHED, comment="#").query("series == 'crime_N' and algo == 'nonpriv'").set_index("x")
     sizes = range(200, 2000, 200)
-    contents = [loadmat(SAMPLES / f"crime_D_101_N_{N}.mat") for N in sizes]
+    contents = [loadmat(raw / f"imtiaz_authors/crime_D_101_N_{N}.mat") for N in sizes]
     rows = [(content["X"], content["y"].ravel()) for content in contents]
     A, b = np.array([X.T @ X / len(y) for X, y in rows]), np.array([-2 * X.T @ y / len(y) for X, y in rows])
     scale = points.loc[list(sizes), "mean"].to_numpy()

@@ -1,7 +1,5 @@
 """Releases of the functional mechanism family: values, variants, and the authors' published numbers."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, noisy_coefficients, recipe_parties, release_of
@@ -16,9 +14,6 @@ from dpml.optim.losses import mean_loss
 from dpml.privacy import Budget
 
 NO_NOISE = Budget(np.inf)
-
-
-RAW = Path(__file__).parents[4] / "shared" / "data" / "raw"
 
 
 @pytest.mark.parametrize("recipe", ["linear", "logistic"])
@@ -96,8 +91,7 @@ def test_the_authors_minimiser_starts_at_one_over_root_d() -> None:
     assert np.abs(weights - opposite).max() > 0.1
 
 
-@pytest.mark.skipif(not (RAW / "imtiaz_authors").is_dir(), reason="needs the real data in DPML_TEST_DATA")
-def test_crime_curves_of_the_authors_are_met_within_a_factor_of_two() -> None:
+def test_crime_curves_of_the_authors_are_met_within_a_factor_of_two(raw) -> None:
     """The noisy objective of Imtiaz et al. 2019, fig. 4a: stored results of hafizimtiaz/capeFM, 10 runs, N = 800.
 
     On their own sample, and stopped where their solver stops.
@@ -107,7 +101,7 @@ def test_crime_curves_of_the_authors_are_met_within_a_factor_of_two() -> None:
         conv: {0.01: -1219.3, 0.05: -282.3, 0.1: -145.5, 0.5: -27.75, 1.0: -13.10, 10.0: -0.9382},
         local: {0.01: -2101.1, 0.05: -600.4, 0.1: -311.8, 0.5: -63.55, 1.0: -30.60, 10.0: -2.313},
     }
-    data = CrimeAuthors().load(Files(str(RAW)), None, np.random.default_rng(0))
+    data = CrimeAuthors().load(Files(str(raw)), None, np.random.default_rng(0))
     parties = partition(data, Equal(), 5, np.random.default_rng(1))
     for algorithm, points in published.items():
         budgets = [Budget(eps, 1e-3) for eps in points]
