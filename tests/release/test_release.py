@@ -68,6 +68,12 @@ def assert_refused(done, sentence: str) -> None:
     assert not list(Path().glob("*.ledger"))
 
 
+def calculated(run_command, words) -> list[float]:
+    """What `dpml guarantee` proves of a release."""
+    done = run_command("dpml", "guarantee", *words, "calibration=tight", "algo.noise=discrete", "--json")
+    return [each["eps"] for each in json.loads(done.out) if each["basis"] == "proven"]
+
+
 def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) -> None:
     done = run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=1", "-o", "model.json")
     assert done.code == 0, done.err
@@ -174,10 +180,7 @@ def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, peo
     assert (model.offset, model.scale) == (0, 1)  # of a regression target
     assert model.weights.shape == (4, 6)
     assert model.stated.classes == ("dead", "ill", "well", "young")
-    told = json.loads(
-        run_command("dpml", "guarantee", *words, "calibration=tight", "algo.noise=discrete", "--json").out
-    )
-    assert [each["eps"] for each in told if each["basis"] == "proven"] == [each.eps for each in model.guarantees]
+    assert calculated(run_command, words) == [each.eps for each in model.guarantees]
     assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
     assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
 
@@ -218,11 +221,7 @@ def test_noise_is_exact_wherever_it_can_be_and_nothing_else_is_said(run_command,
     model = read_model(tmp_path / "model.json")
     assert {guarantee.basis for guarantee in model.guarantees} == {"proven"}
     assert max(guarantee.eps for guarantee in model.guarantees) <= 0.5
-    told = json.loads(
-        run_command("dpml", "guarantee", *words, "calibration=tight", "algo.noise=discrete", "--json").out
-    )
-    proven = [each["eps"] for each in told if each["basis"] == "proven"]
-    assert proven == pytest.approx([each.eps for each in model.guarantees], rel=1e-12)
+    assert calculated(run_command, words) == pytest.approx([each.eps for each in model.guarantees], rel=1e-12)
 
 
 FLOATING = [
