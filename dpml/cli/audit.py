@@ -64,6 +64,6 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
     if all(math.isnan(finding.attacked) for finding in findings):
         bound = "no view was"
     sums = "" if math.isnan(findings[0].moved) else f"; sums move by {findings[0].moved:.9g} of what is counted"
-    console.print(f"eps{context}; attacked: {bound}{sums}", highlight=False)
+    console.print(f"eps{context}; attacked: {bound}{sums}")
     for note in findings[0].notes:
-        console.print(f"Look at it: {note}.", style="yellow", highlight=False)
+        console.print(f"Look at it: {note}.", style="yellow")

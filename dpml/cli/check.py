@@ -39,11 +39,11 @@ def run(arguments: Namespace) -> None:
         for each in found
     ]
     print_table(console, heads, lines, wrapped=("source",))
-    console.print(f"eps for one {recipe.unit} at delta {written(recipe.delta)}", highlight=False)
-    console.print(sentence(recipe, found), highlight=False, markup=False)
+    console.print(f"eps for one {recipe.unit} at delta {written(recipe.delta)}")
+    console.print(sentence(recipe, found))
     if recipe.unit == "client" and recipe.delta * recipe.clients >= 1:
         said = f"delta={recipe.delta:g} is 1/N or more of N={recipe.clients:,} clients: what publishes one has it, too."
-        console.print(said, style="yellow", highlight=False)
+        console.print(said, style="yellow")
 
 
 def _eps(eps: float | None) -> str:

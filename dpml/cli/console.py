@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from dpml.cli.columns import packed, print_table
 from dpml.privacy.guarantee import DECLARED
@@ -38,10 +37,10 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
         for key, value in common.items()
         if (key, value) not in (("tuned", "fixed"), ("tuned", "rule"))
     ]
-    console.print(packed(shown, console.width), style="bold", markup=False, highlight=False)
+    console.print(packed(shown, console.width), style="bold")
     if varying:
         for sentence in _unequal(summary):
-            console.print(sentence, style="yellow", markup=False, highlight=False)
+            console.print(sentence, style="yellow")
         present = list(dict.fromkeys(summary["metric"]))
         # a metric with a dot in its name is the user's own
         metrics = [name for name in present if name in _METRICS or "." in name]
@@ -55,15 +54,13 @@ def show_least_noise(rows: pd.DataFrame) -> None:
     """Print what the rows of a run give with the least noise that is proven to give its eps."""
     summary = summarise(rows).set_index("metric")
     metric = next(name for name in ("accuracy", "rmse", "loss") if name in summary.index)
-    Console().print(
+    Screen().print(
         f"{metric} {_mean(summary.loc[metric])} with the least noise that is proven to give this eps: "
-        "calibration=tight (why: docs/concepts.md).",
-        markup=False,
-        highlight=False,
+        "calibration=tight (why: docs/concepts.md)."
     )
 
 
-def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
+def _show_setting(console: Screen, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     means = [(str(row["metric"]), _mean(row)) for _, row in summary.iterrows()]
     print_table(console, ("metric", "mean"), means)
     views, reasons = [], []
@@ -80,7 +77,7 @@ def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFr
     kept = [k for k, head in enumerate(heads) if head in always or any(line[k] != "-" for line in views)]
     print_table(console, [heads[k] for k in kept], [[line[k] for k in kept] for line in views])
     for reason in dict.fromkeys(reasons):
-        console.print(f"Nothing is proven: {reason}.", style="yellow", markup=False, highlight=False)
+        console.print(f"Nothing is proven: {reason}.", style="yellow")
 
 
 def _unequal(summary: pd.DataFrame) -> list[str]:
@@ -96,7 +93,7 @@ def _unequal(summary: pd.DataFrame) -> list[str]:
     ]
 
 
-def _show_sweep(console: Console, table: RunTable) -> None:
+def _show_sweep(console: Screen, table: RunTable) -> None:
     lines = []
     for line in table.lines.to_dict("records"):
         means = [

@@ -30,10 +30,10 @@ def run(arguments: Namespace) -> None:
     console = Screen()
     print_table(console, heads, lines, wrapped=("source",))
     if common:
-        console.print("  ".join(f"{head} {value}" for head, value in common.items()), highlight=False)
+        console.print("  ".join(f"{head} {value}" for head, value in common.items()))
     delta = max(guarantee.delta for guarantee in guarantees)
     if delta * problem.N >= 1:
         units = problem.M if guarantees[0].unit == "party" else problem.N
         said = f"delta={delta:g} is 1/N or more: what publishes one of the N={problem.N:,} records has it, too"
         said += f", if it does with a probability of {delta * units:.3g}." if delta * units < 1 else "."
-        console.print(said, style="yellow", highlight=False)
+        console.print(said, style="yellow")

@@ -69,21 +69,21 @@ def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[C
             else f"eps = {written(total['eps'])} at delta = {written(total['delta'], 6)}"
         )
         sentence += ", as some protect samples only, or parties that may be others." if total["eps"] is None else "."
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence)
     gaussian = all(each.mu is not None for entry in entries for each in entry.guarantees)
     if len(entries) > 1:
         rest = "; that they stay below a cap is, also if it was" if gaussian and caps else ""
-        console.print(f"{_CHOSEN}{rest}.", highlight=False, markup=False)
+        console.print(f"{_CHOSEN}{rest}.")
     for cap in caps:
         sentence = f"Cap for one {cap.unit}: eps = {cap.eps:g} at delta = {cap.delta:g}."
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence)
     floating = [str(entry.number) for entry in entries if any(each.basis == REAL for each in entry.guarantees)]
     if floating:
-        console.print(f"Release {', '.join(floating)}: {NOT_THESE_BITS}.", highlight=False, markup=False)
+        console.print(f"Release {', '.join(floating)}: {NOT_THESE_BITS}.")
     declared = [str(entry.number) for entry in entries if any(each.basis == DECLARED for each in entry.guarantees)]
     if declared:
         said = "declared by code that is not part of dpml, and not proven"
-        console.print(f"Release {', '.join(declared)}: {said}.", highlight=False, markup=False)
+        console.print(f"Release {', '.join(declared)}: {said}.")
     lost = [str(entry.number) for entry in entries if entry.model is None]
     if lost:
-        console.print(f"Release {', '.join(lost)}: {_NEVER}.", highlight=False, markup=False)
+        console.print(f"Release {', '.join(lost)}: {_NEVER}.")
