@@ -1,12 +1,12 @@
 """`dpml guarantee`: the privacy guarantees of a release, view by view."""
 
-import json
 from argparse import Namespace
 
 from dpml.atomic import check_writable, write_atomically
 from dpml.cli.columns import print_table, set_aside_common
 from dpml.commands.guarantee import certificate_of, guarantees_of
 from dpml.commands.settings import Settings
+from dpml.plain import to_json
 from dpml.privacy.safe import written
 from dpml.screen import Screen
 
@@ -19,8 +19,7 @@ def run(arguments: Namespace) -> None:
         check_writable(arguments.certificate)
         write_atomically(arguments.certificate, certificate_of(settings))
     if arguments.json:
-        # JSON has no infinity; every parser reads 1e999 as one
-        print(json.dumps([guarantee.shown for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
+        print(to_json([guarantee.shown for guarantee in guarantees]))
         return
     heads = ["view", "per", "eps", "delta", "basis", "source"]
     lines = [[g.view, g.unit, written(g.eps, 6), written(g.delta, 6), g.basis, g.source] for g in guarantees]

@@ -1,12 +1,12 @@
 """`dpml ledger`: the releases about a group of people, and their total privacy loss."""
 
-import json
 from argparse import Namespace
 from dataclasses import asdict
 from typing import Any, get_args
 
 from dpml.cli.columns import print_table
 from dpml.errors import UserError
+from dpml.plain import to_json
 from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written
 from dpml.release.exactness import NOT_THESE_BITS
@@ -28,12 +28,8 @@ def run(arguments: Namespace) -> None:
     entries, caps = ledger.entries(), ledger.caps()
     totals = _totals(entries, arguments.delta)
     if arguments.json:
-        whole = {
-            "releases": [asdict(entry) for entry in entries],
-            "totals": totals,
-            "caps": [asdict(cap) for cap in caps],
-        }
-        print(json.dumps(whole, indent=2).replace("Infinity", "1e999"))
+        releases = [asdict(entry) for entry in entries]
+        print(to_json({"releases": releases, "totals": totals, "caps": [asdict(cap) for cap in caps]}))
         return
     _show(entries, totals, caps)
 
