@@ -266,19 +266,17 @@ def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
     points = [chart.published for chart in charts if chart.published is not None]
     published = {algo for own in points for algo in own.loc[~own["peer"] & (own["mean"].abs() > ZERO), "algo"]}
     if published:
-        entries["published (hollow)"] = _hollow("o", "#555555")
+        entries["published (hollow)"] = _hollow("#555555", "o")
     for algo in dict.fromkeys(algo for own in points for algo in own.loc[own["peer"], "algo"]):
-        colour, marker = base_look(algo)
-        entries[algo] = _hollow(marker or "d", colour)
+        entries[algo] = _hollow(*base_look(algo))
     # algorithms with published points but no curve: not run, or 0, which has no place on a log axis
     for algo in sorted(published - {line.algo for line in lines.values()}):
-        colour, marker = base_look(algo)
-        entries[f"{algo}, published"] = _hollow(marker or "d", colour)
+        entries[f"{algo}, published"] = _hollow(*base_look(algo))
     return entries
 
 
-def _hollow(marker: str, colour: str) -> Line2D:
-    return Line2D([], [], linestyle="", marker=marker, markerfacecolor="none", markeredgecolor=colour, markersize=7)
+def _hollow(colour: str, marker: str) -> Line2D:
+    return Line2D([], [], ls="", marker=marker or "d", markerfacecolor="none", markeredgecolor=colour, markersize=7)
 
 
 def _place_title(figure: Figure, heading: str, entries: Mapping[str, Any], most: int) -> None:
