@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from dpml.algorithms import Algorithm
 from dpml.config.alike import parsed
 from dpml.config.build import (
+    GROUPS,
     budget,
     build_adversary,
     build_algorithm,
@@ -30,7 +31,7 @@ from dpml.data import Files, Source
 from dpml.errors import UserError
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
-from dpml.running.spec import GROUPS, SETTINGS, Experiment, is_computed, parts
+from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
 from dpml.running.substitutes import stands_in, using
 
 DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory

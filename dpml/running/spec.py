@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeGuard, TypeVar
 
 from dpml.config import renamed
+from dpml.config.build import GROUPS
 from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.running.computed import Computed
 
 T = TypeVar("T")
 
-GROUPS = ("dataset", "partition", "algo")
 SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics")
 
 
