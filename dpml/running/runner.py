@@ -32,10 +32,7 @@ def announce(plan: Plan, options: Options, console: Screen) -> None:
         line += f", {counts[state]} {state}" if counts[state] else ""
     if counts["to run"]:
         seconds = plan.estimate()
-        workers = 1 if options.engine == "serial" else options.workers
-        line += " (no estimate yet)" if seconds is None else (
-            f" (about {_duration(seconds / workers)})"
-        )  # fmt: skip
+        line += " (no estimate yet)" if seconds is None else f" (about {_duration(seconds, options)})"
     console.print(line, style="bold", soft_wrap=True)
     _log.info(line)
     damaged = sum(entry.damaged for entry in plan.entries.values())
@@ -76,12 +73,13 @@ def _outlined(name: str, entries: Sequence[Entry], plan: Plan, options: Options)
         return name, *("",) * 4, "a function"
     states = Counter(entry.status for entry in entries)
     seconds = plan.estimate(entries) if states["to run"] else 0.0
-    workers = 1 if options.engine == "serial" else options.workers
-    time = "?" if seconds is None else f"about {_duration(seconds / workers)}" if seconds else ""
+    time = "?" if seconds is None else f"about {_duration(seconds, options)}" if seconds else ""
     return name, str(len(entries)), *(str(states[key]) for key in ("cached", "to run", "skipped")), time
 
 
-def _duration(seconds: float) -> str:
+def _duration(seconds: float, options: Options) -> str:
+    """How long CPU seconds take, in words."""
+    seconds /= 1 if options.engine == "serial" else options.workers
     if seconds < 1:
         return "a second"
     minutes, rest = divmod(round(seconds), 60)
