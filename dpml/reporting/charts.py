@@ -162,7 +162,7 @@ def with_published(summary: pd.DataFrame, panels: Sequence[Panel], published: pd
 
 
 def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
-    """Refuse an experiment with panels or claims that could show nothing.
+    """Refuse an experiment with panels or claims that could show nothing: each key must mean something in its block.
 
     Args:
         experiment: as in its file.
@@ -171,16 +171,6 @@ def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFra
 
     Raises:
         UserError: a metric, a column, a series or a claim is unknown; names the nearest known one.
-    """
-    _check_panels(experiment, points, published)
-    claims_about(experiment.name)  # refuses a card that is wrong
-
-
-def _check_panels(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
-    """Refuse a panel that could show nothing: each of its keys must mean something in its block.
-
-    Raises:
-        UserError: a metric, a column or a published series is unknown; names the nearest known one.
     """
     settings: dict[str, set[str]] = {}
     metrics: dict[str, set[str]] = {}
@@ -198,3 +188,4 @@ def _check_panels(experiment: Experiment, points: Iterable[Point], published: pd
             refuse_unknown("metric", [panel.y], {*METRICS, *metrics[panel.block]}, where)
         columns = {*COLUMNS, *settings[panel.block], "inverse_eps"}
         refuse_unknown("key", (panel.x, *panel.curve, *panel.where), columns, where)
+    claims_about(experiment.name)  # refuses a card that is wrong
