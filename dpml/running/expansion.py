@@ -21,9 +21,9 @@ from dpml.config.build import (
     build_algorithm,
     build_partition,
     files,
+    grid,
     instantiate,
     optional,
-    spread,
     text,
     whole,
 )
@@ -217,14 +217,11 @@ def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _values(value: Any, key: str) -> list[Any]:
     """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
-    items = _list(spread(value, key))
+    items = grid(value, key, lambda item, _: item)
     try:
-        values = list(dict.fromkeys(items))  # there may be a hundred thousand seeds
+        return list(dict.fromkeys(items))  # there may be a hundred thousand seeds
     except TypeError:  # lists have no hash
-        values = [item for number, item in enumerate(items) if item not in items[:number]]
-    if not values:
-        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    return values
+        return [item for number, item in enumerate(items) if item not in items[:number]]
 
 
 def _list(value: Any) -> list[Any]:
