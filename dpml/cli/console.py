@@ -9,7 +9,7 @@ from dpml.cli.columns import packed, print_table
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.run_table import RunTable, claims_in, proven_text, run_table
-from dpml.reporting.statistics import replication, settings, summarise
+from dpml.reporting.statistics import about_intervals, settings, summarise
 from dpml.screen import Screen
 
 _METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
@@ -47,7 +47,7 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
         _show_sweep(console, run_table(summary, metrics or present, claims_in(guarantees)))
     else:
         _show_setting(console, summary, guarantees)
-    console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
+    console.print(f"{about_intervals(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
 
 
 def show_least_noise(rows: pd.DataFrame) -> None:
@@ -82,7 +82,7 @@ def _show_setting(console: Screen, summary: pd.DataFrame, guarantees: pd.DataFra
 
 def _unequal(summary: pd.DataFrame) -> list[str]:
     """Says that algorithms are compared whose noise meets the budget in different senses."""
-    private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].map(_is_declared)]
+    private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].astype(str).str.startswith(DECLARED)]
     found = private.groupby("calibration", sort=False)["algo"].unique()
     if len(found) < 2 or private.groupby("algo")["calibration"].nunique().max() > 1:
         return []
@@ -107,23 +107,12 @@ def _show_sweep(console: Screen, table: RunTable) -> None:
     print_table(console, heads, lines, keys=len(table.keys))
 
 
-def _replication(summary: pd.DataFrame) -> str:
-    """The replicates that an interval is computed over, as a sentence."""
-    if summary["interval"].notna().any():
-        return f"± is half a 95 % interval over {replication(summary)}."
-    return f"No intervals: {replication(summary)}."
-
-
 def _mean(row: Any) -> str:
     if not row["count"]:
         return "-"
     if row["missing"]:
         return f"NaN ({row['missing']} of {row['count']})"
     return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
-
-
-def _is_declared(why: Any) -> bool:
-    return str(why).startswith(DECLARED)
 
 
 def axes(rows: pd.DataFrame) -> list[str]:

@@ -160,6 +160,12 @@ def replication(summary: pd.DataFrame) -> str:
     return "; ".join(words) or "one seed without noise: no interval"
 
 
+def about_intervals(summary: pd.DataFrame) -> str:
+    """What ± means beside the numbers of a summary, as a sentence."""
+    over = replication(summary)
+    return f"± is half a 95 % interval over {over}." if summary["interval"].notna().any() else f"No intervals: {over}."
+
+
 def _span(numbers: pd.Series, noun: str) -> str:
     low, high = int(numbers.min()), int(numbers.max())
     return f"{low if low == high else f'{low} to {high}'} {noun}{'' if high == 1 else 's'}"
