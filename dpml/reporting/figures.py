@@ -44,22 +44,15 @@ COLUMN, PAGE = 3.3, 6.9
 _BANDS = {"interval": "95 % intervals of the mean over", "sd": "one s.d. either way of the mean over"}
 
 
-def plot(
-    rows: pd.DataFrame, folder: Path, command: str, x: str | None = None, metrics: Sequence[str] | None = None
-) -> list[Path]:
-    """Draw metrics against `x`, one panel each, a curve per algorithm and setting; write figure.png and figure.svg.
+def plot(rows: pd.DataFrame, folder: Path, command: str) -> list[Path]:
+    """Draw the main metrics against what varies, a panel each, a curve per setting; write figure.png and figure.svg.
 
     Args:
         rows: the table that a run or a sweep wrote.
         folder: the folder of the two files.
         command: the command that the footer names.
-        x: as for `run_charts`.
-        metrics: one panel for each, as for `run_charts`.
-
-    Raises:
-        UserError: `x` or a metric is not in the rows.
     """
-    charts = run_charts(summarise(rows), x, metrics)
+    charts = run_charts(summarise(rows), None, None)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.9 * len(charts) + 2.4, 3.7), layout="constrained")
         panels = figure.subplots(1, len(charts), squeeze=False)[0]
