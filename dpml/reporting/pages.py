@@ -118,10 +118,7 @@ def found(verdicts: Sequence[Verdict]) -> str:
 
 
 def paper_page(
-    paper: str,
-    manifests: Iterable[Mapping[str, Any]],
-    pictures: Collection[str] = (),
-    metrics: Mapping[str, str] | None = None,
+    paper: str, manifests: Iterable[Mapping[str, Any]], pictures: Collection[str], metrics: Mapping[str, str]
 ) -> str:
     """The claims of a paper by experiment: what each says, its test, and the numbers of every reading.
 
