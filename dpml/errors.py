@@ -1,7 +1,8 @@
 """Errors and warnings for users: one clear sentence instead of a traceback when a request cannot be fulfilled."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from typing import Any
 
 
 class UserError(Exception):
@@ -24,3 +25,10 @@ def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
     if close:
         return f"did you mean {before + close[0]!r}?"
     return f"choose one of {', '.join(before + choice for choice in choices)}."
+
+
+def refuse_unknown(kind: str, names: Iterable[Any], allowed: Collection[Any], where: str) -> None:
+    """Raise UserError at the first of some names of a `kind`, such as keys, that is none of those allowed."""
+    for name in names:
+        if name not in allowed:
+            raise UserError(f"unknown {kind} {name!r} in {where}: {nearest(str(name), map(str, allowed))}")

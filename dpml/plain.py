@@ -76,6 +76,12 @@ def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) ->
             )
 
 
+def to_json(values: Any) -> str:
+    """Plain values as JSON, which has no infinity: it is 1e999, which every parser reads as one."""
+    text = json.dumps(values, indent=2)
+    return re.sub(r'"(?:[^"\\]|\\.)*"|Infinity', lambda found: found[0] if found[0][0] == '"' else "1e999", text)
+
+
 def from_json(text: str) -> Any:
     """The content of JSON.
 

@@ -156,5 +156,5 @@ def sketched() -> Iterator[None]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and experiments draw no figure: it takes longer than the run."""
-    monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)
+    monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: [])
     monkeypatch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])

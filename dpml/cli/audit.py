@@ -1,6 +1,5 @@
 """`dpml audit`: what an attacker achieves against a release."""
 
-import json
 import math
 import sys
 from argparse import Namespace
@@ -13,6 +12,7 @@ from dpml.cli.columns import print_table, set_aside_common
 from dpml.cli.files import stem
 from dpml.commands.audit import AttackRequest
 from dpml.commands.settings import Settings
+from dpml.plain import to_json
 from dpml.privacy import Problem
 from dpml.privacy.safe import written, written_below
 from dpml.screen import Screen
@@ -24,7 +24,7 @@ def run(arguments: Namespace) -> None:
     attack = AttackRequest.of(Settings(arguments.overrides, config_dir=arguments.config_dir))
     findings = attack.findings()
     if arguments.json:
-        print(json.dumps([_plain(finding) for finding in findings], indent=2).replace("Infinity", "1e999"))
+        print(to_json([_plain(finding) for finding in findings]))
     else:
         _show(findings, attack.draws, attack.problem)
     if figure is not None and all(finding.rates is None for finding in findings):
@@ -64,6 +64,6 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
     if all(math.isnan(finding.attacked) for finding in findings):
         bound = "no view was"
     sums = "" if math.isnan(findings[0].moved) else f"; sums move by {findings[0].moved:.9g} of what is counted"
-    console.print(f"eps{context}; attacked: {bound}{sums}", highlight=False)
+    console.print(f"eps{context}; attacked: {bound}{sums}")
     for note in findings[0].notes:
-        console.print(f"Look at it: {note}.", style="yellow", highlight=False)
+        console.print(f"Look at it: {note}.", style="yellow")

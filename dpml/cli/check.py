@@ -1,12 +1,12 @@
 """`dpml check`: what anybody's training recipe guarantees, beside what is claimed of it."""
 
-import json
 import math
 from argparse import Namespace
 
 from dpml.atomic import check_writable, write_atomically
 from dpml.cli.columns import print_table
 from dpml.errors import UserError
+from dpml.plain import to_json
 from dpml.privacy.safe import written, written_below
 from dpml.recipes import certificate_of, judge, recipe_of, sentence
 from dpml.recipes.reading import is_word
@@ -29,8 +29,7 @@ def run(arguments: Namespace) -> None:
         check_writable(arguments.certificate)
         write_atomically(arguments.certificate, certificate_of(recipe, found))
     if arguments.json:
-        # JSON has no infinity; every parser reads 1e999 as one
-        print(json.dumps([each.shown for each in found], indent=2).replace("Infinity", "1e999"))
+        print(to_json([each.shown for each in found]))
         return
     console = Screen()
     heads = ["view", "claimed", "proven", "attacked", "claim", "source"]
@@ -39,11 +38,11 @@ def run(arguments: Namespace) -> None:
         for each in found
     ]
     print_table(console, heads, lines, wrapped=("source",))
-    console.print(f"eps for one {recipe.unit} at delta {written(recipe.delta)}", highlight=False)
-    console.print(sentence(recipe, found), highlight=False, markup=False)
+    console.print(f"eps for one {recipe.unit} at delta {written(recipe.delta)}")
+    console.print(sentence(recipe, found))
     if recipe.unit == "client" and recipe.delta * recipe.clients >= 1:
         said = f"delta={recipe.delta:g} is 1/N or more of N={recipe.clients:,} clients: what publishes one has it, too."
-        console.print(said, style="yellow", highlight=False)
+        console.print(said, style="yellow")
 
 
 def _eps(eps: float | None) -> str:

@@ -4,17 +4,18 @@ from collections.abc import Collection, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
-from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
+
+from dpml.screen import Screen
 
 _GAP = "  "
 _ANY = 10_000  # columns: more than any table needs
 
 
 def print_table(
-    console: Console,
+    console: Screen,
     heads: Sequence[str],
     lines: Sequence[Sequence[str]],
     keys: int = 1,
@@ -48,9 +49,9 @@ def print_table(
     for line in lines:
         pairs = [f"{head}={cell}" if cell != "-" else "" for head, cell in zip(heads, line, strict=True)]
         console.print()
-        console.print(packed(pairs[:keys], console.width), style="bold", markup=False, highlight=False)
+        console.print(packed(pairs[:keys], console.width), style="bold")
         for text in packed(pairs[keys:], console.width - len(_GAP)).splitlines():
-            console.print(f"{_GAP}{text}", markup=False, highlight=False)
+            console.print(f"{_GAP}{text}")
     console.print()
 
 

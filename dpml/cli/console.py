@@ -4,13 +4,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from dpml.cli.columns import packed, print_table
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.run_table import RunTable, claims_in, proven_text, run_table
-from dpml.reporting.statistics import replication, settings, summarise
+from dpml.reporting.statistics import about_intervals, settings, summarise
 from dpml.screen import Screen
 
 _METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
@@ -38,32 +37,30 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
         for key, value in common.items()
         if (key, value) not in (("tuned", "fixed"), ("tuned", "rule"))
     ]
-    console.print(packed(shown, console.width), style="bold", markup=False, highlight=False)
+    console.print(packed(shown, console.width), style="bold")
     if varying:
         for sentence in _unequal(summary):
-            console.print(sentence, style="yellow", markup=False, highlight=False)
+            console.print(sentence, style="yellow")
         present = list(dict.fromkeys(summary["metric"]))
         # a metric with a dot in its name is the user's own
         metrics = [name for name in present if name in _METRICS or "." in name]
         _show_sweep(console, run_table(summary, metrics or present, claims_in(guarantees)))
     else:
         _show_setting(console, summary, guarantees)
-    console.print(f"{_replication(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
+    console.print(f"{about_intervals(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
 
 
 def show_least_noise(rows: pd.DataFrame) -> None:
     """Print what the rows of a run give with the least noise that is proven to give its eps."""
     summary = summarise(rows).set_index("metric")
     metric = next(name for name in ("accuracy", "rmse", "loss") if name in summary.index)
-    Console().print(
+    Screen().print(
         f"{metric} {_mean(summary.loc[metric])} with the least noise that is proven to give this eps: "
-        "calibration=tight (why: docs/concepts.md).",
-        markup=False,
-        highlight=False,
+        "calibration=tight (why: docs/concepts.md)."
     )
 
 
-def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
+def _show_setting(console: Screen, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     means = [(str(row["metric"]), _mean(row)) for _, row in summary.iterrows()]
     print_table(console, ("metric", "mean"), means)
     views, reasons = [], []
@@ -80,12 +77,12 @@ def _show_setting(console: Console, summary: pd.DataFrame, guarantees: pd.DataFr
     kept = [k for k, head in enumerate(heads) if head in always or any(line[k] != "-" for line in views)]
     print_table(console, [heads[k] for k in kept], [[line[k] for k in kept] for line in views])
     for reason in dict.fromkeys(reasons):
-        console.print(f"Nothing is proven: {reason}.", style="yellow", markup=False, highlight=False)
+        console.print(f"Nothing is proven: {reason}.", style="yellow")
 
 
 def _unequal(summary: pd.DataFrame) -> list[str]:
     """Says that algorithms are compared whose noise meets the budget in different senses."""
-    private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].map(_is_declared)]
+    private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].astype(str).str.startswith(DECLARED)]
     found = private.groupby("calibration", sort=False)["algo"].unique()
     if len(found) < 2 or private.groupby("algo")["calibration"].nunique().max() > 1:
         return []
@@ -96,7 +93,7 @@ def _unequal(summary: pd.DataFrame) -> list[str]:
     ]
 
 
-def _show_sweep(console: Console, table: RunTable) -> None:
+def _show_sweep(console: Screen, table: RunTable) -> None:
     lines = []
     for line in table.lines.to_dict("records"):
         means = [
@@ -110,23 +107,12 @@ def _show_sweep(console: Console, table: RunTable) -> None:
     print_table(console, heads, lines, keys=len(table.keys))
 
 
-def _replication(summary: pd.DataFrame) -> str:
-    """The replicates that an interval is computed over, as a sentence."""
-    if summary["interval"].notna().any():
-        return f"± is half a 95 % interval over {replication(summary)}."
-    return f"No intervals: {replication(summary)}."
-
-
 def _mean(row: Any) -> str:
     if not row["count"]:
         return "-"
     if row["missing"]:
         return f"NaN ({row['missing']} of {row['count']})"
     return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
-
-
-def _is_declared(why: Any) -> bool:
-    return str(why).startswith(DECLARED)
 
 
 def axes(rows: pd.DataFrame) -> list[str]:

@@ -6,8 +6,8 @@ import textwrap
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table as Lines
+from rich.text import Text
 
 from dpml.cli import load
 from dpml.config import catalogue
@@ -74,14 +74,14 @@ def _list(arguments: argparse.Namespace) -> None:
     sources = catalogue.sources(arguments.config_dir)
     for name, source in sources.items():
         info, now, (_, d) = source.info, state(source, files), source.size(None)
-        cells = [
-            escape(name),
+        cells: list[str | Text] = [
+            name,
             info.task,
             f"{source.drawn() if isinstance(source, Tabular) else info.rows:,}",
             f"{d}" if d == info.features else f"{info.features:,} -> {d}",
-            f"[{_COLOURS[now]}]{now}[/]",
-            escape(info.parties),
-            escape(f"{info.homepage or info.how_to_get}\n{info.licence}\n{info.citation}"),
+            Text(now, _COLOURS[now]),
+            info.parties,
+            f"{info.homepage or info.how_to_get}\n{info.licence}\n{info.citation}",
         ]
         screen.add_row(*cells[: 5 + len(shown)])
     if not shown:  # no column can be wrapped: a line that is too long is better than a number that is cut

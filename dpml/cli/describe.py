@@ -44,10 +44,10 @@ def run(arguments: Namespace) -> None:
             sentences.append("A run clips such numbers to their range, and counts such categories as none.")
     sentences.append(AS_PRIVATE)
     for sentence in [*description.noticed, *sentences]:
-        console.print(sentence, highlight=False, markup=False, soft_wrap=True)
+        console.print(sentence, soft_wrap=True)
     if target is not None:
         write_atomically(target, bounds_text(description, arguments.label))
-        console.print(f"written: {target}, to be edited", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"written: {target}, to be edited", soft_wrap=True)
 
 
 def _line(found: ColumnProfile, rows: int) -> list[str]:

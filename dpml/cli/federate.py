@@ -250,7 +250,7 @@ def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:
         )
         messages += "which is in the guarantee."
     for sentence in (*plan.statement, messages, *more):
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence)
 
 
 def _write(path: Path, text: str) -> None:

@@ -11,4 +11,4 @@ def run(arguments: Namespace) -> None:
     """Print a forecast of one setting."""
     console = Screen()
     for sentence in forecast_of(Settings(arguments.overrides, config_dir=arguments.config_dir)).sentences:
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence)

@@ -1,12 +1,12 @@
 """`dpml guarantee`: the privacy guarantees of a release, view by view."""
 
-import json
 from argparse import Namespace
 
 from dpml.atomic import check_writable, write_atomically
 from dpml.cli.columns import print_table, set_aside_common
 from dpml.commands.guarantee import certificate_of, guarantees_of
 from dpml.commands.settings import Settings
+from dpml.plain import to_json
 from dpml.privacy.safe import written
 from dpml.screen import Screen
 
@@ -19,8 +19,7 @@ def run(arguments: Namespace) -> None:
         check_writable(arguments.certificate)
         write_atomically(arguments.certificate, certificate_of(settings))
     if arguments.json:
-        # JSON has no infinity; every parser reads 1e999 as one
-        print(json.dumps([guarantee.shown for guarantee in guarantees], indent=2).replace("Infinity", "1e999"))
+        print(to_json([guarantee.shown for guarantee in guarantees]))
         return
     heads = ["view", "per", "eps", "delta", "basis", "source"]
     lines = [[g.view, g.unit, written(g.eps, 6), written(g.delta, 6), g.basis, g.source] for g in guarantees]
@@ -30,10 +29,10 @@ def run(arguments: Namespace) -> None:
     console = Screen()
     print_table(console, heads, lines, wrapped=("source",))
     if common:
-        console.print("  ".join(f"{head} {value}" for head, value in common.items()), highlight=False)
+        console.print("  ".join(f"{head} {value}" for head, value in common.items()))
     delta = max(guarantee.delta for guarantee in guarantees)
     if delta * problem.N >= 1:
         units = problem.M if guarantees[0].unit == "party" else problem.N
         said = f"delta={delta:g} is 1/N or more: what publishes one of the N={problem.N:,} records has it, too"
         said += f", if it does with a probability of {delta * units:.3g}." if delta * units < 1 else "."
-        console.print(said, style="yellow", highlight=False)
+        console.print(said, style="yellow")

@@ -1,12 +1,12 @@
 """`dpml ledger`: the releases about a group of people, and their total privacy loss."""
 
-import json
 from argparse import Namespace
 from dataclasses import asdict
 from typing import Any, get_args
 
 from dpml.cli.columns import print_table
 from dpml.errors import UserError
+from dpml.plain import to_json
 from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written
 from dpml.release.exactness import NOT_THESE_BITS
@@ -28,12 +28,8 @@ def run(arguments: Namespace) -> None:
     entries, caps = ledger.entries(), ledger.caps()
     totals = _totals(entries, arguments.delta)
     if arguments.json:
-        whole = {
-            "releases": [asdict(entry) for entry in entries],
-            "totals": totals,
-            "caps": [asdict(cap) for cap in caps],
-        }
-        print(json.dumps(whole, indent=2).replace("Infinity", "1e999"))
+        releases = [asdict(entry) for entry in entries]
+        print(to_json({"releases": releases, "totals": totals, "caps": [asdict(cap) for cap in caps]}))
         return
     _show(entries, totals, caps)
 
@@ -69,21 +65,21 @@ def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[C
             else f"eps = {written(total['eps'])} at delta = {written(total['delta'], 6)}"
         )
         sentence += ", as some protect samples only, or parties that may be others." if total["eps"] is None else "."
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence)
     gaussian = all(each.mu is not None for entry in entries for each in entry.guarantees)
     if len(entries) > 1:
         rest = "; that they stay below a cap is, also if it was" if gaussian and caps else ""
-        console.print(f"{_CHOSEN}{rest}.", highlight=False, markup=False)
+        console.print(f"{_CHOSEN}{rest}.")
     for cap in caps:
         sentence = f"Cap for one {cap.unit}: eps = {cap.eps:g} at delta = {cap.delta:g}."
-        console.print(sentence, highlight=False, markup=False)
+        console.print(sentence)
     floating = [str(entry.number) for entry in entries if any(each.basis == REAL for each in entry.guarantees)]
     if floating:
-        console.print(f"Release {', '.join(floating)}: {NOT_THESE_BITS}.", highlight=False, markup=False)
+        console.print(f"Release {', '.join(floating)}: {NOT_THESE_BITS}.")
     declared = [str(entry.number) for entry in entries if any(each.basis == DECLARED for each in entry.guarantees)]
     if declared:
         said = "declared by code that is not part of dpml, and not proven"
-        console.print(f"Release {', '.join(declared)}: {said}.", highlight=False, markup=False)
+        console.print(f"Release {', '.join(declared)}: {said}.")
     lost = [str(entry.number) for entry in entries if entry.model is None]
     if lost:
-        console.print(f"Release {', '.join(lost)}: {_NEVER}.", highlight=False, markup=False)
+        console.print(f"Release {', '.join(lost)}: {_NEVER}.")

@@ -49,8 +49,8 @@ def _show(skew: Skew, rule: Partition, parties: Parties) -> None:
     unused = len(parties.data.y) - N - len(parties.X_auxiliary)
     further = {"auxiliary": len(parties.X_auxiliary), "unused": unused}
     dealt += "".join(f", {rows:,} {what} rows" for what, rows in further.items() if rows)
-    console.print(f"{dealt}; {_EXPLAINED}", highlight=False, markup=False)
-    console.print(AS_PRIVATE, highlight=False, markup=False)
+    console.print(f"{dealt}; {_EXPLAINED}")
+    console.print(AS_PRIVATE)
 
 
 def _summary(values: Array | Index) -> list[str]:

@@ -26,8 +26,8 @@ def run(arguments: Namespace) -> None:
         model, entry = release(request, ledger, cap, arguments.output, arguments.card)
     console = Screen()
     for sentence in (*model.statement, ""):
-        console.print(sentence, highlight=False, markup=False)
-    console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}", highlight=False, markup=False)
+        console.print(sentence)
+    console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}")
 
 
 def _print_forecast(request: Request) -> None:

@@ -329,7 +329,7 @@ def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path, com
     if axes(rows):
         from dpml.reporting.figures import plot  # slow to load
 
-        paths += plot(rows, folder, command) or []
+        paths += plot(rows, folder, command)
     made = [path.name for path in paths]
     for name in (*FILES, *FIGURE):  # of earlier rows in the same folder
         if name not in made:

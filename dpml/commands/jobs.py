@@ -13,7 +13,6 @@ from typing import Any
 import hydra
 import pandas as pd
 from omegaconf import DictConfig, OmegaConf
-from rich.console import Console
 
 from dpml import packs
 from dpml.atomic import write_atomically
@@ -290,7 +289,7 @@ def compute_jobs(  # many parameters: the jobs, and what the command says of how
         UserError: nothing of the only job can be computed on this machine.
     """
     plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options, before)
-    console, errors = Screen(highlight=False), Screen(stderr=True, highlight=False)
+    console, errors = Screen(), Screen(stderr=True)
     if len(jobs) == 1 and not options.dry:
         jobs[0].check(plan)
     announce(plan, options, console)
@@ -299,7 +298,7 @@ def compute_jobs(  # many parameters: the jobs, and what the command says of how
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, plan.listing(plan.tasks))
         for line in outline(plan, options):
-            console.print(line, markup=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
         print(f"The whole plan, a line per cell: {os.path.relpath(path)}")
         return plan, 0
     try:
@@ -353,13 +352,13 @@ def failures(plan: Plan, command: str) -> int:
     failed = plan.counts()["failed"]
     if failed:
         message = f"dpml-run: {failed} cells failed; to try only them again: {command} run.only=failed"
-        _tell(Screen(stderr=True, highlight=False), message, "red")
+        _tell(Screen(stderr=True), message, "red")
     return 1 if failed else 0
 
 
-def _tell(console: Console, message: str, style: str = "yellow") -> None:
+def _tell(console: Screen, message: str, style: str = "yellow") -> None:
     sys.stdout.flush()
-    console.print(message, style=style, markup=False, soft_wrap=True)
+    console.print(message, style=style, soft_wrap=True)
 
 
 # ---- the tables of several jobs

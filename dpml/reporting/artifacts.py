@@ -154,8 +154,5 @@ def write_rankings(folder: Path) -> list[Path]:
     for manifest in manifests(folder):
         if manifest.get("rankings"):
             by_paper.setdefault(manifest["experiment"].rpartition("/")[0], []).append(manifest)
-    written = []
-    for paper, known in by_paper.items():
-        path, page = folder / paper / "which.md", which_page(known)
-        written += [path] if _rewritten(path, page) else []
-    return written
+    pages = {folder / paper / "which.md": which_page(known) for paper, known in by_paper.items()}
+    return [path for path, page in pages.items() if _rewritten(path, page)]

@@ -6,9 +6,8 @@ user, who names packs (`dpml.packs`); results name an experiment, and its pack i
 """
 
 import importlib
-import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from dpml import code, packs
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
 from dpml.plain import read_mapping
 from dpml.reporting import claim_exact, claim_laws, claim_places, claim_points, claim_sets, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
+from dpml.running.computed import check_arguments
 
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
     made.__name__: made
@@ -103,7 +103,7 @@ def claims_about(experiment: str) -> dict[str, Claim]:
 @lru_cache(maxsize=64)
 def _read(path: Path, _: int) -> Card:
     content = read_mapping(path, "a pack's card", deepest=20)
-    _check_keys(content, _CARD, str(path))
+    refuse_unknown("key", content, _CARD, str(path))
     readings = content.get("readings") or {}
     if not isinstance(readings, dict):
         raise UserError(f"readings of {path} must be sets by their names.")
@@ -130,7 +130,7 @@ def _spread(entries: Any, given: Mapping[str, Any], where: str) -> Iterator[dict
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise UserError(f"claims of {where} must be a list of claims, and of groups of them.")
     for entry in entries:
-        _check_keys(entry, (*_CLAIM, *_GROUP), f"a claim of {where}")
+        refuse_unknown("key", entry, (*_CLAIM, *_GROUP), f"a claim of {where}")
         own = {**given, **{key: value for key, value in entry.items() if key not in _GROUP}}
         repeated = entry.get("for", [{}])
         if not isinstance(repeated, list) or not all(isinstance(names, dict) for names in repeated):
@@ -184,8 +184,8 @@ class _Reader:
         """One reading for every combination of the sets that are asked for, each a name or a mapping."""
         sets = []
         for one in asked if isinstance(asked, list) else [] if asked is None else [asked]:
-            if isinstance(one, str) and one not in self.sets:
-                raise UserError(f"unknown readings {one!r} in {where}: {nearest(one, map(str, self.sets))}")
+            if isinstance(one, str):
+                refuse_unknown("readings", [one], self.sets, where)
             found = self.sets[one] if isinstance(one, str) else one
             if not isinstance(found, dict) or not found or not all(isinstance(v, dict | None) for v in found.values()):
                 raise UserError(f"readings of {where} must be lines NAME: {{KEY: VALUE}}, or names of such sets.")
@@ -210,11 +210,7 @@ class _Reader:
             raise UserError(f"the test of {where} must be one name with its arguments, or a list of such.")
         ((name, arguments),) = content.items()
         maker, given = self._named(name, where), self._with_functions(arguments or {}, where)
-        known = inspect.signature(maker).parameters
-        _check_keys(given, known, f"{name} in {where}")
-        missing = [one.name for one in known.values() if one.default is one.empty and one.name not in given]
-        if missing:
-            raise UserError(f"{name} in {where} needs a value for {missing[0]!r}.")
+        check_arguments(maker, _lines(given, f"{name} in {where}"), f"{name} in {where}")
 
         def test(evidence: Evidence, reading: Reading) -> Check:
             made: Test = maker(**filled(given, {**reading.more, "reading": reading.name}))
@@ -233,8 +229,7 @@ class _Reader:
     def _named(self, name: str, where: str) -> Callable[..., Any]:
         """The test, or the function that makes it, of a name."""
         if not name.startswith("."):
-            if name not in VOCABULARY:
-                raise UserError(f"unknown test {name!r} in {where}: {nearest(name, VOCABULARY)}")
+            refuse_unknown("test", [name], VOCABULARY, where)
             return VOCABULARY[name]
         module, _, function = packs.absolute(name, self.pack).rpartition(".")
         try:
@@ -245,9 +240,7 @@ class _Reader:
         return found
 
 
-def _check_keys(content: Any, allowed: Iterable[str], where: str) -> None:
+def _lines(content: Any, where: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{where} must have lines KEY: VALUE.")
-    for key in content:
-        if key not in allowed:
-            raise UserError(f"unknown key {key!r} in {where}: {nearest(str(key), allowed)}")
+    return content

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
 from dpml.reporting.panels import Chart, with_axis
@@ -66,14 +66,10 @@ def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """
     rows = summary[summary["block"] == panel.block]
     for key, value in panel.where.items():
-        if key not in rows:
-            raise UserError(f"unknown key {key!r} in a panel's where: {nearest(key, map(str, rows))}")
+        refuse_unknown("key", [key], rows.columns, "a panel's where")
         rows = rows[rows[key] == value]
     rows = with_axis(rows, panel.x)
-    if panel.x not in rows:
-        raise UserError(
-            f"unknown key {panel.x!r} in a panel of block {panel.block}: {nearest(panel.x, map(str, rows))}"
-        )
+    refuse_unknown("key", [panel.x], rows.columns, f"a panel of block {panel.block}")
     rows = _level(rows, panel.x)
     if panel.y in EPS:
         return _eps_rows(rows, panel)
@@ -166,7 +162,7 @@ def with_published(summary: pd.DataFrame, panels: Sequence[Panel], published: pd
 
 
 def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
-    """Refuse an experiment with panels or claims that could show nothing.
+    """Refuse an experiment with panels or claims that could show nothing: each key must mean something in its block.
 
     Args:
         experiment: as in its file.
@@ -176,16 +172,6 @@ def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFra
     Raises:
         UserError: a metric, a column, a series or a claim is unknown; names the nearest known one.
     """
-    _check_panels(experiment, points, published)
-    claims_about(experiment.name)  # refuses a card that is wrong
-
-
-def _check_panels(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
-    """Refuse a panel that could show nothing: each of its keys must mean something in its block.
-
-    Raises:
-        UserError: a metric, a column or a published series is unknown; names the nearest known one.
-    """
     settings: dict[str, set[str]] = {}
     metrics: dict[str, set[str]] = {}
     for point in points:
@@ -193,17 +179,13 @@ def _check_panels(experiment: Experiment, points: Iterable[Point], published: pd
         own = getattr(point.cell.algorithm, "metrics", ()) if point.cell else ()
         metrics.setdefault(point.block, set()).update(own)
     for panel in experiment.panels:
-        where = f"in a panel of experiment={experiment.name}"
-        if panel.published is not None and panel.published not in set(published["series"]):
-            raise UserError(
-                f"unknown series {panel.published!r} {where}: {nearest(panel.published, map(str, published['series']))}"
-            )
+        where = f"a panel of experiment={experiment.name}"
+        if panel.published is not None:
+            refuse_unknown("series", [panel.published], set(published["series"]), where)
         if panel.block not in settings:
             continue  # computed by a function: its columns are known only after it has run
-        known = {*METRICS, *metrics[panel.block]}
-        if panel.y not in known and "." not in panel.y:
-            raise UserError(f"unknown metric {panel.y!r} {where}: {nearest(panel.y, known)}")
+        if "." not in panel.y:
+            refuse_unknown("metric", [panel.y], {*METRICS, *metrics[panel.block]}, where)
         columns = {*COLUMNS, *settings[panel.block], "inverse_eps"}
-        for key in (panel.x, *panel.curve, *panel.where):
-            if key not in columns:
-                raise UserError(f"unknown key {key!r} {where}: {nearest(key, columns)}")
+        refuse_unknown("key", (panel.x, *panel.curve, *panel.where), columns, where)
+    claims_about(experiment.name)  # refuses a card that is wrong

@@ -53,8 +53,7 @@ def falls_as(block: str, free: str, stated: Mapping[str, float], M: float | None
             found = pd.Series(slopes, index)
             shown[f"{algorithm}, {block}"] = similar(found, 0 * found + stated[algorithm], EXPONENTS)
             texts.append(f"{algorithm}: exponent {slopes.mean():.3f} (stated {stated[algorithm]:g})")
-        check = Check.of(", ".join(texts), shown)
-        return Check(check.holds, check.numbers, fewest_seeds(noisy), shown, check.rule)
+        return replace(Check.of(", ".join(texts), shown), seeds=fewest_seeds(noisy))
 
     return test
 

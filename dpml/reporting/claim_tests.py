@@ -1,7 +1,7 @@
 """Tests for the claims of more than one paper. What their words mean is defined in `criteria`."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -252,30 +252,21 @@ def _reached(near: Mapping[Any, Comparison]) -> str:
 
 
 def all_of(tests: Sequence[Test]) -> Test:
-    """All tests hold."""
+    """All tests hold; what any of them lacks is missing."""
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        return together(checks_of(tests, evidence, reading))
+        checks: list[Check] = []
+        missing: list[str] = []
+        for each in tests:
+            try:
+                checks.append(each(evidence, reading))
+            except NotComputedError as error:
+                missing += error.missing
+        if missing:
+            raise NotComputedError(missing)
+        return together(checks)
 
     return test
-
-
-def checks_of(tests: Iterable[Test], evidence: Evidence, reading: Reading) -> list[Check]:
-    """The result of several tests.
-
-    Raises:
-        NotComputedError: names everything that is missing for any of them.
-    """
-    checks: list[Check] = []
-    missing: list[str] = []
-    for test in tests:
-        try:
-            checks.append(test(evidence, reading))
-        except NotComputedError as error:
-            missing += error.missing
-    if missing:
-        raise NotComputedError(missing)
-    return checks
 
 
 def together(checks: Sequence[Check]) -> Check:

@@ -415,9 +415,8 @@ def _about(checks: Mapping[str, Check], evidence: Evidence) -> dict[str, Any]:
     """What the readings were judged on: a part of what the claim is about, or substitutes."""
     stand_ins = {name for check in checks.values() for name in check.substitutes}
     words = (f"{name} instead of {official}" for official, name in evidence.substitutes.items() if name in stand_ins)
-    return {"on": "; ".join(dict.fromkeys(check.on for check in checks.values() if check.on))} | {
-        "substitute": ", ".join(words)
-    }
+    on = dict.fromkeys(check.on for check in checks.values() if check.on)
+    return {"on": "; ".join(on), "substitute": ", ".join(words)}
 
 
 def effect_of(checks: Mapping[str, Check]) -> str:

@@ -251,17 +251,12 @@ def covers(kept: int, of: int, share: float, cells: Sequence[Mapping[str, object
     return Comparison(holds, slack=kept / of - share, needs=needs, share=words, cells=cells)
 
 
-def effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool = False) -> Effect:
-    """By how much a is better than b: paired over seeds.
+@dataclass(frozen=True)
+class _Compared:
+    """Two sets of runs whose effect is estimated: by how much a is better than b, paired over seeds.
 
     With one seed it is over the draws, in pairs for one algorithm (`same_noise`), by Welch's test for two.
     """
-    return _Compared(a, b, scale, same_noise).effect
-
-
-@dataclass(frozen=True)
-class _Compared:
-    """Two sets of runs whose effect is estimated: the arguments of `effect`."""
 
     a: pd.Series
     b: pd.Series
@@ -430,10 +425,10 @@ def settling(shown: Mapping[K, Comparison], rule: Rule[K]) -> list[K]:
     return chosen
 
 
-def decisive(shown: Mapping[K, Comparison], holds: bool | None, keys: Sequence[K] = ()) -> K | None:
+def decisive(shown: Mapping[K, Comparison], holds: bool | None) -> K | None:
     """The comparison that a decision hangs on: of those that turned out like it, the one nearest to the limit.
 
-    For what does not hold it is the one furthest beyond; `keys` are preferred.
+    For what does not hold it is the one furthest beyond.
     """
-    alike = [key for key in (keys or shown) if shown[key].holds is holds and not math.isnan(shown[key].slack)]
+    alike = [key for key in shown if shown[key].holds is holds and not math.isnan(shown[key].slack)]
     return min(alike, key=lambda key: shown[key].slack, default=None)

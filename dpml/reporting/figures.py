@@ -44,22 +44,15 @@ COLUMN, PAGE = 3.3, 6.9
 _BANDS = {"interval": "95 % intervals of the mean over", "sd": "one s.d. either way of the mean over"}
 
 
-def plot(
-    rows: pd.DataFrame, folder: Path, command: str, x: str | None = None, metrics: Sequence[str] | None = None
-) -> list[Path]:
-    """Draw metrics against `x`, one panel each, a curve per algorithm and setting; write figure.png and figure.svg.
+def plot(rows: pd.DataFrame, folder: Path, command: str) -> list[Path]:
+    """Draw the main metrics against what varies, a panel each, a curve per setting; write figure.png and figure.svg.
 
     Args:
         rows: the table that a run or a sweep wrote.
         folder: the folder of the two files.
         command: the command that the footer names.
-        x: as for `run_charts`.
-        metrics: one panel for each, as for `run_charts`.
-
-    Raises:
-        UserError: `x` or a metric is not in the rows.
     """
-    charts = run_charts(summarise(rows), x, metrics)
+    charts = run_charts(summarise(rows), None, None)
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(3.9 * len(charts) + 2.4, 3.7), layout="constrained")
         panels = figure.subplots(1, len(charts), squeeze=False)[0]
@@ -266,19 +259,17 @@ def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
     points = [chart.published for chart in charts if chart.published is not None]
     published = {algo for own in points for algo in own.loc[~own["peer"] & (own["mean"].abs() > ZERO), "algo"]}
     if published:
-        entries["published (hollow)"] = _hollow("o", "#555555")
+        entries["published (hollow)"] = _hollow("#555555", "o")
     for algo in dict.fromkeys(algo for own in points for algo in own.loc[own["peer"], "algo"]):
-        colour, marker = base_look(algo)
-        entries[algo] = _hollow(marker or "d", colour)
+        entries[algo] = _hollow(*base_look(algo))
     # algorithms with published points but no curve: not run, or 0, which has no place on a log axis
     for algo in sorted(published - {line.algo for line in lines.values()}):
-        colour, marker = base_look(algo)
-        entries[f"{algo}, published"] = _hollow(marker or "d", colour)
+        entries[f"{algo}, published"] = _hollow(*base_look(algo))
     return entries
 
 
-def _hollow(marker: str, colour: str) -> Line2D:
-    return Line2D([], [], linestyle="", marker=marker, markerfacecolor="none", markeredgecolor=colour, markersize=7)
+def _hollow(colour: str, marker: str) -> Line2D:
+    return Line2D([], [], ls="", marker=marker or "d", markerfacecolor="none", markeredgecolor=colour, markersize=7)
 
 
 def _place_title(figure: Figure, heading: str, entries: Mapping[str, Any], most: int) -> None:

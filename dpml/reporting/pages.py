@@ -118,10 +118,7 @@ def found(verdicts: Sequence[Verdict]) -> str:
 
 
 def paper_page(
-    paper: str,
-    manifests: Iterable[Mapping[str, Any]],
-    pictures: Collection[str] = (),
-    metrics: Mapping[str, str] | None = None,
+    paper: str, manifests: Iterable[Mapping[str, Any]], pictures: Collection[str], metrics: Mapping[str, str]
 ) -> str:
     """The claims of a paper by experiment: what each says, its test, and the numbers of every reading.
 
@@ -141,7 +138,8 @@ def paper_page(
 
 def _entry(verdict: Verdict) -> str:
     seeds = f" over at least {verdict.seeds} seed{'' if verdict.seeds == 1 else 's'}" if verdict.seeds else ""
-    lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{_told(verdict)}\n"]
+    effect = f"; {verdict.effect}" if verdict.effect else ""
+    lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{effect}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
     lines += [f"- What would decide: {verdict.open}"] if verdict.open else []
     lines += [f"- Rows: {verdict.rows}"] if verdict.rows else []
@@ -151,10 +149,6 @@ def _entry(verdict: Verdict) -> str:
 def by_reading(numbers: str) -> list[str]:
     """The numbers of a verdict, reading by reading."""
     return re.split(r"[;:] (?=\[)", numbers) if numbers else []
-
-
-def _told(verdict: Verdict) -> str:
-    return f"; {verdict.effect}" if verdict.effect else ""
 
 
 def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:

@@ -121,7 +121,7 @@ def _choice(
     eps: float, metric: str, competing: Sequence[_Candidate], references: Mapping[str, Curve]
 ) -> dict[str, Any] | None:
     """The best algorithm at one eps; None if nothing competes."""
-    up = _more_is_better(metric)
+    up = scale(metric).up
     at = {one.label: runs for one in competing if (runs := one.runs(eps)) is not None}
     if not at:
         return None
@@ -174,10 +174,6 @@ def peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
         return {}
     here = points[points["peer"] & np.isclose(points["x"].astype(float), eps)]
     return {str(algo): float(mean) for algo, mean in zip(here["algo"], here["mean"], strict=True)}
-
-
-def _more_is_better(metric: str) -> bool:
-    return metric.endswith(("accuracy", "auc"))
 
 
 def _plain(number: float) -> float | None:
@@ -313,7 +309,7 @@ def _average(names: Sequence[str], rankings: Sequence[Mapping[str, Any]]) -> Tex
     columns: dict[str, pd.Series] = {}
     for eps in sorted({choice["eps"] for choice in rankings[0]["choices"]}):
         ranks = [
-            pd.Series(choice["means"]).rank(ascending=not _more_is_better(ranking["metric"]))
+            pd.Series(choice["means"]).rank(ascending=not scale(ranking["metric"]).up)
             for ranking in rankings
             for choice in ranking["choices"]
             if choice["eps"] == eps and set(choice["means"]) == set(names)
@@ -339,7 +335,7 @@ def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
     """On how many panels the mean of the algorithm `own` is better than that of every program of others, by eps."""
     counts: dict[str, dict[float, list[bool]]] = {}
     for ranking in rankings:
-        up = _more_is_better(ranking["metric"])
+        up = scale(ranking["metric"]).up
         for choice in ranking["choices"]:
             for peer, mean in choice["peers"].items() if own in choice["means"] else ():
                 above = (choice["means"][own] > mean) == up and choice["means"][own] != mean
@@ -365,7 +361,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
                 "ε": f"{choice['eps']:g}",
                 "best": _named(choice),
                 METRICS.get(ranking["metric"], ranking["metric"]): value(choice | {"mean": choice["value"]}),
-                "secure sums": _number(choice["sums"]),
+                "secure sums": _range([choice["sums"]]),
                 "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
                 "no feature used": "" if choice["floor"] is None else short(choice["floor"]),
@@ -393,10 +389,6 @@ def _range(sums: Collection[int | None]) -> str:
     return " or ".join([*filter(None, [ends]), *(["-"] if None in sums else [])])
 
 
-def _number(sums: int | None) -> str:
-    return "-" if sums is None else str(sums)
-
-
 # ---- an oracle
 
 
@@ -407,7 +399,7 @@ def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
     """
     rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
     rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))
-    up = _more_is_better(oracle.metric)
+    up = scale(oracle.metric).up
     own = [curve for curve in curves(rule, "eps") if curve.algo in set(grid["algo"])]
     keys = named(own)
     lines = []

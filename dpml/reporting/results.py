@@ -57,12 +57,12 @@ def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
     rows, guarantees, _ = plan.tables(task)
     rows = rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in rows["value"]])
     wanted = {name.rpartition(".")[2] for name in publication.experiment.shown_metrics}
-    computed = rows["block"].isin([block.block for block in task.computed])
+    blocks = [block.block for block in task.computed]
     if "error" in wanted:
+        computed = rows["block"].isin(blocks)
         right = rows[(rows["metric"] == "accuracy") & ~computed]
         rows = pd.concat([rows[~computed], right.assign(metric="error", value=1 - right["value"]), rows[computed]])
-        computed = rows["block"].isin([block.block for block in task.computed])
-    rows = rows[rows["metric"].isin(wanted) | computed].reset_index(drop=True)
+    rows = rows[rows["metric"].isin(wanted) | rows["block"].isin(blocks)].reset_index(drop=True)
     skipped = Counter(_reason(entry) for entry in plan.of(task) if not entry.finished)
     return Results(publication, rows, guarantees, skipped)
 

@@ -13,7 +13,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import constant, text
 from dpml.reporting.numerals import numerals, times
-from dpml.reporting.statistics import replication, settings
+from dpml.reporting.statistics import about_intervals, settings
 from dpml.reporting.tables import HEADS, Texts, latex, markdown, texts
 from dpml.running.rows import PRIVACY
 
@@ -98,10 +98,9 @@ def run_table(
     shown = list(metrics or [name for name in MAIN if name in present] or present)
     groups = summary.groupby([*keys, *PRIVACY], sort=False, dropna=False)
     lines = pd.DataFrame([_line(group, keys, shown, claims) for _, group in groups])
-    over = replication(summary)
-    said = f"± is half a 95 % interval over {over}" if summary["interval"].notna().any() else f"No intervals: {over}"
+    said = about_intervals(summary)
     same = constant(summary, keys).replace("  ", ", ")  # what only some lines have is in a column
-    return RunTable(keys, shown, lines, f"Everywhere: {same}. {said}." if same else f"{said}.")
+    return RunTable(keys, shown, lines, f"Everywhere: {same}. {said}" if same else said)
 
 
 def _line(

@@ -20,8 +20,8 @@ from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
 LEVEL = 0.05  # of every test; intervals are at level 1 - LEVEL
 
-SUMMARY = ("mean", "std", "count", "missing", "seeds", "interval", "replicates", *SIZES)
-STATISTICS = (*SUMMARY, "reference", "difference", "difference_interval", "paired")
+STATISTICS = ("mean", "std", "count", "missing", "seeds", "interval", "replicates", *SIZES)
+STATISTICS += ("reference", "difference", "difference_interval", "paired")
 
 
 # ---- summaries
@@ -83,22 +83,15 @@ def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
     return summary.set_axis(line[rows.index[~number.duplicated()]])
 
 
-def compare(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
+def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
     """The difference of every algorithm's mean from `reference`'s under the same settings, with a 95 % t-interval.
 
     Seeds fix data, partition and initial point, so algorithms that share seeds are compared in pairs: one difference
-    per seed, of the means over its draws (`paired` = seeds, n of them). With one seed only the noise can be compared,
-    which the algorithms do not share: the interval is then Welch's over the draws (`paired` = no).
+    per seed, of the means over its draws (`paired` = seeds). With one seed only the noise can be compared, which the
+    algorithms do not share: the interval is then Welch's over the draws (`paired` = no).
 
-    Raises:
-        UserError: values of one run disagree.
+    The index of the result is the `line` of rows (`_lines`).
     """
-    rows = rows.reset_index(drop=True)
-    return _differences(rows, _lines(rows), reference).reset_index(drop=True)
-
-
-def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
-    """`compare` for rows with the `line` of each (`_lines`), which is the index of the result."""
     keys = [*settings(rows), "metric"]
     rows = _runs(rows, line, keys)
     line = line[rows.index]
@@ -120,24 +113,23 @@ def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.Data
         error=("error", "first"),
         freedom=("freedom", "first"),
     )
-    table = about.join(table, how="right")
     several = table["n"] > 1
     over_draws = stdtrit(table["freedom"].clip(lower=1), 1 - LEVEL / 2) * table["error"]
-    table["interval"] = _half_width(table["spread"], table["n"]).where(several, over_draws)
-    table["paired"] = np.where(several, "seeds", "no")
-    table["reference"] = reference
-    return table.drop(columns=["spread", "error", "freedom"])
+    return table[["difference"]].assign(
+        reference=reference,
+        difference_interval=_half_width(table["spread"], table["n"]).where(several, over_draws),
+        paired=np.where(several, "seeds", "no"),
+    )[["reference", "difference", "difference_interval", "paired"]]
 
 
 def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]) -> pd.DataFrame:
-    """`summarise`, with the differences from an algorithm by `compare`, except in `computed` blocks."""
+    """`summarise`, with the differences from an algorithm in pairs, except in `computed` blocks."""
     rows = rows.reset_index(drop=True)
     line = _lines(rows)
     summary = _summary(rows, line)
     rows = rows[~rows["block"].isin(computed)]
     if reference in set(rows["algo"].unique()):
-        paired = _differences(rows, line[rows.index], reference).rename(columns={"interval": "difference_interval"})
-        summary = summary.join(paired[["reference", "difference", "difference_interval", "paired"]])
+        summary = summary.join(_differences(rows, line[rows.index], reference))
     return summary.reset_index(drop=True)
 
 
@@ -166,6 +158,12 @@ def replication(summary: pd.DataFrame) -> str:
     elif not words and not np.isfinite(summary["mean"]).all():
         words.append("one seed with values that are no numbers: no interval")
     return "; ".join(words) or "one seed without noise: no interval"
+
+
+def about_intervals(summary: pd.DataFrame) -> str:
+    """What ± means beside the numbers of a summary, as a sentence."""
+    over = replication(summary)
+    return f"± is half a 95 % interval over {over}." if summary["interval"].notna().any() else f"No intervals: {over}."
 
 
 def _span(numbers: pd.Series, noun: str) -> str:

@@ -25,14 +25,14 @@ import importlib
 import inspect
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
 from dpml.running.cell import limit_blas
 from dpml.running.dependencies import Dependencies, made_with, observed
 from dpml.running.rows import COLUMNS
@@ -70,13 +70,7 @@ class Computed:
             function = made._function()
         except (ImportError, AttributeError, ValueError) as error:
             raise UserError(f"_target_ of {where}: {error}") from None
-        parameters = inspect.signature(function).parameters
-        for key in made.arguments:
-            if key not in parameters:
-                raise UserError(f"unknown key {key!r} in {where}: {nearest(key, parameters)}")
-        missing = [p.name for p in parameters.values() if p.default is p.empty and p.name not in made.arguments]
-        if missing:
-            raise UserError(f"{where} needs a value for {missing[0]!r}.")
+        check_arguments(function, made.arguments, where)
         return made
 
     @property
@@ -132,6 +126,15 @@ class Computed:
     def _function(self) -> Any:
         module, _, name = self.target.rpartition(".")
         return getattr(importlib.import_module(module), name)
+
+
+def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> None:
+    """Raise UserError if a function does not have one of the given arguments, or needs another one."""
+    parameters = inspect.signature(function).parameters
+    refuse_unknown("key", given, parameters, where)
+    missing = [one.name for one in parameters.values() if one.default is one.empty and one.name not in given]
+    if missing:
+        raise UserError(f"{where} needs a value for {missing[0]!r}.")
 
 
 def complete(table: pd.DataFrame, block: str) -> pd.DataFrame:

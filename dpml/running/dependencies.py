@@ -287,7 +287,7 @@ class Present:
 
     def __init__(self) -> None:
         self._modules: dict[str, code.Checksums] = {}
-        self._libraries: dict[str, str | None] = {}
+        self._library = cache(code.library)
         self._files: dict[str, str] = {}
 
     def changes(self, dependencies: Dependencies) -> list[str]:
@@ -311,11 +311,6 @@ class Present:
             now = code.checksums(path.read_bytes(), path.suffix, code.beside(path)) if path else now
             self._modules[name] = now
         return now.raw == known.raw or now.tokens == known.tokens
-
-    def _library(self, root: str) -> str | None:
-        if root not in self._libraries:
-            self._libraries[root] = code.library(root)
-        return self._libraries[root]
 
     def _file(self, key: str) -> str:
         if key not in self._files:

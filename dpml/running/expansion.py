@@ -15,14 +15,15 @@ from omegaconf import DictConfig, OmegaConf
 from dpml.algorithms import Algorithm
 from dpml.config.alike import parsed
 from dpml.config.build import (
+    GROUPS,
     budget,
     build_adversary,
     build_algorithm,
     build_partition,
     files,
+    grid,
     instantiate,
     optional,
-    spread,
     text,
     whole,
 )
@@ -30,7 +31,7 @@ from dpml.data import Files, Source
 from dpml.errors import UserError
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
-from dpml.running.spec import GROUPS, SETTINGS, Experiment, is_computed, parts
+from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
 from dpml.running.substitutes import stands_in, using
 
 DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
@@ -216,14 +217,11 @@ def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _values(value: Any, key: str) -> list[Any]:
     """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
-    items = _list(spread(value, key))
+    items = grid(value, key, lambda item, _: item)
     try:
-        values = list(dict.fromkeys(items))  # there may be a hundred thousand seeds
+        return list(dict.fromkeys(items))  # there may be a hundred thousand seeds
     except TypeError:  # lists have no hash
-        values = [item for number, item in enumerate(items) if item not in items[:number]]
-    if not values:
-        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    return values
+        return [item for number, item in enumerate(items) if item not in items[:number]]
 
 
 def _list(value: Any) -> list[Any]:

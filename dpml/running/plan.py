@@ -12,13 +12,13 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from dpml.arrays import blocks
+from dpml.config.build import GROUPS
 from dpml.data import Files, Source, checksum
 from dpml.errors import UserError, nearest
 from dpml.running.cell import Measured
 from dpml.running.computed import Computed
 from dpml.running.expansion import Point
-from dpml.running.rows import Part, joined, tabulate
-from dpml.running.spec import GROUPS
+from dpml.running.rows import joined, tabulate
 from dpml.running.store import DamagedError, Record, Store, digest
 
 ENGINES = ("auto", "serial", "processes", "dask")
@@ -184,7 +184,7 @@ class Plan:
         Rows of computed blocks follow those of cells. A combination that occurs twice in a block appears once.
         """
         once = {
-            (point.block, entry.key): (point, entry)
+            (point.block, entry.key): (point.block, point.cell, entry)
             for point, entry in self.points[task.name]
             if point.cell is not None and entry.finished
         }
@@ -193,7 +193,7 @@ class Plan:
         guarantees: list[pd.DataFrame] = []
         provenance: dict[str, Mapping[str, Any]] = {}  # each once
         for some in blocks(len(cells), most=_TOGETHER):  # a part takes more memory than its rows
-            parts = [self._part(*pair, settings) for pair in cells[some]]
+            parts = [tabulate(cell, self.measured(entry), settings, block) for block, cell, entry in cells[some]]
             provenance |= {json.dumps(part.provenance, sort_keys=True): part.provenance for part in parts}
             for tables, table in zip((rows, guarantees), joined(parts), strict=True):
                 tables.append(table)
@@ -204,11 +204,6 @@ class Plan:
         nothing = pd.DataFrame(columns=["block", "calibration"])
         both = [pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees)]
         return Tables(both[0], both[1], list(provenance.values()))
-
-    def _part(self, point: Point, entry: Entry, settings: Sequence[str]) -> Part:
-        """What a finished cell adds to the tables."""
-        assert point.cell is not None
-        return tabulate(point.cell, self.measured(entry), settings, point.block)
 
     def listing(self, tasks: Sequence[Task]) -> str:
         """Some tasks as CSV: one line per cell and block."""

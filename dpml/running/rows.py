@@ -81,7 +81,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
     `settings`, such as ``algo.lam``, become columns of both, and so do the hyper-parameters in an algorithm's `ruled`,
     whose values were set by a rule.
     """
-    algorithm, problem = cell.algorithm, measured.problem
+    algorithm, problem, about = cell.algorithm, measured.problem, measured.provenance
     context = {
         "block": block,
         "dataset": cell.dataset.info.name,
@@ -97,7 +97,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
     others = {
         **dict(zip(SIZES, measured.sizes, strict=True)),
         "tuned": getattr(algorithm, "tuned", "fixed"),
-        "private_preprocessing": _from_rows(measured.provenance),
+        "private_preprocessing": private_note(about.get("preprocessing", []), about.get("rows_left_out", 0)),
     }
     given = [budget for number, budget in enumerate(cell.budgets) if number not in measured.refused]
     pairs = list(zip(given, measured.guarantees, strict=True))
@@ -123,11 +123,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
         for budget, guarantees in pairs
         for guarantee in guarantees
     ]
-    return Part(budgets, rows, lines, measured.provenance)
-
-
-def _from_rows(provenance: Mapping[str, Any]) -> str:
-    return private_note(provenance.get("preprocessing", []), provenance.get("rows_left_out", 0))
+    return Part(budgets, rows, lines, about)
 
 
 def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:

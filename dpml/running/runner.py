@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from dpml.running.cell import Cell
@@ -14,13 +13,14 @@ from dpml.running.computed import Computed, Written
 from dpml.running.executors import Failure, compute
 from dpml.running.plan import Entry, Options, Plan
 from dpml.running.store import Record
+from dpml.screen import Screen
 
 _log = logging.getLogger("dpml")
 _NAMED = 3  # of all that has changed
 _LINES = 8  # of a plan's outline
 
 
-def announce(plan: Plan, options: Options, console: Console) -> None:
+def announce(plan: Plan, options: Options, console: Screen) -> None:
     """Print the plan in a few lines: the number of cells in each state, why some are skipped, the estimated time."""
     counts = plan.counts()
     line = f"{', '.join(task.name for task in plan.tasks[:3])}{', ...' if len(plan.tasks) > 3 else ''}: "
@@ -32,11 +32,8 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
         line += f", {counts[state]} {state}" if counts[state] else ""
     if counts["to run"]:
         seconds = plan.estimate()
-        workers = 1 if options.engine == "serial" else options.workers
-        line += " (no estimate yet)" if seconds is None else (
-            f" (about {_duration(seconds / workers)})"
-        )  # fmt: skip
-    console.print(line, style="bold", markup=False, soft_wrap=True)
+        line += " (no estimate yet)" if seconds is None else f" (about {_duration(seconds, options)})"
+    console.print(line, style="bold", soft_wrap=True)
     _log.info(line)
     damaged = sum(entry.damaged for entry in plan.entries.values())
     damaged += sum(block.damaged(plan.store) for task in plan.tasks for block in task.computed)
@@ -48,10 +45,10 @@ def announce(plan: Plan, options: Options, console: Console) -> None:
         names = list(dict.fromkeys(name for some in changes for name in some))
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         line = f"{sum(map(bool, changes))} kept cells are computed again for what has changed: "
-        console.print(f"{line}{', '.join(names[:_NAMED])}{more}", style="yellow", markup=False, soft_wrap=True)
+        console.print(f"{line}{', '.join(names[:_NAMED])}{more}", style="yellow", soft_wrap=True)
     skipped = [entry for entry in plan.entries.values() if entry.status == "skipped" and plan.optional(entry)]
     for reason, number in Counter(entry.reason for entry in skipped).items():
-        console.print(f"skipped {number}: {reason}", style="yellow", markup=False, soft_wrap=True)
+        console.print(f"skipped {number}: {reason}", style="yellow", soft_wrap=True)
 
 
 def outline(plan: Plan, options: Options) -> list[str]:
@@ -76,12 +73,13 @@ def _outlined(name: str, entries: Sequence[Entry], plan: Plan, options: Options)
         return name, *("",) * 4, "a function"
     states = Counter(entry.status for entry in entries)
     seconds = plan.estimate(entries) if states["to run"] else 0.0
-    workers = 1 if options.engine == "serial" else options.workers
-    time = "?" if seconds is None else f"about {_duration(seconds / workers)}" if seconds else ""
+    time = "?" if seconds is None else f"about {_duration(seconds, options)}" if seconds else ""
     return name, str(len(entries)), *(str(states[key]) for key in ("cached", "to run", "skipped")), time
 
 
-def _duration(seconds: float) -> str:
+def _duration(seconds: float, options: Options) -> str:
+    """How long CPU seconds take, in words."""
+    seconds /= 1 if options.engine == "serial" else options.workers
     if seconds < 1:
         return "a second"
     minutes, rest = divmod(round(seconds), 60)
@@ -89,7 +87,7 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def carry_out(plan: Plan, options: Options, errors: Console, pool: ProcessPoolExecutor | None = None) -> bool:
+def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExecutor | None = None) -> bool:
     """Compute the waiting jobs, and store each cell and block as it finishes. False: stopped after a failure.
 
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
@@ -115,7 +113,7 @@ def carry_out(plan: Plan, options: Options, errors: Console, pool: ProcessPoolEx
                 if isinstance(job, Computed) and isinstance(outcome, Written):
                     job.keep(plan.store, outcome)
                 elif not isinstance(outcome, Written) and (entry := waiting.get(id(job))) is not None:
-                    _keep(plan, entry, outcome, progress.console)
+                    _keep(plan, entry, outcome, errors)
                     stop |= entry.status == "failed" and options.on_error == "raise"
                 if stop:
                     break
@@ -124,7 +122,7 @@ def carry_out(plan: Plan, options: Options, errors: Console, pool: ProcessPoolEx
     return not stop
 
 
-def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console) -> None:
+def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Screen) -> None:
     """Store the outcome of a cell, and report it if it has no numbers."""
     if not isinstance(outcome, Failure) and _of_other_data(entry, outcome):
         line = "the data have changed since the command began: give it again"
@@ -133,7 +131,7 @@ def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console)
         log = plan.store.fail(entry.key, outcome.log)
         entry.status, entry.reason = "failed", outcome.line
         line = f"failed: {describe(entry.point.settings)}: {outcome.line} (see {log})"
-        console.print(line, style="red", markup=False, soft_wrap=True)
+        console.print(line, style="red", soft_wrap=True)
         _log.error(line)
         return
     if outcome.skipped is not None and not plan.optional(entry):
@@ -145,7 +143,7 @@ def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Console)
     if outcome.skipped is not None:
         entry.status, entry.reason = "skipped", outcome.skipped
         line = f"skipped: {describe(entry.point.settings)}: {outcome.skipped}"
-        console.print(line, style="yellow", markup=False, soft_wrap=True)
+        console.print(line, style="yellow", soft_wrap=True)
 
 
 def _of_other_data(entry: Entry, record: Record) -> bool:

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeGuard, TypeVar
 
 from dpml.config import renamed
-from dpml.errors import UserError, nearest
+from dpml.config.build import GROUPS
+from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.running.computed import Computed
 
 T = TypeVar("T")
 
-GROUPS = ("dataset", "partition", "algo")
 SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics")
 
 
@@ -116,8 +116,7 @@ class Experiment:
         if oracle is not None:
             named += [(block, f"the oracle of experiment={name}") for block in (oracle.rule, oracle.grid)]
         for block, where in named:
-            if block not in experiment.grid:
-                raise UserError(f"unknown block {block!r} in {where}: {nearest(block, experiment.grid)}")
+            refuse_unknown("block", [block], experiment.grid, where)
         for block, settings in experiment.grid.items():
             where = f"block {block} of experiment={name}"
             if is_computed(settings):
@@ -125,8 +124,9 @@ class Experiment:
                 continue
             for key in (*experiment.settings, *(key for part in parts(settings) for key in part)):
                 if key.split(".")[0] not in SETTINGS:
-                    former = renamed.sentence(key)
-                    raise UserError(former or f"unknown key {key!r} in {where}: {nearest(key, SETTINGS)}")
+                    if former := renamed.sentence(key):
+                        raise UserError(former)
+                    refuse_unknown("key", [key], SETTINGS, where)
         return experiment
 
     @property
@@ -156,10 +156,7 @@ def _one_block(content: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _from_fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
-    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
-    for key in content:
-        if key not in names:
-            raise UserError(f"unknown key {key!r} in {where}: {nearest(key, names)}")
+    refuse_unknown("key", content, [f.name for f in fields(kind)], where)  # type: ignore[arg-type]
     try:
         return kind(**content)
     except TypeError as error:

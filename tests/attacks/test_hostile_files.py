@@ -399,7 +399,7 @@ def test_a_table_of_the_audit_names_no_file_and_no_class(watched, tmp_path) -> N
 def test_what_is_printed_is_escaped(capsys) -> None:
     file = io.StringIO()
     for text in TEXTS.values():
-        Screen(file=file, force_terminal=True).print(text, markup=False, highlight=False)
+        Screen(file=file, force_terminal=True).print(text)
         with guarded():
             print(text, file=sys.stderr)
     assert "\x1b[2J" not in file.getvalue()

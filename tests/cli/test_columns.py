@@ -2,16 +2,16 @@
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
 from dpml.cli.columns import packed, print_table
+from dpml.screen import Screen
 
 HEADS = ("view", "proven ε", "source")
 LINES = [("release", "0.826578", "Gaussian DP of the joint view"), ("colluders", "1.20233", "-")]
 
 
 def printed(width: int, capsys: pytest.CaptureFixture[str], **options: object) -> list[str]:
-    print_table(Console(width=width), HEADS, LINES, **options)  # type: ignore[arg-type]
+    print_table(Screen(width=width), HEADS, LINES, **options)  # type: ignore[arg-type]
     lines = capsys.readouterr().out.splitlines()
     assert max(map(cell_len, lines)) <= width
     return lines
@@ -32,7 +32,7 @@ def test_a_column_of_words_is_broken_between_words(capsys) -> None:
 def test_a_key_that_is_to_be_typed_stays_in_one_piece(capsys) -> None:
     key, words = "dataset.drop=[PatientNr]", ("values", "note")
     for width in range(28, 60):
-        print_table(Console(width=width), words, [("100000 to 102999", f"numbers of rows? {key}")], wrapped=words)
+        print_table(Screen(width=width), words, [("100000 to 102999", f"numbers of rows? {key}")], wrapped=words)
         assert key in capsys.readouterr().out
 
 
@@ -52,8 +52,13 @@ def test_paragraphs_where_there_is_none(capsys) -> None:
 
 def test_brackets_are_text(capsys) -> None:
     for width in (14, 80):
-        print_table(Console(width=width), ("key", "algo"), [("a", "[red]")])
+        print_table(Screen(width=width), ("key", "algo"), [("a", "[red]")])
         assert "[red]" in capsys.readouterr().out
+
+
+def test_a_screen_shows_texts_as_they_are(capsys) -> None:
+    Screen().print("label [red]:key: 1")
+    assert capsys.readouterr().out == "label [red]:key: 1\n"
 
 
 def test_items_are_packed_without_breaking_one() -> None:

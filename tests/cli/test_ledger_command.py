@@ -68,3 +68,10 @@ def test_mistakes(run_command, ledger, words, sentence) -> None:
     assert done.code == 2
     assert sentence in done.err
     assert "Traceback" not in done.err
+
+
+def test_json_has_a_text_about_infinity_as_it_is(run_command, ledger) -> None:
+    views = [Guarantee(view, "sample", 1.0, 0.0, "proven", 'of "Infinity"') for view in _MUS]
+    ledger.publish(ledger.enter("dataset.label=Infinity", views), "c" * 64)
+    entry = json.loads(run_command("dpml", "ledger", str(ledger.path), "--json").out)["releases"][-1]
+    assert (entry["setting"], entry["guarantees"][0]["source"]) == ("dataset.label=Infinity", 'of "Infinity"')

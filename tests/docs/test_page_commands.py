@@ -47,7 +47,7 @@ def run_line(run_command, tmp_path, monkeypatch, capsys) -> Callable[[str], str]
             return capsys.readouterr().out
         with monkeypatch.context() as patch:
             if program == "dpml-run":  # its figure takes longer than the run, and the pages show none
-                patch.setattr("dpml.reporting.figures.plot", lambda *arguments: None)
+                patch.setattr("dpml.reporting.figures.plot", lambda *arguments: [])
             done = run_command(program, *rest)
         assert done.code == 0, f"{line}\n{done.err}"
         return done.out

@@ -18,7 +18,6 @@ from dpml.reporting.criteria import (
     better,
     covers,
     decisive,
-    effect,
     holm,
     scale,
     settling,
@@ -37,6 +36,10 @@ def runs(values):
 @cache
 def numbered(seeds, draws):
     return pd.MultiIndex.from_product([range(seeds), range(draws)], names=["seed", "draw"])
+
+
+def effect(a, b, on, same_noise=False):
+    return better({"": (a, b)}, on, same_noise)[""].effect
 
 
 def p_better(a, b, same_noise=False):

@@ -8,8 +8,8 @@ import pytest
 
 from dpml.errors import UserError
 from dpml.reporting import style
-from dpml.reporting.charts import read_published, shown
-from dpml.reporting.figures import experiment_figure, plot, plot_experiment
+from dpml.reporting.charts import read_published, run_charts, shown
+from dpml.reporting.figures import experiment_figure, plot_experiment
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import AXES, base_look, looks
@@ -98,7 +98,8 @@ def test_a_band_of_a_share_stays_between_0_and_1():
 
 
 def test_a_sweep_is_drawn_against_1_over_eps_when_asked(tmp_path):
-    paths = plot(rows(), tmp_path, "command", x="inverse_eps", metrics=["accuracy"])
+    charts = run_charts(summarise(rows()), "inverse_eps", ["accuracy"])
+    paths = plot_experiment(charts, "title", 1, tmp_path / "figure")
     assert all(path.stat().st_size > 1000 for path in paths)
     assert "inverse_eps" in AXES
 
@@ -372,9 +373,9 @@ def test_legends_are_read_line_by_line_in_the_order_of_the_curves():
     assert len({round(y) for y, _ in places}) > 1
 
 
-def test_an_unknown_axis_is_one_sentence(tmp_path):
+def test_an_unknown_axis_is_one_sentence():
     with pytest.raises(UserError, match=r"no setting 'algo\.lamb'"):
-        plot(rows().assign(**{"algo.lam": 1.0}), tmp_path, "command", x="algo.lamb")
+        run_charts(summarise(rows().assign(**{"algo.lam": 1.0})), "algo.lamb", None)
 
 
 def test_every_algorithm_has_a_look_of_its_own():

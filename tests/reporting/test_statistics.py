@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpml.errors import UserError
-from dpml.reporting.statistics import compare, moments_of_seeds, replication, settings, summarise
+from dpml.reporting.statistics import moments_of_seeds, replication, settings, summarise, with_differences
 from dpml.reporting.tables import wide
 from dpml.running.rows import COLUMNS
 
@@ -162,6 +162,12 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says():
 # ---- comparisons
 
 
+def compare(rows, reference):
+    """The lines of all algorithms but the reference, with their differences from it."""
+    found = with_differences(rows.assign(block="all"), reference, ())
+    return found[found["algo"] != reference].reset_index(drop=True)
+
+
 def pair(values, algos=("capefm", "conv")):
     """Rows of two algorithms: values (algorithms, seeds, draws)."""
     return pd.concat([table(own, algo=algo) for algo, own in zip(algos, values, strict=True)])
@@ -173,9 +179,9 @@ def test_with_several_seeds_the_comparison_is_paired_over_them():
     noise = rng.normal(0, 1, (2, 6, 4))
     found = compare(pair(hard + noise + np.array([0, 5])[:, None, None]), "capefm").iloc[0]
     gaps = (noise[1] - noise[0] + 5).mean(axis=1)
-    assert (found["algo"], found["reference"], found["paired"], found["n"]) == ("conv", "capefm", "seeds", 6)
+    assert (found["algo"], found["reference"], found["paired"], found["seeds"]) == ("conv", "capefm", "seeds", 6)
     assert found["difference"] == pytest.approx(gaps.mean())
-    assert found["interval"] == pytest.approx(half(gaps))
+    assert found["difference_interval"] == pytest.approx(half(gaps))
 
 
 def test_with_one_seed_it_is_welchs_interval_over_draws():
@@ -183,7 +189,7 @@ def test_with_one_seed_it_is_welchs_interval_over_draws():
     found = compare(pair(values), "capefm").iloc[0]
     theirs = stats.ttest_ind(values[1, 0], values[0, 0], equal_var=False).confidence_interval()
     assert found["paired"] == "no"
-    assert found["interval"] == pytest.approx((theirs.high - theirs.low) / 2)
+    assert found["difference_interval"] == pytest.approx((theirs.high - theirs.low) / 2)
 
 
 # ---- values that are no numbers
@@ -198,7 +204,7 @@ def test_a_value_that_is_no_number_makes_the_mean_none_and_is_counted():
     assert list(summary.loc["broken", ["missing", "count", "seeds"]]) == [4, 8, 4]
     assert summary.loc["good", "missing"] == 0
     assert summary.loc["good", "mean"] == pytest.approx(np.mean(good))
-    assert np.isnan(compare(rows, "good")[["difference", "interval"]].astype(float)).all(axis=None)
+    assert np.isnan(compare(rows, "good")[["difference", "difference_interval"]].astype(float)).all(axis=None)
     shown = wide(summary.reset_index(), "eps")
     assert shown["broken"].tolist() == ["NaN (4 of 8)"]
 

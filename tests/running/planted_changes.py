@@ -13,8 +13,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from dpml.data import Files
 from dpml.data.partition import Equal
 from dpml.data.sets.csv import CSV
@@ -28,6 +26,7 @@ from dpml.running.expansion import Point
 from dpml.running.plan import Options, Plan, Task, make_plan
 from dpml.running.runner import carry_out
 from dpml.running.store import Store
+from dpml.screen import Screen
 
 _PLUG_IN = '''"""A plug-in."""
 
@@ -244,7 +243,7 @@ def main() -> None:
     again = waiting(made, Path(results))
     plan, entries = plan_of(made, Path(results))
     options = Options(workers=int(workers[0])) if workers else Options()
-    carry_out(plan, options, Console(file=StringIO()))
+    carry_out(plan, options, Screen(file=StringIO()))
     numbers = dict(_numbers(made, plan, entries))
     print(json.dumps({"computed": sorted(again), "numbers": numbers, "versions": plan.versions(plan.tasks[0])}))
 
