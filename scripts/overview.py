@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from dpml.privacy.safe import written, written_below
 from dpml.reporting.style import STYLE
 
 ROOT = Path(__file__).parents[1]
@@ -61,11 +62,11 @@ def headlines(audit: pd.DataFrame) -> list[Headline]:
 
 
 def markdown(lines: list[Headline]) -> str:
-    """The table of the README."""
+    """The table of the README: what is proven is rounded up, and what an attack reached, a lower bound, down."""
     head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack")
     rows = [
-        (line.paper, f"`{line.algo}`", line.view, f"{line.claimed:.3g}", f"{line.proven:.3g}", f"{line.attacked:.3g}")
-        for line in lines
+        (x.paper, f"`{x.algo}`", x.view, f"{x.claimed:g}", written(x.proven, 3), written_below(x.attacked, 3))
+        for x in lines
     ]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
 

@@ -21,8 +21,13 @@ notebook = pytest.importorskip("notebook")
 def test_the_first_table_is_that_of_the_committed_results() -> None:
     if not overview.AUDIT.exists():
         pytest.skip("an sdist has no results")
-    table = overview.markdown(overview.headlines(pd.read_csv(overview.AUDIT)))
+    found = overview.headlines(pd.read_csv(overview.AUDIT))
+    table = overview.markdown(found)
     assert table in (ROOT / "README.md").read_text(encoding="utf-8")
+    for headline, line in zip(found, table.splitlines()[2:], strict=True):
+        proven, attacked = map(float, line.strip("| ").split(" | ")[-2:])
+        assert headline.proven <= proven <= 1.01 * headline.proven
+        assert 0.99 * headline.attacked <= attacked <= headline.attacked
 
 
 def test_the_picture_has_the_points_of_the_committed_results() -> None:
