@@ -287,7 +287,7 @@ class Present:
 
     def __init__(self) -> None:
         self._modules: dict[str, code.Checksums] = {}
-        self._library = cache(code.library)
+        self._library = cache(code.library)  # not for the whole process, in which a library may be installed anew
         self._files: dict[str, str] = {}
 
     def changes(self, dependencies: Dependencies) -> list[str]:
