@@ -323,7 +323,7 @@ def test_merged_counts_of_rare_values_are_in_their_own_unit(mst):
     whole = SimpleNamespace(noisy_measurement=y + 50, clique=("b",), stddev=3.0)
     _, found, _ = mst.MST().compress_domain(None, [noisy, whole])
     assert found[0].noisy_measurement == pytest.approx([100, 90, 9])
-    assert found[0].stddev == pytest.approx([3, 3, 3 * np.sqrt(4)])
+    assert found[0].stddev == pytest.approx([3, 3, 3 * np.sqrt(3)])  # a sum of three
     assert found[1] is whole
 
 

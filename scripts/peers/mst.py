@@ -3,10 +3,10 @@
 All that reads private rows is the library's: which marginals are measured, the width of their noise, and the budget.
 Its Gaussian numbers are NumPy's, for those of opendp take a third of a millisecond each and have no seed. What comes
 after the noise differs from the library in three places. (1) smartnoise-synth 1.0.8 divides the merged count of rare
-values by a root and does not tell the estimate: here it is multiplied back. (Its width is that of m + 1 merged values
-where there are m: it weighs m/(m + 1) of what it should.) (2) mbi 1.1.0 sorts the rows of a parent's value for each of
-its children, which are then as good as functions of each other (mended in mbi 2, which the library does not take):
-`Tree.draw` shuffles them. (3) mbi compiles every tree anew, for half a minute: `fit` is the same mirror descent.
+values by a root and does not tell the estimate: here it is multiplied back, and its width is that of the sum. (2) mbi
+1.1.0 sorts the rows of a parent's value for each of its children, which are then as good as functions of each other
+(mended in mbi 2, which the library does not take): `Tree.draw` shuffles them. (3) mbi compiles every tree anew, for
+half a minute: `fit` is the same mirror descent.
 
 Its columns are those before any step, with the ranges of the training rows, which no budget counts, as for all others
 here. Synthetic rows get the steps that ours get, and scikit-learn fits the model to them, with its default ridge.
@@ -254,8 +254,9 @@ class MST(library.MSTSynthesizer):
             if after is not before:
                 y = np.array(after.noisy_measurement, float)
                 width = np.full(y.shape, before.stddev)
-                root = math.sqrt(len(before.noisy_measurement) - len(y) + 2)
-                y[-1], width[-1] = y[-1] * root, width[-1] * root
+                merged = len(before.noisy_measurement) - len(y) + 1
+                y[-1] *= math.sqrt(merged + 1)  # the library has divided by that
+                width[-1] *= math.sqrt(merged)  # of a sum of that many
                 found[i] = LinearMeasurement(y, after.clique, width)
         return data, found, undo
 
