@@ -15,7 +15,7 @@ equal rows are never merged) and that a term is computed from its row and from p
 depend on the content of other rows: elementwise functions and entries of matrix products are. With blocks of h = 64
 terms that are summed in single precision, and these sums in double precision, all blocks but one are the same for both
 neighbours. None of the terms is longer than D/2, so that the two sums of that block are off by ``h gamma_h D/2`` each:
-2.4e-4 of D in all, for any N. What is added in double precision is counted as above. Rows of zeros that fill up the
+2.5e-4 of D in all, for any N. What is added in double precision is counted as above. Rows of zeros that fill up the
 last block add nothing, in any arithmetic. Underflow is not counted: a product of numbers above 2^-60 of the clip, in
 blocks of 64, would have to have 2^60 of them.
 

@@ -23,6 +23,7 @@ import dpml
 from dpml.atomic import write_atomically
 from dpml.privacy import gdp
 from dpml.privacy.accountant import Accountant
+from dpml.privacy.safe import written
 from dpml.protocols import Session, Stage, in_process, secure_sum
 from dpml.protocols.codec import Ring
 from dpml.protocols.messages import unpack, unpack_masked
@@ -53,7 +54,9 @@ def adjacency(figure: Figure) -> None:
     for moves, colour in ((2.0, ORANGE), (1.0, BLUE)):
         eps_here = Accountant().gaussian(moves / scale).eps(DELTA)
         axes.plot(scale, eps_here, "o", color=colour)
-        axes.annotate(f"ε = {eps_here:.2f}", (scale, eps_here), (8, 4), textcoords="offset points", color=colour)
+        axes.annotate(
+            f"ε = {written(eps_here, 3)}", (scale, eps_here), (8, 4), textcoords="offset points", color=colour
+        )
     _numbers(axes.xaxis, [1, 2, 5, 10, 20]), _numbers(axes.yaxis, [0.2, 0.5, 1, 2, 5, 10])
     axes.set(xlabel="standard deviation of the noise on a sum of rows in the unit ball", ylabel="ε at δ = 1e-5")
     axes.legend()
@@ -89,7 +92,7 @@ def views(figure: Figure) -> None:
     axes.plot(eps, places, "o", color=BLUE, label="proven")
     axes.axvline(1, color="black", linestyle=":", label="claimed by the paper, in every view")
     for place, each in zip(places, eps, strict=True):
-        axes.annotate(f"{each:.4g}", (each, place), (0, 6), textcoords="offset points", ha="center", fontsize=8)
+        axes.annotate(written(each), (each, place), (0, 6), textcoords="offset points", ha="center", fontsize=8)
     axes.set_yticks(places, [g.view for g in proven])
     axes.set(xlabel="ε at δ = 1e-3", xlim=(0.7, 1.3), ylim=(-0.6, len(proven) - 0.2))
     axes.grid(visible=False, axis="y")

@@ -12,7 +12,7 @@ from dpml.mechanism.options import Unit
 QUADRATIC_NORM = {"squared": 2.0, "logistic": 4.0, "softmax": 2.0}
 """The norm of w at which `tight` makes the noise in a quadratic objective's gradient least, unless `radius` says
 otherwise; on no data. For w of any norm up to 8, the published split of the same mu has at least 1.3 times the energy
-of that noise (squared), or at least 0.96 times (logistic). Softmax has that of the squared
+of that noise (squared), or at least 0.95 times (logistic). Softmax has that of the squared
 loss: 1 is as good, 4 and 8 are worse, on Adult and Bank with another column as label, wine and synthetic rows."""
 
 SPECTRAL_FLOOR = 0.42

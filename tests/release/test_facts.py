@@ -160,7 +160,7 @@ def test_a_ledger_around_fits_takes_all_of_them_and_refuses_too_many(tmp_path) -
 
 @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_a_ledger_around_fits_takes_those_of_other_threads_and_processes(tmp_path, backend) -> None:
-    """Four fits of eps = 1 are 2.15 together: a fifth is refused by a cap of 2.2, wherever they run."""
+    """Four fits of eps = 1 are 2.16 together: a fifth is refused by a cap of 2.2, wherever they run."""
     model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1))
     ledger = dpml.Ledger(tmp_path / "ledger", cap=2.2)
     refused = pytest.raises(UserError, match=r"above its cap of 2\.2")

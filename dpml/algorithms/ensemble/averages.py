@@ -31,7 +31,7 @@ class Average(LocalClassifiers):
     """`avg`: the mean of the local models; all rows of one party are the unit.
 
     One party's model moves by at most the diameter of all that it can be, 2 `longest_minimiser`, and the mean by 1/M of
-    that. The paper counts ``2/(M lam)`` (softmax: ``2 sqrt2/(M lam)``), which is 190 times as much at lam = 1e-4.
+    that. The paper counts ``2/(M lam)`` (softmax: ``2 sqrt2/(M lam)``), which is 189 times as much at lam = 1e-4.
 
     Args:
         loss: logistic (binary) or softmax (multiclass).

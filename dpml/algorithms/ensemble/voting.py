@@ -30,7 +30,7 @@ class Vote:
 
     One party may turn every label. A turned label moves the gradient by the row (the logistic loss has l'(t) + l'(-t)
     = -1; softmax: by sqrt 2 rows), where Theorem 1 counts 2. So the model moves by at most 1/lam (sqrt2/lam), and never
-    by more than 2 `longest_minimiser`, which at lam = 1e-4 is 190 times less than published.
+    by more than 2 `longest_minimiser`, which at lam = 1e-4 is 189 times less than published.
 
     Args:
         loss: logistic (binary) or softmax (multiclass).
