@@ -162,7 +162,7 @@ _fsync = os.fsync
 
 
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
-    for disk in _disks:
+    for disk in _disks or ():  # None when Python ends
         disk.hook(event, arguments)
 
 
