@@ -18,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import dpml
 from dpml.privacy.accountant import Accountant
+from dpml.privacy.safe import written
 
 # %%
 # A data set
@@ -103,7 +104,7 @@ for g in pipeline[-1].guarantees_:
 with dpml.Ledger(Path(tempfile.mkdtemp()) / "people.ledger", cap=3):
     print(cross_val_score(pipeline, X, y, cv=5).round(3))
 total = Accountant().add(pipeline[-1].guarantees_[0], times=4).eps(1e-5)
-print(f"all five models together: eps = {total:.3f} at delta = 1e-5")
+print(f"all five models together: eps = {written(total)} at delta = 1e-5")
 
 # %%
 # An attack
