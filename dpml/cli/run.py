@@ -25,7 +25,7 @@ from dpml import paths
 from dpml.cli import sweeper
 from dpml.cli.console import axes, show, show_least_noise
 from dpml.cli.errors import exit_on_mistakes
-from dpml.cli.words import add_packs, multirun_first, refuse_dashed_keys
+from dpml.cli.words import add_packs, multirun_first, quote_long_lists, refuse_dashed_keys
 from dpml.commands.deciding import compute_and_decide
 from dpml.commands.folders import close_log, discard_if_empty, keep_failure, keep_log, log
 from dpml.commands.jobs import (
@@ -72,7 +72,7 @@ def _main() -> None:
     register_options()
     sweeper.register()
     refuse_dashed_keys(sys.argv[1:], sys.argv[1:])
-    sys.argv[1:] = multirun_first(sys.argv[1:])
+    sys.argv[1:] = quote_long_lists(multirun_first(sys.argv[1:]))
     command = Command(said)
     token = _command.set(command)
     try:

@@ -148,7 +148,7 @@ def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | Non
     check_keys(config)
     for key in ("eps", "delta", "M", "N", "seed", "draws"):
         given = config[key]
-        if OmegaConf.is_list(given) or isinstance(spread(given, key), range):
+        if OmegaConf.is_list(given) or spread(given, key) is not given:
             raise UserError(f"dpml {command} takes one {key}, got {key}={given}.")
     d = settings.given.get("d")
     return config, None if d is None else whole(d, "d")

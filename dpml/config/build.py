@@ -273,12 +273,17 @@ def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]
 
 
 def spread(value: Any, key: str) -> Any:
-    """The numbers of LOW..HIGH, both included, where a key takes several whole numbers; any other value unchanged.
+    """The numbers of a text where a key takes several whole numbers; any other value unchanged.
+
+    The text is LOW..HIGH, both included, or a list, [A,B,...]: Hydra takes seconds to read a long one as a list.
 
     Raises:
         UserError: there are none, or too many to list.
     """
-    limits = _RANGE.fullmatch(value) if key in RANGED and isinstance(value, str) else None
+    given = value if key in RANGED and isinstance(value, str) else ""
+    if _LIST.fullmatch(given):
+        return [int(number) for number in given.strip("[]").split(",")]
+    limits = _RANGE.fullmatch(given)
     if limits is None:
         return value
     numbers = range(int(limits[1]), int(limits[2]) + 1)
@@ -291,7 +296,7 @@ LISTED = ("eps", "delta", "M", "N", "seed", "metrics")
 """Keys that take a list."""
 RANGED = ("M", "N", "seed")
 """Keys that take LOW..HIGH."""
-_RANGE, _MOST = re.compile(r"(\d+)\.\.(\d+)"), 1_000_000
+_RANGE, _LIST, _MOST = re.compile(r"(\d+)\.\.(\d+)"), re.compile(r"\[\d+(,\d+)*\]"), 1_000_000
 
 
 def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:

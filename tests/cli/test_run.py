@@ -13,6 +13,7 @@ import hydra
 import numpy as np
 import pandas as pd
 import pytest
+from antlr4 import ParserRuleContext
 from harness import jobs, tables, without_pictures
 from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf, open_dict
@@ -303,6 +304,19 @@ def test_an_override_that_changes_nothing_is_an_error(tmp_path):
     for word in ("draws=3", "partition.auxiliary=0", "delta=0.001"):
         with pytest.raises(UserError, match=f"{word} changes nothing of experiment=mine/tiny"):
             jobs(tmp_path, EXPERIMENT, [word])
+
+
+@pytest.mark.parametrize(("words", "cells"), [((), 1), (("experiment=mine/tiny",), 2)])
+def test_hydra_does_not_read_the_items_of_a_long_list(run_command, tmp_path, monkeypatch, words, cells):
+    """Its parser goes through a list once for every item of it."""
+    read, child = [], ParserRuleContext.getChild
+    monkeypatch.setattr(ParserRuleContext, "getChild", lambda *given: (read.append(given[1]), child(*given))[1])
+    seeds = [*range(0, 800, 2)]
+    outcome = run_command("dpml-run", *own(tmp_path), *words, f"seed={seeds}".replace(" ", ""), "run.dry=true")
+    assert (outcome.code, outcome.err) == (0, "")
+    plan = pd.read_csv("results/plan.csv")
+    assert sorted(plan["seed"]) == sorted(seeds * cells)
+    assert max(read) < 10
 
 
 def test_eps_means_nothing_to_a_figure_of_formulas(run_command):
