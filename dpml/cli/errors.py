@@ -40,7 +40,7 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as head, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(1)
     except Exception as error:
         if interrupted:  # a library raised this after Ctrl-C while it restored its own state
@@ -50,9 +50,18 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
             message = message.replace("write elsewhere", "write elsewhere with results_dir=DIR")
         if message is None:
             raise
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _drop_output()
         fail(program, message)
     finally:
         signal.signal(signal.SIGTERM, usual or signal.SIG_DFL)  # while Python ends, an exception would be printed
+
+
+def _drop_output() -> None:
+    """What could not be written is not written when Python exits either, which would be an error of its own."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(program: str, message: str) -> NoReturn:
