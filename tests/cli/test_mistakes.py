@@ -249,7 +249,9 @@ def shell(tmp_path: Path) -> Shell:
     def run(line: str) -> "subprocess.CompletedProcess[str]":
         line = line.replace("DPML_RUN", f"{bin_}/dpml-run").replace("DPML", f"{bin_}/dpml")
         usual = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
-        return subprocess.run(["bash", "-c", line], cwd=tmp_path, env=usual, capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            ["bash", "-c", line], cwd=tmp_path, env=usual, capture_output=True, text=True, timeout=120
+        )
 
     return run
 
