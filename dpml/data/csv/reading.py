@@ -90,7 +90,7 @@ def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
             return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)))
         return CsvFile(path, *csv_errors.header(path, written))
     except (OSError, EOFError) as error:
-        raise UserError(f"{path} cannot be read: {error}.") from error
+        raise _unreadable(path, error) from error
 
 
 def read(
@@ -120,7 +120,11 @@ def read(
             csv_errors.check(file.path, file.written)
         raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
     except (OSError, EOFError) as error:
-        raise UserError(f"{file.path} cannot be read: {error}.") from error
+        raise _unreadable(file.path, error) from error
+
+
+def _unreadable(path: Path, error: OSError | EOFError) -> UserError:
+    return UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.")
 
 
 def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str], rows: int) -> tuple[CsvColumns, set[str]]:
