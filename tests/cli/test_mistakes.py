@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -247,7 +248,7 @@ def shell(tmp_path: Path) -> Shell:
     bin_ = Path(sys.executable).parent
 
     def run(line: str) -> "subprocess.CompletedProcess[str]":
-        line = line.replace("DPML_RUN", f"{bin_}/dpml-run").replace("DPML", f"{bin_}/dpml")
+        line = line.replace("DPML_RUN", shlex.quote(f"{bin_}/dpml-run")).replace("DPML", shlex.quote(f"{bin_}/dpml"))
         usual = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
         return subprocess.run(
             ["bash", "-c", line], cwd=tmp_path, env=usual, capture_output=True, text=True, timeout=120
