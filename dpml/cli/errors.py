@@ -22,6 +22,7 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
 
     A bug in dpml stays an exception.
     """
+    os.environ["MPLBACKEND"] = "agg"  # a notebook's shell names one of its own, which may not be installed here
     usual = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     interrupted: list[int] = []
 

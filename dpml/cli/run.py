@@ -62,7 +62,7 @@ _TABLES = ("rows.csv", "guarantees.csv", "manifest.json")
 def main() -> None:
     """Run `dpml-run`."""
     # Hydra would print its own summary of an exception; with this it passes the exception on
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    os.environ["HYDRA_FULL_ERROR"] = "1"
     exit_on_mistakes("dpml-run", _main)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -35,6 +34,7 @@ from dpml.reporting.style import (
     ZERO,
     Look,
     base_look,
+    in_style,
     looks,
 )
 from dpml.reporting.tables import short
@@ -53,7 +53,7 @@ def plot(rows: pd.DataFrame, folder: Path, command: str) -> list[Path]:
         command: the command that the footer names.
     """
     charts = run_charts(summarise(rows), None, None)
-    with mpl.rc_context(STYLE):
+    with in_style(STYLE):
         figure = Figure(figsize=(3.9 * len(charts) + 2.4, 3.7), layout="constrained")
         panels = figure.subplots(1, len(charts), squeeze=False)[0]
         whole = _draw_all(panels, charts, len(charts))
@@ -70,10 +70,10 @@ def plot_experiment(charts: Sequence[Chart], title: str, columns: int, base: Pat
 
     The PDF is for a paper: as wide as a column, or as a page if there are more than three panels.
     """
-    with mpl.rc_context(STYLE):
+    with in_style(STYLE):
         written = save(experiment_figure(charts, title, columns), base)
     pdf = base.with_name(f"{base.name}.pdf")
-    save_as(paper_figure(charts, COLUMN if len(charts) <= 3 else PAGE, {})[0], pdf)
+    save_for_paper(paper_figure(charts, COLUMN if len(charts) <= 3 else PAGE, {})[0], pdf)
     return [*written, pdf]
 
 
@@ -81,7 +81,7 @@ def experiment_figure(charts: Sequence[Chart], title: str, columns: int) -> Figu
     """The figure that `plot_experiment` writes."""
     columns = min(columns, len(charts))
     lines = -(-len(charts) // columns)
-    with mpl.rc_context(STYLE):
+    with in_style(STYLE):
         # a single panel needs room for the title and the legend
         size = ((3.5 if columns < 4 else 3.1) * columns + 0.3, 2.75 * lines + 1.1) if columns > 1 else (7.4, 4.6)
         figure = Figure(figsize=size, layout="constrained")
@@ -113,7 +113,7 @@ def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]
     """
     across = min(len(charts), max(1, int(width / 2.1)))
     lines = -(-len(charts) // across)
-    with mpl.rc_context(PAPER):
+    with in_style(PAPER):
         figure = Figure(figsize=(width, 1.0), layout="constrained")
         panels = figure.subplots(lines, across, squeeze=False).ravel()
         whole = _draw_all(panels, charts, across)
@@ -387,7 +387,7 @@ def save(figure: Figure, base: Path) -> list[Path]:
 
 def save_for_paper(figure: Figure, path: Path) -> None:
     """Write the figure of `paper_figure`, with 300 dots per inch if it has dots."""
-    with mpl.rc_context(PAPER):
+    with in_style(PAPER):
         save_as(figure, path, 300)
 
 

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,7 +19,7 @@ from dpml.reporting.claims import Check, Verdict
 from dpml.reporting.criteria import Comparison
 from dpml.reporting.figures import COLUMN, save_as
 from dpml.reporting.statistics import LEVEL
-from dpml.reporting.style import PAPER
+from dpml.reporting.style import PAPER, in_style
 
 _DECISIONS = {True: ("holds", "#009E73", "o"), False: ("does not hold", "#D55E00", "X"), None: ("open", "#7F7F7F", "D")}
 _LINE = 0.115  # height of a choice, in inches
@@ -34,7 +33,7 @@ def draw(verdicts: Sequence[Verdict], path: Path) -> list[Path]:
         return []
     choices = [_choices(list(effects)) for _, effects in panels]
     heights = [height for lines in choices for height in (0.95, _LINE * sum(map(_size, lines)))]
-    with mpl.rc_context(PAPER):
+    with in_style(PAPER):
         figure = Figure(figsize=(COLUMN, sum(heights) + 0.3 * len(panels) + 0.3), layout="constrained")
         axes = figure.subplots(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
         for number, ((verdict, effects), lines) in enumerate(zip(panels, choices, strict=True)):

@@ -7,9 +7,12 @@ dashes.
 
 import zlib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.style
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 
@@ -191,6 +194,12 @@ PAPER: Any = STYLE | {
     "pdf.fonttype": 42,  # journals refuse Type 3 fonts
 }
 """The style of a figure of a column's width."""
+
+
+def in_style(style: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """A context in which Matplotlib has this style, whatever the user's own settings (matplotlibrc) say."""
+    context: AbstractContextManager[None] = mpl.style.context(["default", dict(style)])
+    return context
 
 
 @dataclass(frozen=True)
