@@ -14,6 +14,8 @@ class Screen(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
+        if not self.width:  # COLUMNS=0, by which shells say that they do not know
+            self.width = 80
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Rich's segments of what is printed."""

@@ -23,6 +23,12 @@ def test_a_line_for_each_where_there_is_room(capsys) -> None:
     assert "colluders  1.20233   -" in lines
 
 
+def test_a_terminal_of_no_width_is_one_of_the_usual_width(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "0")
+    print_table(Screen(), HEADS, LINES)
+    assert capsys.readouterr().out.splitlines() == printed(80, capsys)
+
+
 def test_a_column_of_words_is_broken_between_words(capsys) -> None:
     lines = printed(40, capsys, wrapped=("source",))
     assert "0.826578" in "\n".join(lines)

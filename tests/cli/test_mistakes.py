@@ -242,6 +242,13 @@ def test_an_option_from_outside_is_suggested_too(run_command, tmp_path) -> None:
 # ---- the system, as it is
 
 
+def test_hydra_passes_errors_on_whatever_it_is_told(run_command, monkeypatch) -> None:
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    done = run_command("dpml-run", "algo=nope")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "unknown algo 'nope'" in done.err
+
+
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
     """Run a line of shell in an empty folder; DPML and DPML_RUN in it stand for the commands."""
@@ -271,6 +278,14 @@ def test_results_cannot_go_there(run_command, tmp_path, results, expected) -> No
     assert expected in done.err
     assert results in done.err
     assert "Traceback" not in done.err
+
+
+@pytest.mark.slow
+def test_figures_need_no_notebook_that_a_shell_belongs_to(shell: Shell, tmp_path: Path) -> None:
+    """The shell of a Jupyter notebook has this variable, and another environment than dpml perhaps."""
+    done = shell("MPLBACKEND=module://nowhere.to_be_found DPML_RUN draws=2 N=50 eps=[1,2] hydra.run.dir=out")
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0)
+    assert (tmp_path / "out/figure.png").is_file()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")

@@ -167,8 +167,10 @@ def test_no_network(tmp_path):
     assert left(tmp_path / "cache") == []
 
 
-def test_an_address_that_is_none():
-    with pytest.raises(UserError, match="is not an address that can be fetched"):
+@pytest.mark.parametrize("word", ["0", "false", "No", ""])
+def test_an_address_that_is_none(monkeypatch, word):
+    monkeypatch.setenv("DPML_OFFLINE", word)
+    with pytest.raises(UserError, match=r"dataset=mini: nowhere/squares\.csv\S* is not an address that can be fetched"):
         Files(mirror="nowhere").find(mini(), "squares.csv")
 
 

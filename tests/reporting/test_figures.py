@@ -2,6 +2,7 @@
 
 from itertools import combinations, pairwise
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from dpml.errors import UserError
 from dpml.reporting import style
 from dpml.reporting.charts import read_published, run_charts, shown
-from dpml.reporting.figures import experiment_figure, plot_experiment
+from dpml.reporting.figures import experiment_figure, plot, plot_experiment
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import AXES, base_look, looks
@@ -482,6 +483,27 @@ def test_published_points_without_a_curve_have_an_entry_and_points_at_zero_none(
     first = (tmp_path / "f.pdf").read_bytes()
     plot_experiment([chart], "Title", 1, tmp_path / "f")
     assert (tmp_path / "f.pdf").read_bytes() == first
+
+
+@pytest.mark.slow
+def test_what_the_user_has_set_for_matplotlib_changes_no_byte(tmp_path) -> None:
+    chart = Chart(
+        Panel("a", "eps", "loss"), summary(*({"algo": "conv", "eps": eps, "mean": 0.4} for eps in (1.0, 2.0)))
+    )
+    own = {"font.size": 30, "axes.facecolor": "red", "savefig.facecolor": "red", "savefig.pad_inches": 2}
+    own |= {
+        "savefig.bbox": "tight",
+        "pdf.fonttype": 3,
+        "legend.loc": "center",
+        "axes.prop_cycle": mpl.cycler(color="r"),
+    }
+    usual = plot_experiment([chart], "Title", 1, tmp_path / "usual") + plot(rows(), tmp_path, "command")
+    usual = [path.read_bytes() for path in usual]
+    with mpl.rc_context(own):
+        other = plot_experiment([chart], "Title", 1, tmp_path / "other") + plot(rows(), tmp_path, "command")
+    assert [path.read_bytes() for path in other] == usual
+    assert b"/Type3" not in usual[2]  # journals refuse fonts of this type
+    assert b"/FontFile2" in usual[2]  # TrueType
 
 
 def test_the_footer_rounds_a_proven_eps_up():

@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from harness import plan, run
@@ -12,9 +13,19 @@ from dpml import code
 from dpml.errors import UserError
 from dpml.running import dependencies
 from dpml.running.dependencies import Dependencies, Present, observed
+from dpml.running.environment import provenance
 from dpml.running.store import DamagedError, Record, Store, digest
 
 KEY = "ab" * 32
+
+
+@pytest.mark.skipif(not (Path(__file__).parents[2] / ".git").exists(), reason="no checkout")
+def test_the_commit_is_that_of_dpml_though_git_is_told_of_another_checkout(monkeypatch, tmp_path) -> None:
+    """Hooks of git tell it of theirs."""
+    found = provenance()["git"]
+    assert len(found["commit"]) == 40
+    monkeypatch.setenv("GIT_DIR", str(tmp_path))
+    assert provenance()["git"] == found
 
 
 @pytest.fixture

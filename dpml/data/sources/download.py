@@ -172,7 +172,7 @@ class _Transfer:
         mend = f"set mirror=URL to another place, or put it there yourself as {self.folder / left[0].name}"
         if all(problem == _UNREACHABLE for problem in problems.values()):
             return UserError(f"{which}: no network connection to {' or '.join(problems)}; go online, {mend}.")
-        reasons = "; ".join(f"{where}: {problem}" for where, problem in problems.items())
+        reasons = "; ".join(f"{where}: {problem}" if where else problem for where, problem in problems.items())
         return UserError(f"{which}: {reasons}. Nothing of it was kept; try again later, {mend}.")
 
 

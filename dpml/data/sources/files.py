@@ -122,7 +122,7 @@ class Files:
     def _fetch(self, info: Info, filename: str) -> None:
         wanted = [raw for raw in info.files if self.local(info, raw.name) is None]
         mirror = self.mirror or os.environ.get("DPML_MIRROR")
-        offline = self.offline or os.environ.get("DPML_OFFLINE", "0") not in ("", "0")
+        offline = self.offline or os.environ.get("DPML_OFFLINE", "").lower() not in ("", "0", "false", "no")
         addresses = {}
         for raw in wanted:
             far = raw.urls
