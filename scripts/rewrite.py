@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
+from omegaconf import OmegaConf
 
 from dpml import packs
 from dpml.atomic import write_atomically
+from dpml.config.build import instantiate
+from dpml.config.compose import PACKAGE, compose
 from dpml.reporting import evidence, specification
 from dpml.reporting.artifacts import write_claims, write_rankings
 from dpml.reporting.cards import claims_about
@@ -29,6 +31,7 @@ from dpml.reporting.ranking import peers
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
 from dpml.running.spec import Experiment, Panel
+from dpml.running.substitutes import using
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -42,21 +45,20 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
         pictures: whether to draw.
     """
     rows = evidence.read_rows(base, about["files"])
-    paper, _, figure = about["experiment"].partition("/")
+    paper = about["experiment"].partition("/")[0]
     points = read_published([packs.home(paper).parent], paper)
-    # the project's own file: it may have references
-    file = yaml.safe_load((packs.home(paper) / f"{figure}.yaml").read_text(encoding="utf-8"))
-    if pictures:
-        about = about | as_in_file(about, file, points)
+    experiment = as_in_files(about) if pictures else None
+    if experiment:
+        about = about | said_in_files(about, experiment, points)
     claims = [*claims_about(about["experiment"]).values()]  # new ones, too
     verdicts = evidence.judge(rows, claims, about["panels"], points, about.get("substitutes", {}))
     about = about | {"claims": [verdict.record for verdict in verdicts]}
-    written = specification.draw(verdicts, evidence.readings_path(base)) if pictures else []
+    written = specification.draw(verdicts, evidence.readings_path(base)) if experiment else []
     for one in about["figures"]:
         target = base.with_name(one["name"])
-        if pictures and one["drawn"]:
+        if experiment and one["drawn"]:
             charts = charts_of(about, one, rows, points)
-            written += plot_experiment(charts, about["title"], file.get("columns", Experiment.columns), target)
+            written += plot_experiment(charts, about["title"], experiment.columns, target)
         page = target.with_name(f"{target.name}.md")
         write_atomically(page, figure_page(about, one))
         written.append(page)
@@ -65,13 +67,22 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     Manifest(base.with_suffix(".json")).keep(about | {"files": about["files"] | sums})
 
 
-def as_in_file(about: Mapping[str, Any], file: Mapping[str, Any], points: pd.DataFrame) -> dict[str, Any]:
-    """The note and the series of points as the experiment's file has them, and rankings with these points."""
-    panels = about["panels"]
-    if "panels" in file:  # without, they are in a template
-        panels = [
-            panel | {"published": new.get("published")} for panel, new in zip(panels, file["panels"], strict=True)
-        ]
+def as_in_files(about: Mapping[str, Any]) -> Experiment:
+    """The experiment as its file and their templates have it now, with the substitutes that the run had."""
+    name = about["experiment"]
+    content: Any = OmegaConf.to_container(compose([f"{PACKAGE}={name}"])[PACKAGE], resolve=True)
+    stand_ins = {
+        official: instantiate(compose([f"dataset={one}"]).dataset, "dataset")
+        for official, one in about.get("substitutes", {}).items()
+    }
+    return using(Experiment.from_content(name, content), stand_ins)
+
+
+def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
+    """The note and the series of points as the experiment has them, and rankings with these points."""
+    panels = [
+        panel | {"published": new.published} for panel, new in zip(about["panels"], experiment.panels, strict=True)
+    ]
     own = {(one["title"], one["y"].rpartition(".")[2]): points_of(points, Panel(**one)) for one in panels}
     rankings = [
         ranking
@@ -83,7 +94,7 @@ def as_in_file(about: Mapping[str, Any], file: Mapping[str, Any], points: pd.Dat
         }
         for ranking in about["rankings"]
     ]
-    return {"note": file.get("note", about["note"]), "panels": panels, "rankings": rankings}
+    return {"note": experiment.note, "panels": panels, "rankings": rankings}
 
 
 def charts_of(
