@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
@@ -393,6 +395,7 @@ def save_for_paper(figure: Figure, path: Path) -> None:
 
 def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
     """Write a figure in the format of the path's suffix, .pdf, .png or .svg; the same figure gives the same bytes."""
+    _settle(figure)
     picture, kind = io.BytesIO(), path.suffix[1:]
     # no date and no version in the file: the same rows give the same bytes
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
@@ -403,6 +406,15 @@ def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
         content = re.sub(rb' (?:d|x|y)="[^"]*"', lambda match: _rounded(match[0]), content)
         content = re.sub(rb"\n\s+", b"\n", content)
     write_atomically(path, content)
+
+
+def _settle(figure: Figure) -> None:
+    """Round where the layout has put the axes: the last bits that its solver gives differ from run to run."""
+    if isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        for axes in figure.axes:
+            axes.set_position(Bbox(np.round(axes.get_position().get_points(), 5)))
 
 
 def _rounded(content: bytes) -> bytes:

@@ -6,6 +6,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from dpml.errors import UserError
 from dpml.reporting import style
@@ -504,6 +505,22 @@ def test_what_the_user_has_set_for_matplotlib_changes_no_byte(tmp_path) -> None:
     assert [path.read_bytes() for path in other] == usual
     assert b"/Type3" not in usual[2]  # journals refuse fonts of this type
     assert b"/FontFile2" in usual[2]  # TrueType
+
+
+@pytest.mark.slow
+def test_the_last_bits_of_a_layout_change_no_byte(tmp_path, monkeypatch) -> None:
+    """The solver of constrained layouts goes through variables by their addresses, and rounds in another order."""
+    lay_out, rng = ConstrainedLayoutEngine.execute, np.random.default_rng(0)
+
+    def otherwise(engine, figure):
+        lay_out(engine, figure)
+        for axes in figure.axes:
+            axes._set_position(np.array(axes.get_position().bounds) * (1 + 1e-13 * rng.standard_normal(4)))
+
+    usual = [path.read_bytes() for path in plot(rows(), tmp_path, "command")]
+    monkeypatch.setattr(ConstrainedLayoutEngine, "execute", otherwise)
+    for _ in range(3):
+        assert [path.read_bytes() for path in plot(rows(), tmp_path, "command")] == usual
 
 
 def test_the_footer_rounds_a_proven_eps_up():
