@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axis import Axis
@@ -31,7 +30,7 @@ from dpml.protocols.server import Server
 from dpml.protocols.transports import Outcome, Transport
 from dpml.reporting.figures import plot
 from dpml.reporting.statistics import summarise
-from dpml.reporting.style import STYLE, base_look
+from dpml.reporting.style import STYLE, base_look, in_style
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "concepts"
 DELTA = 1e-5
@@ -238,7 +237,7 @@ PICTURES: dict[str, Callable[[Figure], None]] = {
 def write(name: str, folder: Path = FOLDER) -> Path:
     """Draw a picture into a folder."""
     picture = io.BytesIO()
-    with mpl.rc_context(STYLE):
+    with in_style(STYLE):
         figure = Figure(figsize=(WIDE, HIGH), layout="constrained")
         PICTURES[name](figure)
         figure.savefig(picture)

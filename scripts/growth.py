@@ -327,11 +327,11 @@ def draw(found: pd.DataFrame, path: Path) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    from dpml.reporting.style import STYLE, looks
+    from dpml.reporting.style import STYLE, in_style, looks
 
     axes, kinds = list(dict.fromkeys(found["axis"])), (("cpu", "CPU seconds"), ("own", "own memory at the peak, MiB"))
     titles = {"M": "parties M", "N": "rows N", "d": "features d", "cells": "cells"}
-    with plt.rc_context(STYLE):
+    with in_style(STYLE):
         figure, panels = plt.subplots(2, len(axes), figsize=(3.3 * len(axes), 5.6), sharex="col", squeeze=False)
         for column, axis in enumerate(axes):
             names = list(dict.fromkeys(found.loc[found["axis"] == axis, "curve"]))

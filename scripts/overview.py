@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.style import STYLE
+from dpml.reporting.style import STYLE, in_style
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "overview.png"
@@ -131,7 +131,7 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
 
 def picture(lines: list[Headline]) -> Figure:
     """Both halves, from the results as they are now."""
-    with plt.rc_context(STYLE):
+    with in_style(STYLE):
         figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.5), width_ratios=(1, 1.05), layout="constrained")
         draw_guarantees(left, lines)
         draw_accuracy(right, pd.read_csv(CENTRE), pd.read_csv(PEERS, comment="#"))
@@ -150,7 +150,7 @@ def main() -> None:
     """Draw the picture and print the table."""
     lines = headlines(pd.read_csv(AUDIT))
     figure = picture(lines)
-    with plt.rc_context(STYLE):
+    with in_style(STYLE):
         figure.savefig(PICTURE, dpi=130, metadata={"Description": drawn(figure)})
     print(markdown(lines))
 

@@ -19,7 +19,7 @@ import pandas as pd
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from dpml import paths
 from dpml.cli import sweeper
@@ -309,7 +309,8 @@ class SweepFolder(Callback):
         command.sweep = Path(config.hydra.sweep.dir).absolute()
         command.separate = not _is_basic(config.hydra)
         command.before = _stamps(command.sweep) if command.separate else {}
-        command.dry = Settings(list(config.hydra.overrides.task)).given.get("run.dry") is True
+        words: Any = OmegaConf.to_container(config.hydra.overrides.task)  # as they are: ${hydra:KEY} has no value yet
+        command.dry = Settings(words).given.get("run.dry") is True
 
 
 def _is_basic(context: Any) -> bool:

@@ -296,7 +296,9 @@ LISTED = ("eps", "delta", "M", "N", "seed", "metrics")
 """Keys that take a list."""
 RANGED = ("M", "N", "seed")
 """Keys that take LOW..HIGH."""
-_RANGE, _LIST, _MOST = re.compile(r"(\d+)\.\.(\d+)"), re.compile(r"\[\d+(,\d+)*\]"), 1_000_000
+_RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python refuses numbers of 4,300 digits
+_NUMBER = r"(0|[1-9][0-9]{0,17})"  # what Hydra takes for one, too
+_LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 
 
 def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:

@@ -37,7 +37,7 @@ def test_a_range_includes_both_its_ends(key) -> None:
 @pytest.mark.parametrize("key", ["seed", "M", "N"])
 def test_a_list_may_be_a_text(key) -> None:
     assert _values("[30,5,30]", key) == [30, 5]
-    for other in ("[]", "[3,]", "[3.5]", "[[3]]", "3]"):
+    for other in ("[]", "[3,]", "[3.5]", "[[3]]", "3]", "[007]", f"[{'1' * 5000}]", f"0..{'1' * 5000}"):
         assert _values(other, key) == [other]  # which is no whole number
 
 
