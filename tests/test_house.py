@@ -58,7 +58,28 @@ TARGETS = {
 }
 RANK = {name: rank for rank, line in enumerate(ORDER) for name in line}
 
-MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 450, 50, 6, 4
+MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
+
+# name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
+ROOMS = {
+    "top level": ("dpml/*.py", 1047, 700),
+    "data": ("dpml/data", 5623, 4100),
+    "privacy": ("dpml/privacy", 2872, 2350),
+    "optim": ("dpml/optim", 2159, 1400),
+    "mechanism": ("dpml/mechanism", 2313, 2000),
+    "algorithms": ("dpml/algorithms", 5828, 4000),
+    "protocols": ("dpml/protocols", 2334, 1700),
+    "audit": ("dpml/audit", 2735, 2000),
+    "config and running": ("dpml/config dpml/running", 3603, 1950),
+    "reporting": ("dpml/reporting", 7107, 4200),
+    "release": ("dpml/release", 1896, 1450),
+    "federated": ("dpml/federated", 2112, 1600),
+    "recipes": ("dpml/recipes", 682, 520),
+    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4952, 2900),
+    "experiments": ("experiments", 1972, 2900),
+    "scripts": ("scripts", 4773, 1500),
+    "tests": ("tests", 45126, 28000),
+}
 REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
 
 SAMPLERS = {
@@ -194,6 +215,23 @@ def test_only_reporting_draws_plots() -> None:
 
 
 # ---- sizes
+
+
+def weight(folders: str) -> int:
+    """Count the lines of all Python files below some folders."""
+    files = (path for place in folders.split() for path in ROOT.glob(place if "*" in place else f"{place}/**/*.py"))
+    return sum(len(path.read_text("utf-8").splitlines()) for path in files)
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_rooms_only_get_lighter(name: str) -> None:
+    folders, today, budget = ROOMS[name]
+    assert weight(folders) <= max(today, budget)
+
+
+def test_all_of_the_package_is_in_a_room() -> None:
+    rooms = [folders for folders, _, _ in ROOMS.values() if folders.startswith("dpml")]
+    assert sum(map(weight, rooms)) == weight("dpml")
 
 
 def test_modules_are_short() -> None:

@@ -1,0 +1,49 @@
+"""Keys, types and defaults of every algorithm: what a user may set is what it was when it was written down.
+
+``python -m tests.golden.test_keys`` writes them down again.
+"""
+
+import json
+import re
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dpml import paths
+from dpml.config.build import class_of
+
+FILE = Path(__file__).with_name("keys.json")
+
+
+def named(hint: Any) -> str:
+    """Return a type without the modules of its classes, which may move."""
+    text = hint.__name__ if isinstance(hint, type) else str(hint)
+    return re.sub(r"\b(?:\w+\.)+(?=[A-Za-z_])", "", text)
+
+
+def default(value: Any) -> str:
+    return "required" if value is MISSING else str(value)
+
+
+def keys() -> dict[str, dict[str, Any]]:
+    """Map every algorithm to its keys, with their type and default."""
+    found = {}
+    for path in sorted((paths.folder("conf") / "algo").glob("*.yaml")):
+        option = yaml.safe_load(path.read_text(encoding="utf-8"))
+        kind = class_of(option.pop("_target_"), f"algo={path.stem}")
+        found[path.stem] = {
+            field.name: f"{named(field.type)} = {default(option.get(field.name, field.default))}"
+            for field in fields(kind)
+            if field.init
+        }
+    return found
+
+
+def test_keys_types_and_defaults_are_what_they_were() -> None:
+    assert keys() == json.loads(FILE.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(keys(), indent=1) + "\n", encoding="utf-8")
