@@ -155,7 +155,7 @@ def read_rows(options: CsvOptions) -> CsvRows:
     """
     digests = checksums(options)
     values = {f.name: repr(getattr(options, f.name)) for f in fields(CsvOptions) if not f.metadata.get("place")}
-    key = {"code": code.digest(__name__), "options": values, "files": digests}
+    key = {"code": code.digest(code.DATA), "options": values, "files": digests}
     stated = load(options.paths["bounds"]) if "bounds" in options.paths else None
 
     def build() -> tuple[cache.Arrays, cache.Facts]:
