@@ -23,6 +23,8 @@ DATA = ("arrays.py", "plain.py", "seeds.py", "sums.py", "data")
 """The files and folders of dpml that parse and prepare data sets."""
 NUMBERS = (*DATA, "privacy", "optim", "protocols", "mechanism", "algorithms", "running")
 """The files and folders of dpml that make the numbers of cells."""
+UNKNOWN = "unknown-"
+"""How a checksum begins that equals no other: nobody knows which content of a file was loaded."""
 _LIBRARIES = {"numpy": "numpy", "pandas": "pandas", "scipy": "scipy", "sklearn": "scikit-learn"}
 _HOME = Path(__file__).parent
 _STANDARD = sysconfig.get_path("stdlib")
@@ -32,7 +34,7 @@ _BEGUN = time.time()
 def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
     """Return the checksum of parts of dpml, of the files of some modules, and of the libraries' versions.
 
-    If a file was changed after this process began, nobody knows which content was loaded: the checksum equals no other.
+    It is `UNKNOWN` if a file was changed after this process began.
 
     Args:
         parts: files and folders of the package, as in `NUMBERS`.
@@ -44,9 +46,9 @@ def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
         found |= {file for name in names for file in _files(name)}
         if all(path.stat().st_ctime <= _BEGUN for _, path in found):
             return _checksum(frozenset(found))
-    except FileNotFoundError:  # a module of a notebook has no file, and a file may have been removed
+    except FileNotFoundError:  # a module that was defined in a notebook has no file
         pass
-    return uuid.uuid4().hex
+    return UNKNOWN + uuid.uuid4().hex
 
 
 @cache
@@ -91,7 +93,7 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
     if top in _LIBRARIES or top in sys.builtin_module_names:
         return
     found: Any = sys.modules.get(top) or find_spec(top)
-    if found is None:  # a text with a dot that names no module
+    if found is None:  # a text with a dot that is no module's name
         return
     folders = getattr(found, "__path__", None) or getattr(found, "submodule_search_locations", None)
     file = getattr(found, "__file__", None) or getattr(found, "origin", None)
@@ -114,5 +116,5 @@ def _named_from(place: Path, files: Iterable[Path]) -> Iterator[tuple[str, Path]
     """Yield Python files, and YAML files of the same name, with their names from a folder on."""
     for path in files:
         for file in (path, path.with_suffix(".yaml")):
-            if file == path or file.exists():
+            if file.exists():  # an editor's lock may be a link to nowhere
                 yield str(file.relative_to(place.parent)), file

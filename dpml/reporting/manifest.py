@@ -35,8 +35,7 @@ def stamp(publication: Publication, plan: Plan, task: Task) -> str:
         [point.block, entry.key, entry.finished, entry.reason, entry.record and entry.record.code]
         for point, entry in plan.points[task.name]
     ]
-    kept = [(block.key, block.kept(plan.store)) for block in task.computed]
-    computed = [[key, written and written.code] for key, written in kept]
+    computed = [[block.key, block.code] for block in task.computed]
     request = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
     card = card_of(experiment.name.partition("/")[0])
     tests = card.made_from if card else ""

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from dpml.atomic import MACHINE, seal, unseal
+from dpml.code import UNKNOWN
 
 _CHUNK = 1 << 20
 _STALE = 24 * 3600  # seconds
@@ -55,13 +56,13 @@ def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], tuple[A
     """The result of `build`: from the cache if it is there, otherwise built now and stored.
 
     Arrays from the cache are read-only and memory-mapped. An entry is written atomically; if two processes need the
-    same entry, the second waits for the first.
+    same entry, the second waits for the first. Nothing is stored if the code in `key` is unknown.
     """
     place = folder(name, key)
     entry = _read(place)
     if entry is not None:
         return entry
-    if name == OWN and not _KEPT.get():
+    if (name == OWN and not _KEPT.get()) or str(key.get("code")).startswith(UNKNOWN):
         return build()
     with locked(place.with_name(f".{place.name}.lock")) as held:
         entry = _read(place)  # another process may have built it meanwhile
