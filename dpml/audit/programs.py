@@ -6,7 +6,6 @@ no neighbours is attacked with the farthest of several that are bad for sums of 
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
@@ -123,9 +122,8 @@ def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]
     The sum of a few Laplace vectors is not normal: it is matched in its variances.
     """
     both = prepared(algorithm, pair)
-    every = [replace(each, algorithm=replace(algorithm, tolerance=0.0)) for each in both]  # all rounds are counted
     views = [view for view in algorithm.sharing(pair[0].problem).views(pair[0].problem) if view != "release"]
-    return [model_exposure(both, budget), *recorded(views, every, budget, algorithm.tight)]
+    return [model_exposure(both, budget), *recorded(views, both, budget, algorithm.tight)]
 
 
 @exposures.register

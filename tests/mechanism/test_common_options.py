@@ -27,7 +27,6 @@ WRONG = [
     ("variant", 3, "algo.variant of {name} must be (one of )?paper(, [a-z_, ]+)?, got 3: choose"),
     *(("lam", value, "algo.{key} of {name} " + NOT_NEGATIVE) for value in (-1.0, math.nan, math.inf)),
     *(("shift", value, "algo.{key} of {name} " + NOT_NEGATIVE) for value in (-1.0, math.nan)),
-    *(("tolerance", value, "algo.{key} of {name} " + NOT_NEGATIVE) for value in (-1.0, math.nan)),
     ("ridge", -1.0, "algo.{key} " + NOT_NEGATIVE),
     *(("rounds", value, COUNT) for value in (0, 10**8)),
     *(("budget_share", value, SHARE) for value in (0.0, 1.0)),

@@ -49,7 +49,7 @@ OTHERS = {  # of options that are no literals
     "calibration": ("published",),
 }  # fmt: skip
 NO_LAW = {
-    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps", "tolerance",
+    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps",
     "epochs", "hidden", "rate", "local", "ruled", "protect_auxiliary", "loss", "sites",
 }  # fmt: skip
 """Options that change the numbers of a law and nothing else; all losses are gone through, and sites have files each."""
