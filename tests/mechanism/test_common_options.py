@@ -36,7 +36,6 @@ WRONG = [
     ("model_norm", math.inf, POSITIVE),
     ("step", math.nan, POSITIVE),
     ("steps", (), "algo.{key} must be a list of positive numbers, got"),
-    *(("sampling", value, "must be a probability from 1e-06 on and below 1") for value in (0.0, 1.0, math.nan)),
     ("step_selection", "orcale", "algo.{key} must be one of rule, .*, fixed, got .*: did you mean 'oracle'"),
     ("calibrate_for", "collders", "algo.{key} must be one of [a-z, ]+, got 'collders'"),
     ("curvature", "bond", "algo.{key} must be one of bound, hessian, got 'bond': did you mean 'bound'"),
