@@ -311,10 +311,6 @@ def _any_delta(parser: argparse.ArgumentParser) -> None:
 
 
 def _release(commands: Any) -> None:
-    said = "what accuracy to expect of a release by wdgd, from public tables; reads no row"
-    forecast = _command(commands, "forecast", said, "Print")
-    help_ = "as for dpml guarantee: eps, delta, loss, M, N, d, or a data set that has a size"
-    _settings(forecast, help_)
     said = "one model for publication: noise that nobody can know, entered into a ledger before it is drawn"
     release = _command(commands, "release", said, "Make")
     _settings(release, "as for dpml-run, one value each; no seed")
