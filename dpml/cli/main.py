@@ -315,8 +315,6 @@ def _release(commands: Any) -> None:
     release = _command(commands, "release", said, "Make")
     _settings(release, "as for dpml-run, one value each; no seed")
     _output(release, default=Path("model.json"), help="the model's file (default: %(default)s)")
-    help_ = "a card for the public registry of deployments, as YAML, with what is known of the release"
-    release.add_argument("--card", type=Path, metavar="FILE", help=help_)
     release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
     _any_delta(release)
     help_ = "publish what code that is not part of dpml says of itself, which nobody here has proven"

@@ -19,7 +19,7 @@ def run(arguments: Namespace) -> None:
         )
         ledger = Ledger(arguments.ledger or beside)
         cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
-        model, entry = release(request, ledger, cap, arguments.output, arguments.card)
+        model, entry = release(request, ledger, cap, arguments.output)
     console = Screen()
     for sentence in (*model.statement, ""):
         console.print(sentence)

@@ -17,7 +17,6 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from quick import quick_first
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -371,31 +370,3 @@ def test_natural_parties_are_named_in_the_ledger_and_collude_with_the_aggregator
     first, second = Ledger(Path("t.csv.ledger")).entries()
     assert first.parties == second.parties is not None
     assert "1 of the 3 parties" in " ".join(done.out.split())
-
-
-def test_the_card_has_the_registrys_keys_and_the_facts_numbers(run_command, words) -> None:
-    """Keys and words of registry.opendp.org's schema, of July 2026: it takes no others."""
-    done = run_command(*words, "dataset.drop=[who]", "delta=1e-5", "--card", "card.yaml")
-    assert done.code == 0, done.err
-    card = yaml.safe_load(Path("card.yaml").read_text())
-    assert set(card) == {"url_slug", "status", "tier", "deployment"}
-    assert (card["status"], card["tier"]) == ("Draft", 3)
-    parts = card["deployment"]
-    assert set(parts) == {
-        "basic", "dp_variant", "privacy_loss", "deployment_model", "accounting", "implementation", "administrative",
-    }  # fmt: skip
-    assert parts["dp_variant"]["variant_name"] == "Approximate DP"
-    assert parts["deployment_model"]["model_name"] == "Central"
-    model = json.loads(Path("model.json").read_text())
-    (guarantee,) = model["guarantees"]
-    stated = parts["privacy_loss"]["privacy_parameters"]
-    assert stated["epsilon"] == pytest.approx(guarantee["eps"], rel=1e-5)
-    assert stated["epsilon"] >= guarantee["eps"]
-    assert stated["delta"] == 1e-5
-    assert "TO BE FILLED IN" in parts["basic"]["name"]
-    again = run_command(*words, "dataset.drop=[who]", "delta=1e-5", "-o", "x.json", "--card", "card.yaml")
-    assert again.code == 2
-    assert "is there already" in again.err
-    same = run_command(*words, "dataset.drop=[who]", "delta=1e-5", "-o", "x.json", "--card", "x.json")
-    assert "cannot both be" in same.err
-    assert len(Ledger(Path("t.csv.ledger")).entries()) == 1
