@@ -356,6 +356,6 @@ def _others(commands: Any) -> None:
     _config_dir(report)
     _pack(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
-    said = "a script that completes dpml's commands and options: source it in the start file of your shell"
+    said = "a script that completes dpml's commands and options in your shell: docs/howto/commands.md"
     completion = _command(commands, "completion", said, "Print")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))
