@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.cli.columns import packed, print_table
+from dpml.cli.columns import print_table
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.run_table import RunTable, claims_in, proven_text, run_table
@@ -37,7 +37,7 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
         for key, value in common.items()
         if (key, value) not in (("tuned", "fixed"), ("tuned", "rule"))
     ]
-    console.print(packed(shown, console.width), style="bold")
+    console.print("  ".join(shown), style="bold")
     if varying:
         for sentence in _unequal(summary):
             console.print(sentence, style="yellow")
@@ -104,7 +104,7 @@ def _show_sweep(console: Screen, table: RunTable) -> None:
         privacy = (short(line["claimed_eps"]), proven, str(line["proven_view"]))
         lines.append((*(short(line[key]) for key in table.keys), *means, *privacy))
     heads = (*table.keys, *table.metrics, "claimed ε", "proven ε", "view")
-    print_table(console, heads, lines, keys=len(table.keys))
+    print_table(console, heads, lines)
 
 
 def _mean(row: Any) -> str:
