@@ -19,6 +19,10 @@ _HEADS = {
     "conditional": "if fixed beforehand",
     "declared": "declared (eps, delta)",
 }
+_TIGHT = (
+    "This is the noise of the paper. calibration=tight adds the least noise that is proven to give this eps: "
+    "docs/concepts.md."
+)
 
 
 def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
@@ -48,16 +52,9 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     else:
         _show_setting(console, summary, guarantees)
     console.print(f"{about_intervals(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
-
-
-def show_least_noise(rows: pd.DataFrame) -> None:
-    """Print what the rows of a run give with the least noise that is proven to give its eps."""
-    summary = summarise(rows).set_index("metric")
-    metric = next(name for name in ("accuracy", "rmse", "loss") if name in summary.index)
-    Screen().print(
-        f"{metric} {_mean(summary.loc[metric])} with the least noise that is proven to give this eps: "
-        "calibration=tight (why: docs/concepts.md)."
-    )
+    claimed = np.isfinite(guarantees.loc[guarantees["basis"] == "published", "eps"]).any()
+    if claimed and (common.get("calibration"), common.get("variant")) == ("published", "paper") and not varying:
+        console.print(_TIGHT)
 
 
 def _show_setting(console: Screen, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:

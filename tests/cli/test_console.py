@@ -238,3 +238,17 @@ def test_a_delta_of_one_record_is_that_of_a_record_of_a_party_by_chance(run_comm
     words = ["algo=dpgd", f"algo.unit={unit}", f"M={M}", "N=1000", "d=5", "eps=1", f"delta={delta}"]
     said = " ".join(run_command("dpml", "guarantee", *words).out.split())
     assert said.endswith(f"is 1/N or more: what publishes one of the N=1,000 records {end}")
+
+
+def test_tight_noise_is_named_below_the_table_of_a_papers_noise(shown) -> None:
+    named = "calibration=tight adds the least noise that is proven to give this eps"
+    assert named in words(shown(rows_of()))
+    assert named not in words(shown(rows_of(eps=[0.1, 1.0])))
+    assert named not in words(shown(rows_of().assign(calibration="tight")))
+    assert named not in words(shown(rows_of().assign(variant="halving")))
+
+
+def test_a_run_without_tight_noise_succeeds(run_command) -> None:
+    words = ["algo=psgd", "algo.variant=halving", "algo.rounds=200", "calibration=published"]
+    done = run_command("dpml-run", *words, "M=5", "N=300", "eps=5", "delta=1e-3", "draws=2")
+    assert done.code == 0, done.err
