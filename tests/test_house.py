@@ -62,13 +62,13 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
-    "top level": ("dpml/*.py", 1047, 700),
+    "top level": ("dpml/*.py", 1028, 700),
     "data": ("dpml/data", 5623, 4100),
-    "privacy": ("dpml/privacy", 2872, 2350),
-    "optim": ("dpml/optim", 2159, 1400),
-    "mechanism": ("dpml/mechanism", 2313, 2000),
-    "algorithms": ("dpml/algorithms", 5828, 4000),
-    "protocols": ("dpml/protocols", 2334, 1700),
+    "privacy": ("dpml/privacy", 2766, 2350),
+    "optim": ("dpml/optim", 2147, 1400),
+    "mechanism": ("dpml/mechanism", 2305, 2000),
+    "algorithms": ("dpml/algorithms", 5739, 4000),
+    "protocols": ("dpml/protocols", 2278, 1700),
     "audit": ("dpml/audit", 2735, 2000),
     "config and running": ("dpml/config dpml/running", 3603, 1950),
     "reporting": ("dpml/reporting", 7107, 4200),
@@ -78,7 +78,7 @@ ROOMS = {
     "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4952, 2900),
     "experiments": ("experiments", 1972, 2900),
     "scripts": ("scripts", 4773, 1500),
-    "tests": ("tests", 45126, 28000),
+    "tests": ("tests", 45125, 28000),
 }
 REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
 
