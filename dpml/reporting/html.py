@@ -52,9 +52,6 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
 
     Returns:
         The start page.
-
-    Raises:
-        UserError: there are no experiments.
     """
     papers = read(results, own)
     audit = audit_of(figure for paper in papers for _, figure in paper.figures)
