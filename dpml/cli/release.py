@@ -6,7 +6,6 @@ from contextlib import suppress
 
 from dpml.commands.release import forecast_for, request_of
 from dpml.commands.settings import Settings
-from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.release.ledger import Cap, Ledger
 from dpml.release.release import Request, release
@@ -15,15 +14,14 @@ from dpml.screen import Screen
 
 def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
-    with cache.nothing_kept():  # no copy of the rows stays on the disk
-        settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
-        request, beside = request_of(
-            settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
-        )
-        _print_forecast(request)
-        ledger = Ledger(arguments.ledger or beside)
-        cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
-        model, entry = release(request, ledger, cap, arguments.output, arguments.card)
+    settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+    request, beside = request_of(
+        settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
+    )
+    _print_forecast(request)
+    ledger = Ledger(arguments.ledger or beside)
+    cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
+    model, entry = release(request, ledger, cap, arguments.output, arguments.card)
     console = Screen()
     for sentence in (*model.statement, ""):
         console.print(sentence)

@@ -263,16 +263,17 @@ def test_a_second_file_and_a_bounds_file_are_in_the_checksum(write):
     assert [a == b for a, b in zip(after, before, strict=True)] == [True, True, False, False]
 
 
-def test_a_file_is_parsed_once(wdbc, monkeypatch):
-    first = load(CSV(path=wdbc, label="kind"))
+def test_rows_are_kept_for_the_next_run_only_if_the_user_asks(wdbc, monkeypatch):
+    load(CSV(path=wdbc, label="kind"))
+    assert not cache.root().exists()
+    first = load(CSV(path=wdbc, label="kind", cache=True))
     csv_rows.read_rows.cache_clear()  # as in another process
     monkeypatch.setattr(csv_rows, "read", None)
-    again = load(CSV(path=wdbc, label="kind", test_fraction=0.2))
+    again = load(CSV(path=wdbc, label="kind", test_fraction=0.2, cache=True))
     np.testing.assert_array_equal(first.X, again.X)
-    load(
-        CSV(path=wdbc, label="kind", test_fraction=0.5, steps=("max_norm",))
-    )  # options that reading does not depend on
-    assert len(list(cache.root().glob("processed/*"))) == 1
+    (entry,) = (path for path in cache.root().glob("processed/csv-*") if path.is_dir())
+    assert entry.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in entry.iterdir()} == {0o600}
 
 
 # ---- types, whatever the texts

@@ -1,8 +1,9 @@
 """A user's own file as features, labels and parties, according to the options; the result is cached."""
 
+import hashlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from multiprocessing import parent_process
 from pathlib import Path
@@ -20,12 +21,13 @@ from dpml.data.csv.reading import CsvColumns, CsvFile, open_file, read
 from dpml.data.dataset import PLACE
 from dpml.data.info import Column, Task
 from dpml.data.sources import cache
-from dpml.data.sources.files import content_of, read_content, stamp
+from dpml.data.sources.files import open_raw, stamp
 from dpml.data.table import joint_checksum
 from dpml.errors import UserError, nearest
 
 Missing = Literal["drop", "keep", "refuse"]
 FITTED = "fitted"
+_NO_FILE = "dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN."
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class CsvOptions:
         separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: found out.
         decimal: `point` or `comma`, before the decimals of a number.
         na: Texts that stand for a missing value, besides the usual ones: [TEXT, ...].
+        cache: Keep the parsed rows in the user's cache, which nobody else can read, for the next run.
     """
 
     path: str | None = field(default=None, metadata=PLACE)
@@ -61,6 +64,7 @@ class CsvOptions:
     separator: str | None = None
     decimal: str = "point"
     na: tuple[Any, ...] = ()
+    cache: bool = field(default=False, metadata=PLACE)
     stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
 
     def __post_init__(self) -> None:
@@ -122,49 +126,46 @@ class CsvRows:
         return self.labels.task
 
 
+@lru_cache(maxsize=8)
 def checksums(options: CsvOptions) -> dict[str, str]:
-    """The checksums of the files' content. A file is read only if it has changed.
-
-    Raises:
-        UserError: no file is named, or one cannot be read.
-    """
+    """Return the checksum of every file's content, by its role."""
     if options.path is None:
-        raise UserError("dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN.")
+        raise UserError(_NO_FILE)
     digests = {}
     for name, path in options.paths.items():
         if name == "bounds":
             load(path)  # raises a one-line error about the problem
-            digests[name] = read_content(path).sha256  # small, and often temporary: not worth a record
         else:
             open_file(path, options.written)
-            digests[name] = content_of(path).sha256
+        with open_raw(path) as content:
+            digests[name] = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
     return digests
 
 
 def checksum(options: CsvOptions) -> str:
-    """One checksum for all the files."""
+    """Return one checksum for all the files."""
     return joint_checksum(checksums(options))
 
 
 @lru_cache(maxsize=2)
 def read_rows(options: CsvOptions) -> CsvRows:
-    """The rows of a file, from the cache if they are there.
-
-    Raises:
-        UserError: the file cannot be used like this; the message gives the reason, with line and column if known.
-    """
-    digests = checksums(options)
-    values = {f.name: repr(getattr(options, f.name)) for f in fields(CsvOptions) if not f.metadata.get("place")}
-    key = {"code": code.digest(__name__), "options": values, "files": digests}
+    """Return the rows of a file, with ``dataset.cache=true`` from the user's cache if they are there."""
+    if options.path is None:
+        raise UserError(_NO_FILE)
     stated = load(options.paths["bounds"]) if "bounds" in options.paths else None
 
     def build() -> tuple[cache.Arrays, cache.Facts]:
         built = _build(options, stated)
-        if checksums(options) != digests:
+        if options.stamp != replace(options).stamp:
             raise UserError(f"{options.path} changed while it was read: give the command again.")
         return built
 
-    arrays, facts = cache.load_or_build("csv", key, build)
+    if options.cache:
+        values = {f.name: repr(getattr(options, f.name)) for f in fields(CsvOptions) if not f.metadata.get("place")}
+        key = {"code": code.digest(__name__), "options": values, "files": checksums(options)}
+        arrays, facts = cache.load_or_build("csv", key, build, private=True)
+    else:
+        arrays, facts = build()
     labels = facts["labels"]
     target = stated.target if stated else None
     result = CsvRows(
