@@ -17,7 +17,7 @@ from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kind, as_text, feature, profile_of
 from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import CsvColumns, CsvFile, open_file, read
+from dpml.data.csv.reading import Columns, CsvFile, open_file, read
 from dpml.data.dataset import PLACE
 from dpml.data.info import Column, Task
 from dpml.data.sources import cache
@@ -200,26 +200,23 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
     if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
     label = options.label
-    party_column = [options.party] if options.party is not None else []
-    texts = list(party_column)
     if stated:
         stated.of(features, file.path)
-        texts += stated.texts(features, label)
-    columns = read(file, [*features, label, *party_column], texts)
-    if len(columns.X) < 2:
-        has = "one row" if len(columns.X) else "no rows"
+    columns = read(file, [*features, label, *([options.party] if options.party is not None else [])])
+    if len(columns[label].codes) < 2:
+        has = "one row" if len(columns[label].codes) else "no rows"
         raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
     kinds = _stated_kinds(stated, features) if stated else _inferred_kinds(columns, features)
     positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
-    labels = find_labels(columns, label, options.task, positive, stated)
-    X, y, party, left = _arrays(columns, kinds, labels, label, options)
+    labels = find_labels(columns[label], options.task, positive, stated)
+    X, y, party, left = _arrays(file, columns, kinds, labels, label, options)
     if len(y) < 2:
-        raise _too_few(columns, left)
+        raise _too_few(file, left + len(y), left)
     parties, rows, left_out = [], len(y), [left, 0]
     more: cache.Arrays = {}
-    if party is not None:
+    if party is not None and options.party is not None:
         present, more["party"] = np.unique(party, return_inverse=True)
-        parties = [columns.texts[name][int(code)] for name in party_column for code in present]
+        parties = [columns[options.party].texts[code] for code in present]
     if "test" in options.paths:
         X_test, y_test, left_out[1] = _test(options, kinds, labels, label)
         X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
@@ -268,63 +265,57 @@ def _stated_kinds(stated: ColumnBounds, features: list[str]) -> Kinds:
     return {name: (stated.kind(name), stated.values(name)) for name in features}
 
 
-def _inferred_kinds(columns: CsvColumns, features: list[str]) -> Kinds:
-    profiles = [profile_of(columns, name) for name in features]
+def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
+    profiles = [profile_of(columns[name]) for name in features]
     for each in profiles:
         if each.problem:
             raise UserError(
-                f"the column {each.name!r} of {columns.file.path} {each.problem}: mend it, or leave it out with "
-                f"dataset.drop=[{each.name}]."
+                f"the column {each.name!r} of {columns[each.name].file.path} {each.problem}: mend it, or leave it out "
+                f"with dataset.drop=[{each.name}]."
             )
     return {each.name: (each.kind, each.values) for each in profiles}
 
 
 def _arrays(
-    columns: CsvColumns, kinds: Kinds, labels: Labels, label: str, options: CsvOptions
-) -> tuple[Array, Array, Array | None, int]:
-    """Features, labels, party codes, and the number of rows left out because a value is missing.
-
-    The columns of the features, which come first, are overwritten.
-    """
-    y = to_labels(columns, label, labels)
+    file: CsvFile, columns: Columns, kinds: Kinds, labels: Labels, label: str, options: CsvOptions
+) -> tuple[Array, Array, Index | None, int]:
+    """Features, labels, party codes, and the number of rows left out because a value is missing."""
+    y = to_labels(columns[label], labels)
     incomplete = np.isnan(y)
-    party = columns[options.party] if options.party is not None and options.party in columns.names else None
+    party = columns[options.party].codes if options.party is not None and options.party in columns else None
     if party is not None:
-        incomplete |= np.isnan(party)
+        incomplete |= party < 0
     if options.missing == "keep":
-        _refuse(columns, incomplete, options, "the label or the party")
-    X = columns.X[:, : len(kinds)]
+        _refuse(file, incomplete, options, "the label or the party")
+    X = np.empty((len(y), len(kinds)), order="F")  # the layout in which it is filled: column by column
     for place, (name, (kind, values)) in enumerate(kinds.items()):
-        X[:, place] = feature(columns, name, kind, values)
+        X[:, place] = feature(columns[name], kind, values)
         missing = np.isnan(X[:, place])
         if options.missing != "keep":
             incomplete |= missing
         elif kind == "category":
             X[missing, place] = -1.0
     if options.missing == "refuse":
-        _refuse(columns, incomplete, options, "a value")
-    left = int(incomplete.sum())
-    if not left:
-        return X, y, party, 0
+        _refuse(file, incomplete, options, "a value")
     kept = ~incomplete
-    return X[kept], y[kept], None if party is None else party[kept], left
+    return X[kept], y[kept], None if party is None else party[kept], int(incomplete.sum())
 
 
-def _too_few(columns: CsvColumns, left: int) -> UserError:
+def _too_few(file: CsvFile, rows: int, left: int) -> UserError:
     return UserError(
-        f"{columns.file.path} has {left:,} of {len(columns.X):,} rows with a missing value, so that too few are left: "
-        "leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
+        f"{file.path} has {left:,} of {rows:,} rows with a missing value, so that too few are left: leave columns out "
+        "with dataset.drop, or set dataset.missing=keep with the step impute."
     )
 
 
-def _refuse(columns: CsvColumns, incomplete: Array, options: CsvOptions, what: str) -> None:
+def _refuse(file: CsvFile, incomplete: Array, options: CsvOptions, what: str) -> None:
     if incomplete.any():
         row = int(np.flatnonzero(incomplete)[0])
         count = int(incomplete.sum())
         others = f", and {count - 1:,} more rows" if count > 1 else ""
         fill = "dataset.missing=keep with the step impute fills them in, and " if options.missing == "refuse" else ""
         raise UserError(
-            f"{columns.file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
+            f"{file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
             f"{fill}dataset.missing=drop, in experiments only, leaves such rows out."
         )
 
@@ -337,11 +328,10 @@ def _test(options: CsvOptions, kinds: Kinds, labels: Labels, label: str) -> tupl
             raise UserError(
                 f"{file.path} has no column {name!r}, which {options.path} has: {nearest(name, file.names)}"
             )
-    texts = {name for name, (kind, _) in kinds.items() if kind in ("category", "date")}
-    columns = read(file, [*kinds, label], texts | ({label} if labels.classes else set()))
-    if not len(columns.X):
+    columns = read(file, [*kinds, label])
+    if not len(columns[label].codes):
         raise UserError(f"{file.path} has no rows below the names.")
-    X, y, _, left = _arrays(columns, kinds, labels, label, options)
+    X, y, _, left = _arrays(file, columns, kinds, labels, label, options)
     if not len(y):
-        raise _too_few(columns, left)
+        raise _too_few(file, left, left)
     return X, y, left
