@@ -65,7 +65,7 @@ class TextColumn:
     @cached_property
     def numbers(self) -> list[float | None]:
         """The number that each text is: NaN for one that stands for a missing value, None for no number."""
-        return [self.file.written.number(text) for text in self.texts]
+        return self.file.written.numbers(self.texts)
 
     @cached_property
     def is_number(self) -> bool:
