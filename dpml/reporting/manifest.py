@@ -31,10 +31,8 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     """The inputs of the outputs: the cells, the experiment's file, and the code that draws and counts."""
     experiment = publication.experiment
-    cells = [
-        [point.block, entry.key, entry.finished, entry.reason, entry.record and entry.record.code]
-        for point, entry in plan.points[task.name]
-    ]
+    points = plan.points[task.name]
+    cells = [[p.block, cell.key, cell.finished, cell.reason, cell.record and cell.record.code] for p, cell in points]
     computed = [[block.key, block.code] for block in task.computed]
     request = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
     card = card_of(experiment.name.partition("/")[0])
