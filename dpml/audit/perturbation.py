@@ -17,7 +17,6 @@ from dpml.audit import output_density as density
 from dpml.audit.exposure import Exposure, Pair, laplace_exposure, model_exposure, prepared
 from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, turned_label, with_rows
 from dpml.audit.pairs import worst_case
-from dpml.audit.softmax_density import softmax_pair, softmax_score
 from dpml.audit.views import exposures
 from dpml.privacy import Budget, Problem
 
@@ -102,8 +101,6 @@ def worst_gaussian_objectives(
     algorithm: GaussianObjectivePerturbation | ApproximateMinima, budget: Budget, problem: Problem
 ) -> Pair:
     """Many rows hold w where a row and its successor have long gradients; on a line, a row changes its label."""
-    if algorithm.loss.name == "softmax":
-        return softmax_pair(problem, algorithm.messages(budget, problem)[0].ridge)
     if problem.d == 1:
         return turned_label(problem)
     delta = budget.require_delta(f"algo={algorithm.name}")
@@ -122,11 +119,6 @@ def shown_gaussian_objectives(
     delta = budget.require_delta(f"algo={algorithm.name}")
     (sent,) = algorithm.messages(budget, pair[0].problem)
     rows = [parties.folded for parties in pair]
-    if algorithm.loss.name == "softmax":
-        score = softmax_score(rows, pair[0].problem.classes, sent.ridge, sent.scale)
-        turned = np.array_equal(pair[0].X, pair[1].X)  # of which a gradient moves by as much at every w
-        mu = math.sqrt(2) * float(np.linalg.norm(pair[0].X[-1])) / sent.scale if turned else math.nan
-        return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=turned, mu=mu)]
     score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.gaussian_log_density(sent.scale))
     mu, apart = density.gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)
     normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen

@@ -27,7 +27,7 @@ from dpml.arrays import Array
 from dpml.mechanism.outputs import GridOutput, Law, NoisyOutput, Proof, Unit, drawn, integers
 from dpml.privacy.discrete import DiscreteGaussian
 from dpml.privacy.discrete.accounting import smoothing
-from dpml.privacy.proofs import approximate_minima, objective_perturbation, softmax_perturbation
+from dpml.privacy.proofs import approximate_minima, objective_perturbation
 from dpml.privacy.safe import up
 
 _STEPS = 40  # binary digits of noise on a grid
@@ -44,7 +44,6 @@ class PerturbedObjective:
         extra: The coefficient of ||w||^2 / 2, beside a mean loss, that is added to `lam`, the objective's own.
         N: Rows.
         slope: A bound on a row's gradient, and `curvature`, one on its second derivative, of another loss.
-        classes: K of the softmax loss, 0 where it is not known how many; None: another loss.
     """
 
     unit: ClassVar[Unit] = "sample"
@@ -56,7 +55,6 @@ class PerturbedObjective:
     N: int
     slope: float | None = None
     curvature: float = 0.0
-    classes: int | None = None
 
     @property
     def strength(self) -> float:
@@ -71,11 +69,6 @@ class PerturbedObjective:
     def proven(self, delta: float) -> Proof:
         """By `dpml.privacy.proofs.objective_perturbation`."""
         source = "dpml.privacy.proofs.objective_perturbation"
-        if self.classes == 0:
-            return Proof(math.inf, "the number of classes is not known")
-        if self.classes is not None:
-            eps = softmax_perturbation.eps_of(self.scale, self.ridge, self.classes, delta)
-            return Proof(eps, "dpml.privacy.proofs.softmax_perturbation")
         if self.law == "gaussian":
             curve = (self.scale, self.ridge, 0.0) if self.scale and self.ridge else None
             return Proof(objective_perturbation.eps_of(self.scale, self.ridge, delta), source, curve=curve)

@@ -36,10 +36,10 @@ def minimise_convex(  # many parameters: an objective and its tolerance
 ) -> Array:
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
-    Of softmax, tilts and models are (B, K d). `lam` is one number or one per problem, (B,). Damped Newton, all problems
-    in step; another loss must be convex with one score per model. A problem is solved when its gradient is at most
-    `tolerance` long. If `tilt` is so long that rounding does not allow this, the gradient must be at most 1e-13 times
-    as long as `tilt`. If there are `counts`, row i stands for ``counts[i]`` rows.
+    `lam` is one number or one per problem, (B,). Damped Newton, all problems in step; the loss must be convex with one
+    score per model. A problem is solved when its gradient is at most `tolerance` long. If `tilt` is so long that
+    rounding does not allow this, the gradient must be at most 1e-13 times as long as `tilt`. If there are `counts`,
+    row i stands for ``counts[i]`` rows.
 
     Raises:
         NotConvergedError: some gradient is still too long after 100 steps.
@@ -47,9 +47,7 @@ def minimise_convex(  # many parameters: an objective and its tolerance
     n, d = X.shape
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     strength = np.broadcast_to(np.asarray(lam, dtype=float), (len(tilt),))
-    kind = _SeveralClasses if loss.name == "softmax" else _Problems
-    size = max(n * tilt.shape[1] // d, tilt.shape[1])
-    problems = (kind(loss, X, y, share, strength[b], tilt[b]) for b in blocks(len(tilt), size, _BLOCK))
+    problems = (_Problems(loss, X, y, share, strength[b], tilt[b]) for b in blocks(len(tilt), max(n, d), _BLOCK))
     return np.concatenate([_newton(each, tolerance) for each in problems])
 
 
@@ -131,40 +129,6 @@ class _Problems:
             along *= curvature[rows]
             product += along.T @ self.X[rows]
         return product
-
-
-class _SeveralClasses(_Problems):
-    """The same for softmax: w and tilts (B, K d); what stands for the curvature are the probabilities (n, B, K)."""
-
-    def at(self, w: Array) -> tuple[Array, Array, Array]:
-        d = self.X.shape[1]
-        K = w.shape[1] // d
-        t = scores(self.X, w, K)
-        value = self.lam / 2 * np.sum(w * w, axis=1) + np.sum(self.tilt * w, axis=1)
-        value += self.share @ self.loss.value(t, self.y)
-        slopes = self.loss.slope(t, self.y)
-        probabilities = slopes.copy()
-        probabilities[np.arange(len(t)), :, self.y.astype(int)] += 1
-        gradient = np.tensordot(slopes * self.share[:, None, None], self.X, (0, 0)).reshape(w.shape)
-        return value, gradient + self.lam[:, None] * w + self.tilt, probabilities
-
-    def newton_steps(self, curvature: Array, gradient: Array, enough: Array) -> Array:
-        """Preconditioned by the curvature of every class by itself, as it is where all are alike."""
-        d, K = self.X.shape[1], curvature.shape[-1]
-        ridge = self.lam.mean()
-        factor = cho_factor((K - 1) / K**2 * (self.X * self.share[:, None]).T @ self.X + ridge * np.eye(d))
-        length = np.linalg.norm(gradient, axis=1)
-        return conjugate_gradients(
-            lambda v: self._hessian_times(curvature, v) + self.lam[:, None] * v,
-            lambda v: cho_solve(factor, v.reshape(-1, d).T).T.reshape(v.shape),
-            gradient,
-            np.where(length <= enough, np.inf, np.maximum(length * np.minimum(0.1, 0.01 * length), enough / 1e4)),
-        )
-
-    def _hessian_times(self, curvature: Array, vectors: Array) -> Array:
-        along = scores(self.X, vectors, curvature.shape[-1])
-        along = curvature * (along - np.sum(curvature * along, axis=-1, keepdims=True)) * self.share[:, None, None]
-        return np.tensordot(along, self.X, (0, 0)).reshape(vectors.shape)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused

@@ -173,8 +173,6 @@ def _(message: GridOutput) -> list[Message]:
 @describe.register
 def _(message: PerturbedObjective) -> list[Message]:
     common: Message = {"times": 1, "deviation": message.scale, "ridge": message.ridge}
-    if message.classes is not None:  # a law of its own: the verifier's for two classes would prove too small an eps
-        return [{"law": "softmax objective", **common, "classes": message.classes}]
     if message.law == "gaussian":
         return [{"law": "gaussian objective", **common}]
     logistic = {"slope": 1, "curvature": 0.25}

@@ -100,7 +100,7 @@ BOTH = [
     )
     for algorithm in ROUNDS
     for calibration in ("published", "tight")
-] + [pytest.param(GaussianObjectivePerturbation(SOFTMAX, calibration="tight"), id="gop-softmax")]
+]
 
 
 @pytest.mark.parametrize("algorithm", BOTH)
