@@ -342,24 +342,6 @@ MUTANTS = (
         "algorithms/test_output_perturbation.py::test_noise_per_coordinate_is_proven_by_its_privacy_loss",
     ),
     Mutant(
-        "dpml/mechanism/outputs.py",
-        "* Fraction(sensitivity) / Fraction(step) + size)",
-        "* Fraction(sensitivity) / Fraction(step))",
-        "mechanism/test_outputs.py::test_rounded_models_are_no_farther_apart_than_is_counted",
-    ),
-    Mutant(
-        "dpml/mechanism/objectives.py",
-        "** 2 + smoothing(1, d))",
-        "** 2)",
-        "mechanism/test_outputs.py::test_integers_in_the_objective_are_a_rounded_gaussian_of_the_variance_that_is_counted",
-    ),
-    Mutant(
-        "dpml/algorithms/perturbation/approximate_minima.py",
-        "(made.gamma + wrong) + b.moved)",
-        "(made.gamma + wrong))",
-        "mechanism/test_outputs.py::test_what_is_solved_for_integers_is_near_the_minimiser_for_any_beta_that_is_counted",
-    ),
-    Mutant(
         "dpml/privacy/discrete/sampler.py",
         "keep &= ~(negative & (x == 0))",
         "keep &= ~(negative & (x == 1))",

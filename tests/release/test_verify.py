@@ -98,7 +98,7 @@ def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
                 else:
                     assert proven == stated, (algorithm.name, view)
             assert len(json.dumps(made)) < 100_000
-    assert seen >= ({"dpgd", "ssp", "wdgd"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm", "outpert"})
+    assert seen >= ({"dpgd", "ssp", "wdgd"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm"})
 
 
 def test_objectives_of_several_classes_that_cannot_be_judged_are_rejected() -> None:
@@ -264,7 +264,7 @@ def test_what_is_no_certificate_is_one_sentence(tmp_path, text, capsys) -> None:
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize(("algo", "known"), [("dpgd", True), ("outpert", True), ("dpfm", False)])
+@pytest.mark.parametrize(("algo", "known"), [("dpgd", True), ("dpfm", False)])
 def test_a_ratio_that_is_only_stated_is_said_to_be(run_command, algo, known) -> None:
     words = (f"algo={algo}", "algo.noise=discrete", "calibration=tight", "eps=1", "delta=1e-5", "M=1", "N=1000", "d=3")
     assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 0

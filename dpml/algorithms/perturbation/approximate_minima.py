@@ -16,17 +16,14 @@ from numpy.random import Generator
 
 from dpml.algorithms.perturbation.calibration import SMOOTHNESS, perturbed_minimisers
 from dpml.algorithms.perturbation.objective import GaussianObjective
-from dpml.algorithms.solved import added, gradient_error, gradient_lengths
+from dpml.algorithms.solved import gradient_lengths
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.objectives import ApproximateMinimum, GridNoise, perturbations
-from dpml.mechanism.options import check_noise
-from dpml.mechanism.outputs import drawn, gaussian_on_grid
+from dpml.mechanism.objectives import ApproximateMinimum
+from dpml.mechanism.outputs import drawn
 from dpml.optim import NotConvergedError
-from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import approximate_minima as proof
@@ -37,7 +34,6 @@ OUTPUT_OF_PAPER = 0.01
 """The share of eps and of delta that the paper's authors give to it."""
 _ATTAINABLE = 1e-12  # a gradient that rounding allows for
 _ROUNDING = 4e-13  # and one beside the length of the noise
-_KEPT = 1e-6  # of a budget, for what noise on a grid adds
 
 
 def published(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
@@ -94,8 +90,6 @@ class ApproximateMinima(GaussianObjective):
 
     Args:
         loss, calibration, variant, lam, shift: as for `GaussianObjective`.
-        noise: `continuous`; or `discrete`, with calibration=tight: exact integers inside the objective and beside the
-            model, which hide all that a solver computes (`mechanism.objectives`).
     """
 
     name: ClassVar[str] = "amp"
@@ -104,30 +98,9 @@ class ApproximateMinima(GaussianObjective):
 
     guarantees = guarantees_of
 
-    noise: Noise = "continuous"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_noise(self)
-
     def messages(self, budget: Budget, problem: Problem) -> list[ApproximateMinimum]:
         """Both noise scales, gamma and the ridge."""
-        who = f"algo={self.name}"
-        if self.noise == "continuous" or math.isinf(budget.eps):
-            return [(tight if self.tight else published)(budget, problem, self.lam, who)]
-        less = Budget((1 - _KEPT) * budget.eps, (1 - 10 * _KEPT) * budget.require_delta(who))
-        made = tight(less, problem, self.lam, who)
-        return [self._on_grid(made, budget, problem)]
-
-    def _on_grid(self, made: ApproximateMinimum, budget: Budget, problem: Problem) -> ApproximateMinimum:
-        """The same with exact noise, which also hides what floating point adds to a gradient that is measured."""
-        d, delta = problem.d, budget.require_delta(f"algo={self.name}")
-        b = GridNoise.of(made.scale, budget.eps, delta, d)
-        length = longest_minimiser(self.trained, made.strength) + b.longest / made.ridge
-        wrong = gradient_error(added(problem.N), d, 1.0, length, made.strength)
-        apart = 2 * (problem.N * (made.gamma + wrong) + b.moved) / made.ridge
-        hidden = gaussian_on_grid(apart, made.beside.ratio, d, length, "the gradient that is left")
-        return replace(made, output=hidden.scale, inside=b, hidden=hidden)
+        return [(tight if self.tight else published)(budget, problem, self.lam, f"algo={self.name}")]
 
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """What the solver returns, plus noise.
@@ -137,15 +110,11 @@ class ApproximateMinima(GaussianObjective):
         """
         problem = parties.problem
         sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        eta = perturbations(sent, rng, draws, problem.d)
+        eta = drawn(sent, rng, draws, problem.d)
         tolerance = min(made.gamma for made in sent) / 2
         weights = perturbed_minimisers(self.trained, self.lam, parties, sent, eta, tolerance)
         require_gamma(self.trained, parties, weights, eta, sent)
-        if not any(made.hidden for made in sent):
-            return Release(weights + drawn([made.beside for made in sent], rng, draws, problem.d))
-        for each, made in zip(weights, sent, strict=True):
-            each[:] = made.hidden.released(each, rng, draws) if made.hidden else each
-        return Release(weights)
+        return Release(weights + drawn([made.beside for made in sent], rng, draws, problem.d))
 
 
 def require_gamma(loss: Loss, parties: Parties, weights: Array, eta: Array, sent: Sequence[ApproximateMinimum]) -> None:

@@ -27,10 +27,9 @@ from dpml.algorithms.solved import added, gradient_error, gradient_lengths
 from dpml.arrays import Array
 from dpml.data.partition import Parties, Rows
 from dpml.mechanism.algorithm import Release
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.options import check_choice, check_common, check_noise, check_positive
-from dpml.mechanism.outputs import GridOutput, NoisyOutput, gaussian_on_grid, noisy
+from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.outputs import NoisyOutput, drawn
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
@@ -63,7 +62,6 @@ class GaussianOutput:
         lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
         model_norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
         radius: of the ball over which the squared loss is minimised.
-        noise: `continuous`, or `discrete`: w on a grid, plus exact integers (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "outpert"
@@ -78,14 +76,12 @@ class GaussianOutput:
     lam: float = 0.0
     model_norm: float = OUTPUT_NORM
     radius: float = 1.0
-    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
         check_common(self, ("squared", "logistic"))
         check_choice("calibration", self.calibration, ("tight",))
         check_positive("algo.model_norm", self.model_norm)
         check_positive("algo.radius", self.radius)
-        check_noise(self)
 
     @property
     def logistic(self) -> bool:
@@ -139,14 +135,12 @@ class GaussianOutput:
         """Of a budget."""
         return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The minimiser plus noise."""
         if math.isinf(budget.eps):
             return [NoisyOutput("gaussian", math.inf, 0.0, SOURCE)]
         strength = self.ridge(budget, problem)
         moved = self.sensitivity(problem, strength)
-        if self.noise == "discrete":
-            return [gaussian_on_grid(moved, self.mu(budget), problem.d, self.longest(strength), SOURCE)]
         return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
 
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
@@ -154,7 +148,7 @@ class GaussianOutput:
         problem = parties.problem
         exact = self.minimise(parties.folded, np.array([self.ridge(budget, problem) for budget in budgets]))
         sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        return Release(noisy(sent, exact, rng, draws))
+        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
         """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
