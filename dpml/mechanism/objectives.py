@@ -8,8 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpml.mechanism.outputs import Law, NoisyOutput, Proof, Unit
-from dpml.privacy.proofs import approximate_minima, objective_perturbation
+from dpml.mechanism.outputs import Law, Proof, Unit
+from dpml.privacy.proofs import objective_perturbation
 from dpml.privacy.safe import up
 
 
@@ -59,23 +59,3 @@ class PerturbedObjective:
             return Proof(objective_perturbation.pure_eps_of(up(1 / self.scale), self.ridge), source)
         eps = objective_perturbation.jacobian_eps_of(self.slope / self.scale, self.curvature / self.ridge)
         return Proof(eps, "noise + one Jacobian factor (objective_perturbation)")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ApproximateMinimum(PerturbedObjective):
-    """A point at which the gradient of the mean objective is at most `gamma` long, plus N(0, output^2 I)."""
-
-    gamma: float
-    output: float
-
-    @property
-    def beside(self) -> NoisyOutput:
-        """The release of the point beside the exact minimiser: two points are at most ``2 N gamma/R`` apart."""
-        apart = 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
-        return NoisyOutput("gaussian", apart, self.output, "the gradient that is left")
-
-    def proven(self, delta: float) -> Proof:
-        """By `dpml.privacy.proofs.approximate_minima`."""
-        eps = approximate_minima.eps_of(self.scale, self.ridge, self.beside.ratio, delta)
-        curve = (self.scale, self.ridge, self.beside.ratio) if math.isfinite(eps) else None
-        return Proof(eps, "dpml.privacy.proofs.approximate_minima", curve=curve)

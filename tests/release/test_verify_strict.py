@@ -19,7 +19,6 @@ from test_verify import setter
 
 import dpml
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.atomic import seal_object
 from dpml.config.build import algorithm_of, class_of
@@ -31,6 +30,7 @@ from dpml.mechanism.objectives import PerturbedObjective
 from dpml.mechanism.outputs import NoisyOutput
 from dpml.mechanism.sharing import TrustedCurator
 from dpml.optim.losses import LOSSES
+from dpml.packs.frontier.outpert import GaussianOutput
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.release import verify
