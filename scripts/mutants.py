@@ -435,12 +435,6 @@ MUTANTS = (
         "reporting/test_fixed_rows.py::test_the_error_of_an_effect_counts_the_rows_of_a_common_file",
     ),
     Mutant(
-        "dpml/commands/deciding.py",
-        "(MOST * first[place][0], MOST * first[place][1])",
-        "(MOST * have[place][0], MOST * have[place][1])",
-        "running/test_deciding.py::test_it_stops_at_the_limit",
-    ),
-    Mutant(
         "dpml/audit/bounds.py",
         "betaincinv(np.maximum(hits, 1), trials - hits + 1, error)",
         "hits / trials",

@@ -1,4 +1,4 @@
-"""The criteria of claims: what "better", "similar" and "reaches" mean, and what would decide an open comparison.
+"""The criteria of claims: what "better", "similar" and "reaches" mean.
 
 Every criterion is about one number, the effect: by how much the first of two runs is better, on the scale on which
 figures show the metric.
@@ -30,23 +30,21 @@ Anything else is open. These criteria apply to all papers. When each was chosen:
 """
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 from scipy.special import betaincinv, stdtr, stdtrit
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array
 from dpml.reporting.replicates import error_of_difference
-from dpml.reporting.statistics import LEVEL, means_of_seeds, moments_of_seeds, welch
+from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
 
 K = TypeVar("K", bound=Hashable)
 
-POWER = 0.8  # the probability from which a number of seeds or draws counts as enough
-MOST_SEEDS = 10_000  # no larger number is reported
 FLOOR = 2.0**-52
 TEST_FILE = "test_file"
 """The attribute of runs that names their one test file and its number of rows (`dpml.reporting.fixed_rows`)."""
@@ -114,27 +112,6 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Needs:
-    """What would decide an open comparison if its effect stays what it is: more seeds, or more draws of each.
-
-    None: no number of them would.
-    """
-
-    seeds: int | None
-    draws: int | None
-
-    @property
-    def words(self) -> str:
-        counts = ((self.seeds, "seed", ""), (self.draws, "draw", " of each seed" if self.seeds else ""))
-        found = [
-            f"{f'over {MOST_SEEDS:,}' if number >= MOST_SEEDS else number} {noun}s{of}"
-            for number, noun, of in counts
-            if number
-        ]
-        return " or ".join(found) or "nothing known"
-
-
-@dataclass(frozen=True)
 class Comparison:
     """What two sets of runs say about a criterion.
 
@@ -145,9 +122,7 @@ class Comparison:
         significant: whether the effect is significantly above 0, however small.
         against: whether the opposite of a criterion of `better` is met.
         slack: by how much the estimate meets the criterion.
-        needs: what would decide it, if it is open.
         share: of a criterion of `covers`, in words.
-        cells: what tells the cells of both sets of runs: their block, data set, algorithm and settings.
     """
 
     holds: bool | None
@@ -156,9 +131,7 @@ class Comparison:
     significant: bool = False
     against: bool = False
     slack: float = math.nan
-    needs: Needs | None = None
     share: str = ""
-    cells: Sequence[Mapping[str, object]] = ()
 
     @property
     def words(self) -> str:
@@ -181,8 +154,7 @@ def better(
         scale: of their metric.
         same_noise: the draws of a and b share the noise's directions: one algorithm under two settings.
     """
-    compared = {key: _Compared(a, b, scale, same_noise) for key, (a, b) in pairs.items()}
-    effects = {key: one.effect for key, one in compared.items()}
+    effects = {key: _Compared(a, b, scale, same_noise).effect for key, (a, b) in pairs.items()}
     above = holm({key: one.p_above() for key, one in effects.items()})
     below = holm({key: (-one).p_above() for key, one in effects.items()})
     found = {}
@@ -190,11 +162,8 @@ def better(
         matters = one.estimate >= scale.matters
         ruled_out = one.interval(1 - 2 * LEVEL)[1] < scale.matters
         holds = True if above[key] and matters else False if ruled_out else None
-        distance, level = (one.estimate, LEVEL / len(pairs)) if matters else (scale.matters - one.estimate, LEVEL)
-        needs = compared[key].needs(distance, level) if holds is None else None
         against = below[key] and -one.estimate >= scale.matters
-        slack, cells = one.estimate - scale.matters, cells_of(*pairs[key])
-        found[key] = Comparison(holds, one, scale, above[key], against, slack, needs, cells=cells)
+        found[key] = Comparison(holds, one, scale, above[key], against, one.estimate - scale.matters)
     return found
 
 
@@ -210,29 +179,17 @@ def similar(
 
     `same_noise` is that of `better`.
     """
-    compared = _Compared(a, b, scale, same_noise)
-    one = compared.effect
+    one = _Compared(a, b, scale, same_noise).effect
     limit = scale.near if limit is None else limit
     apart = -one.estimate if better_too else abs(one.estimate)
     low, high = one.interval(1 - 2 * LEVEL)
     inside = low > -limit and (better_too or high < limit)
     low, high = one.interval(1 - LEVEL)
     holds = True if inside else False if apart >= limit and not low <= 0 <= high else None
-    distance, level = (limit - apart, LEVEL) if apart < limit else (apart, LEVEL / 2)
-    needs = compared.needs(distance, level) if holds is None else None
-    return Comparison(holds, one, scale, one.p_above() <= LEVEL, False, limit - apart, needs, cells=cells_of(a, b))
+    return Comparison(holds, one, scale, one.p_above() <= LEVEL, False, limit - apart)
 
 
-def cells_of(*several: pd.Series) -> list[dict[str, object]]:
-    """What tells the cells of some runs, if their evidence is traced (`claims.Evidence`)."""
-    return [
-        cell | ({} if runs.attrs["x"] in ("eps", "delta") else {runs.attrs["x"]: runs.name})
-        for runs in several
-        for cell in runs.attrs.get("cells", ())
-    ]
-
-
-def covers(kept: int, of: int, share: float, cells: Sequence[Mapping[str, object]] = ()) -> Comparison:
+def covers(kept: int, of: int, share: float) -> Comparison:
     """Whether a statement with a probability of at least `share` is kept, by trials that are independent.
 
     Yes if the lower 95 % bound on the probability (Clopper & Pearson 1934) is at least `share`; no if the upper one is
@@ -244,11 +201,8 @@ def covers(kept: int, of: int, share: float, cells: Sequence[Mapping[str, object
 
     low, high = (float(lower(np.array(k), np.array(of))) for k in (kept, of - kept))
     holds = True if low >= share else False if 1 - high < share else None
-    trials = np.arange(of, MOST_SEEDS + 1, dtype=np.float64)
-    enough = lower(np.floor(kept / of * trials), trials) >= share
-    needs = Needs(int(trials[enough.argmax()]) if enough.any() else MOST_SEEDS, None) if holds is None else None
     words = f"kept by {kept} of {of} [{low:.3g}, {1 - high:.3g}]"
-    return Comparison(holds, slack=kept / of - share, needs=needs, share=words, cells=cells)
+    return Comparison(holds, slack=kept / of - share, share=words)
 
 
 @dataclass(frozen=True)
@@ -316,56 +270,6 @@ class _Compared:
         error, freedom = map(float, welch(np.array([ours.var(ddof=1), theirs.var(ddof=1)]), np.array(sizes)))
         return Effect(estimate, error, freedom if error else sum(sizes) - 2)
 
-    def needs(self, distance: float, level: float) -> Needs:
-        """The seeds, or draws, with which an effect this far from the criterion's limit would be seen, at `POWER`.
-
-        The variance of a seed's effect has two parts: that of seeds, which more draws do not reduce, and that of the
-        noise, which they divide.
-        """
-        if self.effect.freedom <= 0:
-            return Needs(2, None)
-        n = len(self.gaps)
-        if n < 2:
-            spread = self.effect.error * math.sqrt(min(len(self.a), len(self.b)))
-            return Needs(None, enough(spread, distance, level))
-        variance = float(self.gaps.var(ddof=1))
-        seeds = enough(math.sqrt(variance), distance, level)
-        noise = min(self._noise(), variance)
-        quantile = float(stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER))
-        room = n * (distance / quantile) ** 2 - (variance - noise)
-        if room <= 0 or noise <= 0:
-            return Needs(seeds, None)
-        draws = len(self.a) / self.a.index.get_level_values("seed").nunique()
-        return Needs(seeds, min(math.ceil(draws * noise / room), MOST_SEEDS))
-
-    def _noise(self) -> float:
-        """The part of the variance of a seed's effect that is due to the draws: pooled over seeds.
-
-        On a logarithmic scale by the delta method: that of the logarithm of a mean.
-        """
-        parts = [self.a, self.b]
-        if self.scale.log:
-            parts = [_by_size(runs) for runs in parts]
-        if self.same_noise:
-            parts = [parts[0] - parts[1]]
-        return float(np.nansum([_noise_of_means(runs) for runs in parts]))
-
-
-def _by_size(runs: pd.Series) -> pd.Series:
-    """Runs divided by the size of their seed's mean."""
-    seeds, means = means_of_seeds(runs)
-    if not len(seeds):
-        return runs
-    places = np.searchsorted(seeds, runs.index.get_level_values("seed"))
-    return runs / np.maximum(np.abs(means.take(places, mode="clip")), FLOOR)  # a seed without a mean has no values
-
-
-def _noise_of_means(runs: pd.Series) -> float:
-    """The variance that draws give a seed's mean: its average over seeds of several draws, NaN without any."""
-    _, counts, _, variances = moments_of_seeds(runs)
-    parts = (variances / counts)[counts > 1]
-    return float(parts.mean()) if len(parts) else math.nan
-
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:
     """Which of several p-values are significant when all are tested together."""
@@ -376,53 +280,6 @@ def holm(values: Mapping[K, float]) -> dict[K, bool]:
         significant[key] = True
         left -= 1
     return significant
-
-
-# ---- what would decide
-
-
-def enough(spread: float, distance: float, level: float = LEVEL) -> int:
-    """How many values of this spread show an effect of this size by a one-sided t-test, with probability `POWER`."""
-    if not distance > 0:
-        return MOST_SEEDS
-    n, quantiles = _quantiles(level)
-    reach = quantiles * spread / np.sqrt(n)
-    return int(n[np.argmax(reach <= distance)]) if reach[-1] <= distance else MOST_SEEDS
-
-
-@cache
-def _quantiles(level: float) -> tuple[Index, Array]:
-    """Numbers n of values, and the effect in standard errors that each n can show: (k,) each."""
-    n = np.arange(2, MOST_SEEDS + 1)
-    return n, np.asarray(stdtrit(n - 1, 1 - level) + stdtrit(n - 1, POWER), dtype=np.float64)
-
-
-Rule = Callable[[Mapping[K, bool | None]], bool | None]
-"""What a test decides from the outcomes of its comparisons, in three-valued logic."""
-
-
-def settling(shown: Mapping[K, Comparison], rule: Rule[K]) -> list[K]:
-    """A smallest set of open comparisons whose outcomes, as they lean now, settle the rule; the cheapest come first.
-
-    No comparison of it can be left out. It is empty if nothing is open.
-    """
-
-    def cost(key: K) -> float:
-        needs = shown[key].needs
-        return min((n for n in (needs.seeds, needs.draws) if n), default=MOST_SEEDS) if needs else MOST_SEEDS
-
-    known = {key: one.holds for key, one in shown.items()}
-    chosen: list[K] = []
-    for key in sorted((key for key, holds in known.items() if holds is None), key=cost):
-        if rule(known) is not None:
-            break
-        known[key] = shown[key].slack >= 0
-        chosen.append(key)
-    for key in chosen[::-1]:
-        if rule(known | {key: None}) is not None:
-            known[key] = None
-            chosen.remove(key)
-    return chosen
 
 
 def decisive(shown: Mapping[K, Comparison], holds: bool | None) -> K | None:

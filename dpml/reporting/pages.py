@@ -29,13 +29,11 @@ CLAIMS = (
     "least 0.01 of a share or a tenth of a size. *Similar*, *steady* and *reaches* mean within 0.05 of a share or a "
     "factor of two, on both sides, by two one-sided tests. A claim whose text can be read in several ways is judged by "
     "each: its verdict says so if they differ. One on data that stand for the paper's is a verdict on these. What the "
-    "runs neither show nor rule out is undecided, and the page of the paper says what would decide it with a "
-    "probability of 0.8 if the effects are what they seem. Where seeds do not vary the training rows, or the test "
-    "file, intervals are about these: the page of the paper says so, and whether an outcome changes if the sampling of "
-    "test rows is counted too, by the largest variance that McNemar's paired test can have at such accuracies. Where "
-    "the command ends in `run.decide=true`, open comparisons got more seeds or draws after a look at the results, at "
-    "most twice, and each look is a test at 5 %: a comparison then finds what is not there in up to 16 % of cases, "
-    "by simulation. When each criterion was chosen, and what was known then: experiments/CRITERIA.md."
+    "runs neither show nor rule out is undecided; every block of an experiment has a fixed number of seeds. Where "
+    "seeds do not vary the training rows, or the test file, intervals are about these: the page of the paper says so, "
+    "and whether an outcome changes if the sampling of test rows is counted too, by the largest variance that "
+    "McNemar's paired test can have at such accuracies. When each criterion was chosen, and what was known then: "
+    "experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
 
@@ -141,7 +139,6 @@ def _entry(verdict: Verdict) -> str:
     effect = f"; {verdict.effect}" if verdict.effect else ""
     lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{effect}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
-    lines += [f"- What would decide: {verdict.open}"] if verdict.open else []
     lines += [f"- Rows: {verdict.rows}"] if verdict.rows else []
     return "\n".join([*lines, *(f"- {part}" for part in by_reading(verdict.numbers))]) + "\n"
 

@@ -225,21 +225,6 @@ def test_all_pages_have_one_order_and_it_counts(tmp_path):
     ]
 
 
-def test_what_seeds_would_decide_is_said(tmp_path):
-    undecided = claim("K1", "undecided with these seeds") | {"needed": 37, "seeds": 1}
-    decided = claim("K2", "reproduced") | {"needed": None}
-    draws = claim("K3", "undecided with these seeds") | {"draws": 10_000, "seeds": 1}
-    manifest(tmp_path, "kang2019/fig1", title="", command="", claims=[undecided, decided, draws])
-    page = write_report(tmp_path).with_name("kang2019.html").read_text("utf-8")
-    assert page.count("1 seed · 37 seeds would decide") == 1
-    assert page.count("1 seed · over 10,000 draws would decide") == 1
-    assert 'data-kind="undecided">undecided with these seeds' in page
-    assert "None" not in page
-    text = claims_pages(manifests(tmp_path), tmp_path)["claims.md"]
-    assert "| undecided with these seeds (37 seeds would decide) |" in text
-    assert "None" not in text
-
-
 def test_manifests_of_other_versions_are_shown_as_far_as_they_go(tmp_path, capsys):
     manifest(tmp_path, "a/bare")
     manifest(tmp_path, "a/environment", environment={"git": {"commit": "0123abc"}, "versions": {"numpy": "2"}})
