@@ -1,7 +1,7 @@
 """How cost grows with parties M, rows N, features d, and cells, in CPU seconds and memory: python scripts/growth.py
 
 Every point is measured in a process of its own, and written to results/growth.csv as it comes: the same command goes
-on where it was, and ``--again`` begins anew. results/growth.md has the table with fitted exponents, results/growth.png
+on where it was, and ``--again`` begins anew. results/growth.md has the table with fitted exponents, results/growth.svg
 the figure. Rows of the axis N are mapped from files (``--work``, 1.9 GB). ``--only N`` measures one axis,
 ``--most 1e6`` leaves out larger sizes.
 
@@ -349,7 +349,7 @@ def draw(found: pd.DataFrame, path: Path) -> None:
             panels[1, column].yaxis.set_minor_formatter(NullFormatter())
             panels[1, column].set_xlabel(titles[axis])
         figure.tight_layout()
-        figure.savefig(path)
+        figure.savefig(path, metadata={"Date": None})
 
 
 def large(rows: int, work: Path) -> None:
@@ -388,8 +388,8 @@ def main() -> None:
         made = f"Made by `python scripts/growth.py` on {os.cpu_count()} cores, one thread; load {load:.1f} on average."
         about = "CPU seconds of one process, and its own peak memory; exponents over the last two decades."
         (RESULTS / "growth.md").write_text(f"# Growth\n\n{made} {about}\n\n{table(found)}", encoding="utf-8")
-        draw(found, RESULTS / "growth.png")
-        print("written: results/growth.csv, growth.md, growth.png")
+        draw(found, RESULTS / "growth.svg")
+        print("written: results/growth.csv, growth.md, growth.svg")
 
 
 if __name__ == "__main__":

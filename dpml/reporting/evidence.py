@@ -9,7 +9,6 @@ import io
 import lzma
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +78,8 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
         raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
 
 
-def readings_path(base: Path) -> Path:
-    """The picture of an experiment's claims under every reading (`dpml.reporting.specification`)."""
-    return base.with_name(f"{base.name}_readings.svg")
-
-
-def verify(folder: Path, pictures: bool = False) -> Iterator[Verified]:
+def verify(folder: Path) -> Iterator[Verified]:
     """Recompute the verdicts and the values of all tables under a results folder from their rows.
-
-    Args:
-        folder: of results.
-        pictures: whether to draw the claims under every reading, too (`readings_path`).
 
     Raises:
         UserError: there is no experiment with rows, or a file was cut or edited.
@@ -98,10 +88,10 @@ def verify(folder: Path, pictures: bool = False) -> Iterator[Verified]:
     if not known:
         raise UserError(f"there are no rows of experiments in {folder}: it has no PAPER/FIGURE_rows.csv.xz.")
     sizes = [_place(path.with_suffix("")).stat().st_size for path in known]
-    yield from in_order(partial(_verified, pictures=pictures), known, sizes)
+    yield from in_order(_verified, known, sizes)
 
 
-def _verified(path: Path, pictures: bool) -> Verified:
+def _verified(path: Path) -> Verified:
     """Recompute what one experiment's manifest, and the tables that it names, say."""
     base, about = path.with_suffix(""), Manifest(path).read()
     if about.get("experiment") != f"{path.parent.name}/{path.stem}":
@@ -134,10 +124,6 @@ def _verified(path: Path, pictures: bool) -> Verified:
         number, differ = _compared(path.read_text("utf-8"), table)
         values += number
         wrong += [f"{path.name}: {differ} of {number} values do not follow from the rows"] if differ else []
-    if pictures and not wrong:
-        from dpml.reporting import specification  # loads matplotlib
-
-        specification.draw(new, readings_path(base))
     return Verified(about["experiment"], len(old), values, tuple(wrong))
 
 

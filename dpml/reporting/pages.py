@@ -1,7 +1,7 @@
 """Markdown pages from manifests: of every figure, of all claims, of a paper's claims, and of a paper's rankings."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -37,16 +37,14 @@ CLAIMS = (
 )
 """How to read the verdicts."""
 
-BY_READING = "Picture: the effect of every reading, with its 95 % interval"
-
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
-    """The page of one of an experiment's figures, whose picture is ``NAME.png``, from the manifest's content."""
+    """The page of one of an experiment's figures, whose picture is ``NAME.svg``, from the manifest's content."""
     parts = [f"# {about['title']}\n", f"{about['source']}. Made by `{about['command']}`.\n"]
     if about["note"]:
         parts.append(f"{about['note']}\n")
     if figure["drawn"]:
-        parts.append(f"![{about['title']}]({figure['name']}.png)\n")
+        parts.append(f"![{about['title']}]({figure['name']}.svg)\n")
     if about["claims"] and figure["twin"] is None:
         # a trial has no page of claims beside it: its own page is all there is
         parts += ["## Claims\n", *(_entry(Verdict.stored(claim)) for claim in about["claims"])]
@@ -115,19 +113,14 @@ def found(verdicts: Sequence[Verdict]) -> str:
     return " ".join(parts)
 
 
-def paper_page(
-    paper: str, manifests: Iterable[Mapping[str, Any]], pictures: Collection[str], metrics: Mapping[str, str]
-) -> str:
+def paper_page(paper: str, manifests: Iterable[Mapping[str, Any]], metrics: Mapping[str, str]) -> str:
     """The claims of a paper by experiment: what each says, its test, and the numbers of every reading.
 
-    `pictures` are the experiments with a picture of their claims by reading; `metrics` says what the paper's own are.
+    `metrics` says what the paper's own are.
     """
     parts = [f"# Claims of {paper}\n", "What the words mean: [claims](../claims.md).\n"]
     for about in manifests:
         parts += [f"## {about['experiment']}: {about['title']}\n", f"`{about['command']}`\n"]
-        if about["experiment"] in pictures:
-            name = about["experiment"].rpartition("/")[2]
-            parts.append(f"[{BY_READING}]({name}_readings.svg)\n")
         parts += [_entry(verdict) for verdict in map(Verdict.stored, about["claims"])]
     if metrics:
         parts += ["Metrics that only this paper has:\n", *(f"- `{name}` {said}" for name, said in metrics.items()), ""]

@@ -8,7 +8,7 @@ import pytest
 from failing import COMMANDS, go, made, prepare
 from test_damage import CELLS, DAMAGES
 
-OUTPUTS = ["tiny.csv", "tiny.png", "tiny.svg", "tiny.md", "tiny.tex", "tiny_rows.csv", "tiny_plan.csv", "tiny.json"]
+OUTPUTS = ["tiny.csv", "tiny.png", "tiny.svg", "tiny.md", "tiny_rows.csv", "tiny_plan.csv", "tiny.json"]
 
 
 @pytest.fixture(scope="module")
