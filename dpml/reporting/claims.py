@@ -10,7 +10,7 @@ paper may allow some to be missing; the verdict then says on how many it was jud
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, cast
 
@@ -74,8 +74,6 @@ class Verdict:
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
         substitute: the data that stood for the paper's; the decision is then about these.
-        rows: what seeds do not vary of them, and what other test rows could change (`dpml.reporting.fixed_rows`).
-        checks: the result of its test by reading, which manifests do not store.
     """
 
     id: str
@@ -87,23 +85,17 @@ class Verdict:
     seeds: int | None = None
     on: str = ""
     substitute: str = ""
-    rows: str = ""
-    checks: "Mapping[str, Check]" = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
         """The verdict in a manifest; a text that the manifest lacks is empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision", "numbers"), "")
-        return cls(**texts | {name: record[name] for name in cls._stored() if record.get(name) is not None})
-
-    @classmethod
-    def _stored(cls) -> list[str]:
-        return [one.name for one in fields(cls) if one.compare]
+        return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     @property
     def record(self) -> dict[str, Any]:
         """What a manifest stores."""
-        return {name: getattr(self, name) for name in self._stored()}
+        return asdict(self)
 
     @property
     def kind(self) -> Decision:
@@ -343,7 +335,7 @@ class Claim:
         numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
-        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers, checks=checks)
+        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers)
         found = {check.holds for check in checks.values()}
         if missing:
             lists = "; ".join(

@@ -22,9 +22,7 @@ the draw: the effect then holds for these rows and this partition only.
 - *As good as*, *roughly above* (`similar` with `better_too`): the same on one side.
 - *With probability at least p* (`covers`): the 95 % bound on the share of runs that keep it is at least p.
 
-Where every seed has the same test file, intervals of accuracies are about this file. What its rows add is known to be
-at most McNemar's variance of a paired difference (`replicates.error_of_difference`); every claim is judged a second
-time with it, which decides nothing and is told (`fixed_rows`).
+Where every seed has the same test file, intervals of accuracies are about this file.
 
 Anything else is open. These criteria apply to all papers. When each was chosen: experiments/CRITERIA.md.
 """
@@ -32,7 +30,6 @@ Anything else is open. These criteria apply to all papers. When each was chosen:
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -40,14 +37,11 @@ import pandas as pd
 from scipy.special import betaincinv, stdtr, stdtrit
 
 from dpml.arrays import Array
-from dpml.reporting.replicates import error_of_difference
 from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
 
 K = TypeVar("K", bound=Hashable)
 
 FLOOR = 2.0**-52
-TEST_FILE = "test_file"
-"""The attribute of runs that names their one test file and its number of rows (`dpml.reporting.fixed_rows`)."""
 
 
 @dataclass(frozen=True)
@@ -82,15 +76,11 @@ def scale(metric: str) -> MetricScale:
 
 @dataclass(frozen=True)
 class Effect:
-    """An estimate, its standard error, and the degrees of freedom of its t-test; without any, it shows nothing.
-
-    `file` is the test file whose rows the error counts, by name and number of rows; None if it counts none.
-    """
+    """An estimate, its standard error, and the degrees of freedom of its t-test; without any, it shows nothing."""
 
     estimate: float
     error: float
     freedom: float
-    file: tuple[str, int] | None = None
 
     def interval(self, level: float) -> tuple[float, float]:
         """The two-sided interval at a level of confidence."""
@@ -154,7 +144,7 @@ def better(
         scale: of their metric.
         same_noise: the draws of a and b share the noise's directions: one algorithm under two settings.
     """
-    effects = {key: _Compared(a, b, scale, same_noise).effect for key, (a, b) in pairs.items()}
+    effects = {key: _effect(a, b, scale, same_noise) for key, (a, b) in pairs.items()}
     above = holm({key: one.p_above() for key, one in effects.items()})
     below = holm({key: (-one).p_above() for key, one in effects.items()})
     found = {}
@@ -179,7 +169,7 @@ def similar(
 
     `same_noise` is that of `better`.
     """
-    one = _Compared(a, b, scale, same_noise).effect
+    one = _effect(a, b, scale, same_noise)
     limit = scale.near if limit is None else limit
     apart = -one.estimate if better_too else abs(one.estimate)
     low, high = one.interval(1 - 2 * LEVEL)
@@ -205,70 +195,38 @@ def covers(kept: int, of: int, share: float) -> Comparison:
     return Comparison(holds, slack=kept / of - share, share=words)
 
 
-@dataclass(frozen=True)
-class _Compared:
-    """Two sets of runs whose effect is estimated: by how much a is better than b, paired over seeds.
+def _effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool) -> Effect:
+    """Estimate by how much a is better than b, paired over the seeds that both have.
 
     With one seed it is over the draws, in pairs for one algorithm (`same_noise`), by Welch's test for two.
     """
+    (ours, first), (theirs, second) = means_of_seeds(a), means_of_seeds(b)
+    _, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    gaps = scale.badness(second[j]) - scale.badness(first[i])
+    if len(gaps) == 1 and not same_noise:
+        return _welch(a, b, scale)
+    if len(gaps) < 2 and same_noise:
+        a, b = a.dropna().align(b.dropna(), join="inner")
+        gaps = scale.badness(b.to_numpy(float)) - scale.badness(a.to_numpy(float))
+    if not len(gaps):
+        return Effect(math.nan, math.nan, 0)
+    spread = float(gaps.std(ddof=1)) if len(gaps) > 1 else math.nan
+    return Effect(float(gaps.mean()), spread / math.sqrt(len(gaps)), len(gaps) - 1)
 
-    a: pd.Series
-    b: pd.Series
-    scale: MetricScale
-    same_noise: bool
 
-    @cached_property
-    def means(self) -> tuple[Array, Array]:
-        """The values of both for every seed that both have."""
-        (ours, first), (theirs, second) = means_of_seeds(self.a), means_of_seeds(self.b)
-        _, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-        return first[i], second[j]
-
-    @cached_property
-    def gaps(self) -> Array:
-        """By how much a is better for every seed that both have."""
-        first, second = self.means
-        return self.scale.badness(second) - self.scale.badness(first)
-
-    @cached_property
-    def effect(self) -> Effect:
-        """Its error has a part for the rows of the test file, where both have the same one and runs are marked so.
-
-        The variance of that part is a known bound, so degrees of freedom are added as by Satterthwaite.
-        """
-        found, file = self._of_runs(), self.a.attrs.get(TEST_FILE)
-        if file is None or file != self.b.attrs.get(TEST_FILE) or found.freedom <= 0:
-            return found
-        a, b = (float(values.mean()) for values in self.means)
-        error = math.hypot(found.error, error_of_difference(a, b, file[1]))
-        share = (found.error / error) ** 4 if error else 1.0
-        return Effect(found.estimate, error, found.freedom / share if share else math.inf, file)
-
-    def _of_runs(self) -> Effect:
-        gaps = self.gaps
-        if len(gaps) == 1 and not self.same_noise:
-            return self._welch()
-        if len(gaps) < 2 and self.same_noise:
-            a, b = self.a.dropna().align(self.b.dropna(), join="inner")
-            gaps = self.scale.badness(b.to_numpy(float)) - self.scale.badness(a.to_numpy(float))
-        if not len(gaps):
-            return Effect(math.nan, math.nan, 0)
-        spread = float(gaps.std(ddof=1)) if len(gaps) > 1 else math.nan
-        return Effect(float(gaps.mean()), spread / math.sqrt(len(gaps)), len(gaps) - 1)
-
-    def _welch(self) -> Effect:
-        """The effect in the draws of the one seed that both have, which are independent."""
-        a, b = self.a.dropna(), self.b.dropna()
-        seed = np.intersect1d(a.index.get_level_values("seed"), b.index.get_level_values("seed"))
-        ours, theirs = (
-            self.scale.badness(runs[runs.index.get_level_values("seed").isin(seed)].to_numpy(float)) for runs in (a, b)
-        )
-        estimate = float(theirs.mean() - ours.mean())
-        if min(len(ours), len(theirs)) < 2:
-            return Effect(estimate, math.nan, 0)
-        sizes = len(ours), len(theirs)
-        error, freedom = map(float, welch(np.array([ours.var(ddof=1), theirs.var(ddof=1)]), np.array(sizes)))
-        return Effect(estimate, error, freedom if error else sum(sizes) - 2)
+def _welch(a: pd.Series, b: pd.Series, scale: MetricScale) -> Effect:
+    """Estimate the effect from the draws of the one seed that both have, which are independent."""
+    a, b = a.dropna(), b.dropna()
+    seed = np.intersect1d(a.index.get_level_values("seed"), b.index.get_level_values("seed"))
+    ours, theirs = (
+        scale.badness(runs[runs.index.get_level_values("seed").isin(seed)].to_numpy(float)) for runs in (a, b)
+    )
+    estimate = float(theirs.mean() - ours.mean())
+    if min(len(ours), len(theirs)) < 2:
+        return Effect(estimate, math.nan, 0)
+    sizes = len(ours), len(theirs)
+    error, freedom = map(float, welch(np.array([ours.var(ddof=1), theirs.var(ddof=1)]), np.array(sizes)))
+    return Effect(estimate, error, freedom if error else sum(sizes) - 2)
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:

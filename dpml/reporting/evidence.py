@@ -21,7 +21,6 @@ from dpml.errors import UserError
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
-from dpml.reporting.fixed_rows import OtherTestRows, with_rows
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
@@ -143,17 +142,9 @@ def judge(
         points: the published ones.
         substitutes: the data sets that stand for others, by the official name.
     """
-    evidence = evidence_of(rows, panels, points, substitutes)
-    others = OtherTestRows.of(evidence)
-    return [with_rows(claim, claim.judge(evidence), others) for claim in claims]
-
-
-def evidence_of(
-    rows: pd.DataFrame, panels: Sequence[Mapping[str, Any]], points: pd.DataFrame, substitutes: Mapping[str, str]
-) -> Evidence:
-    """What the claims of an experiment are judged by: the arguments are those of `judge`."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
-    return Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
+    evidence = Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
+    return [claim.judge(evidence) for claim in claims]
 
 
 def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:

@@ -8,10 +8,7 @@ import pandas as pd
 
 from dpml.reporting.claims import Decision, Verdict
 from dpml.reporting.ranking import (
-    BY_SIZE,
     READING,
-    advice,
-    average_ranks,
     beside,
     details,
     matrix,
@@ -29,11 +26,9 @@ CLAIMS = (
     "least 0.01 of a share or a tenth of a size. *Similar*, *steady* and *reaches* mean within 0.05 of a share or a "
     "factor of two, on both sides, by two one-sided tests. A claim whose text can be read in several ways is judged by "
     "each: its verdict says so if they differ. One on data that stand for the paper's is a verdict on these. What the "
-    "runs neither show nor rule out is undecided; every block of an experiment has a fixed number of seeds. Where "
-    "seeds do not vary the training rows, or the test file, intervals are about these: the page of the paper says so, "
-    "and whether an outcome changes if the sampling of test rows is counted too, by the largest variance that "
-    "McNemar's paired test can have at such accuracies. When each criterion was chosen, and what was known then: "
-    "experiments/CRITERIA.md."
+    "runs neither show nor rule out is undecided; every block of an experiment has a fixed number of seeds. On "
+    "Adult, KDD-99 and HAR all seeds share the official test file, so that intervals of accuracies are about this "
+    "file. When each criterion was chosen, and what was known then: experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
 
@@ -132,7 +127,6 @@ def _entry(verdict: Verdict) -> str:
     effect = f"; {verdict.effect}" if verdict.effect else ""
     lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{effect}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
-    lines += [f"- Rows: {verdict.rows}"] if verdict.rows else []
     return "\n".join([*lines, *(f"- {part}" for part in by_reading(verdict.numbers))]) + "\n"
 
 
@@ -144,15 +138,10 @@ def by_reading(numbers: str) -> list[str]:
 def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
     """The page about all ranking experiments of a paper's folder, from their manifests."""
     parts, manifests = ["# Which algorithm when\n", f"{READING}\n"], list(manifests)
-    found = advice([ranking for manifest in manifests for ranking in manifest["rankings"]])
-    if found["rows"]:
-        parts += ["## By the size of the problem\n", f"{BY_SIZE}\n", markdown(found)]
     for manifest in manifests:
         rankings = manifest["rankings"]
         parts += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", f"{premises(rankings)}\n"]
         parts += [markdown(matrix(rankings)), markdown(tally(rankings))]
-        for ranks in average_ranks(rankings):
-            parts += [f"{ranks['title']}:\n", markdown(ranks)]
         others = beside(rankings, manifest.get("reference", ""))
         parts += [f"{others['title']} than that of a program of others:\n", markdown(others)] if others["rows"] else []
         for ranking in rankings:

@@ -43,14 +43,13 @@ def counted(verdicts: Sequence[Verdict]) -> str:
 def block(verdict: Verdict) -> str:
     """A claim with its verdict; how it was tested and the numbers behind a click."""
     seeds = f" Seeds: at least {verdict.seeds}." if verdict.seeds else ""
-    rows = f"\n*Rows.* {_escaped(verdict.rows)}\n" if verdict.rows else ""
     return f"""**{verdict.id}** {badge(verdict)}
 
 {_escaped(verdict.text)}
 
 :::{{dropdown}} Test and numbers
 *Test.* {_escaped(verdict.criterion)}{seeds}
-{rows}
+
 *Numbers.* {_escaped(verdict.numbers)}
 :::
 """
