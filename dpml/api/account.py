@@ -82,10 +82,10 @@ account = Account()
 """That of this process."""
 
 
-def count(estimator: Any, X: Array, facts: Facts) -> None:
+def count(estimator: Any, X: Array, facts: Facts, holdings: str | None) -> None:
     """Enter a fit whose noise is not drawn yet into the ledger, or count it; warn of what is not proven.
 
-    It sets the attributes that say what is proven.
+    It sets the attributes that say what is proven. `holdings` is the `parties` of `Ledger.enter`.
 
     Raises:
         UserError: the ledger refuses it.
@@ -105,7 +105,7 @@ def count(estimator: Any, X: Array, facts: Facts) -> None:
         _warn(estimator, facts, weakest)
     if math.isfinite(weakest.eps):
         if ledger is not None:
-            entry = ledger.enter(setting_of(estimator), facts.held, parties=facts.parties)
+            entry = ledger.enter(setting_of(estimator), facts.held, parties=holdings)
             more = f"entry {entry.number} of a ledger."
         else:
             delta, more = estimator.delta or _DELTA, "in no ledger."

@@ -84,17 +84,17 @@ def checked_weights(given: ArrayLike | None, X: Array) -> Array | None:
     return np.minimum(weights, 1.0)
 
 
-def whose(party: ArrayLike) -> tuple[Index, Index]:
-    """The parties' ids, and the number of each row's (n,).
+def whose(party: ArrayLike) -> Index:
+    """Return the number of each row's party, (n,), in the order of the parties' ids.
 
     Raises:
         UserError: ids cannot be compared.
     """
     try:
-        ids, owners = np.unique(column_or_1d(party), return_inverse=True)
+        owners: Index = np.unique(column_or_1d(party), return_inverse=True)[1]
     except TypeError:
         raise UserError("party must be numbers or texts, all of one kind, and none missing.") from None
-    return ids, owners
+    return owners
 
 
 def class_weights(given: Any, classes: Index, codes: Index) -> Array | None:

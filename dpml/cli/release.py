@@ -17,11 +17,10 @@ def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
     with cache.nothing_kept():  # no copy of the rows stays on the disk
         settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
-        request, beside = request_of(
-            settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
-        )
+        allowed = {"floating": arguments.floating, "any_delta": arguments.delta_anyway, "declared": arguments.declared}
+        request, path = request_of(settings, arguments.ledger, **allowed)
         _print_forecast(request)
-        ledger = Ledger(arguments.ledger or beside)
+        ledger = Ledger(path)
         cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
         model, entry = release(request, ledger, cap, arguments.output, arguments.card)
     console = Screen()

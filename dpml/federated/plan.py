@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpml.algorithms import Algorithm
-from dpml.data import Task
+from dpml.data import Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.preprocess import check_ball, width
 from dpml.data.sets.csv import CSV
@@ -34,7 +34,7 @@ from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
 from dpml.release.certificate import certificate
-from dpml.release.facts import Facts, facts_about, named
+from dpml.release.facts import Facts, facts_about
 from dpml.release.statement import statement
 
 FORMAT = "dpml plan 2"
@@ -166,6 +166,11 @@ class FederationPlan:
             )
 
     @property
+    def keys(self) -> str:
+        """A digest of the parties' keys, in any order, by which their ledgers recognise them."""
+        return sha256(*sorted(seat.key for seat in self.seats))
+
+    @property
     def task(self) -> Task:
         """The prediction task."""
         return task_of(self.stated)
@@ -208,8 +213,8 @@ class FederationPlan:
         )
         chosen = self.terms.budget
         facts = facts_about(
-            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural",
-            parties=named(seat.key.hex() for seat in self.seats), trust=trust, missing=self.dataset.missing == "drop",
+            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural", trust=trust,
+            missing=self.dataset.missing == "drop",
         )  # fmt: skip
         most = worst(facts.held)
         if not self.dropouts:
