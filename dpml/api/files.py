@@ -19,13 +19,7 @@ _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "samp
 
 
 def save(estimator: Any, path: Path, **allowed: bool) -> None:
-    """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
-
-    Raises:
-        UserError: the preprocessing is fitted to private rows, so the file would reveal them; `path` exists; or the
-            model has floating-point noise, or nothing is proven of it, or no ledger has it, and it is not said that
-            this may be.
-    """
+    """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions."""
     _check(estimator, **allowed)
     names = getattr(estimator, "feature_names_in_", [f"x{number}" for number in range(estimator.n_features_in_)])
     low, high = estimator.bounds_
@@ -91,12 +85,7 @@ def _check(estimator: Any, floating: bool, unsafe: bool, declared: bool) -> None
 
 
 def load(estimator: Any, path: Path) -> Any:
-    """Fill an unfitted estimator with the content of a model file.
-
-    Raises:
-        UserError: the file is no model, or no estimator can represent it: it has categories, a logarithmic scale, or
-            another kind of task.
-    """
+    """Fill an unfitted estimator with the content of a model file."""
     model = read_model(path)
     columns = list(model.stated.columns.values())
     target = [] if model.stated.target is None else [model.stated.target]

@@ -58,21 +58,13 @@ _PUBLIC = {
 
 
 def forecast_of(settings: Settings) -> Forecast:
-    """What to expect of a release of `wdgd`, by its size and budget alone.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or another algorithm is asked for.
-    """
+    """What to expect of a release of `wdgd`, by its size and budget alone."""
     defaults = {key: value for key, value in _DEFAULTS.items() if key not in settings.given}
     return _forecast(*requested(replace(settings, values={**defaults, **settings.values}), "forecast"))
 
 
 def forecast_for(request: Request) -> Forecast:
-    """What to expect of a requested release: of its own rows, parties and features.
-
-    Raises:
-        UserError: another algorithm is asked for, or the rows are refused.
-    """
+    """What to expect of a requested release: of its own rows, parties and features."""
     cell = Cell(
         dataset=request.dataset,
         partition=request.partition,
@@ -101,9 +93,6 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     """Return the requested release, and the path of its ledger: `ledger`, or that of its data.
 
     `allowed` are fields of `Request` that say what may be published: `floating`, `any_delta`, `declared`.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or needs more than what is stated of the data.
     """
     given = settings.given
     for key, why in (("seed", "its noise is nobody's to know"), ("draws", "it is one model")):
@@ -140,11 +129,7 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
 
 
 def _ledger(root: Path, info: Info) -> Path:
-    """The ledger of a data set: one for all that are made of the same files, whichever folder these are in.
-
-    Raises:
-        UserError: there are several, as of versions in which each had its own.
-    """
+    """The ledger of a data set: one for all that are made of the same files, whichever folder these are in."""
     names = (info.name, *info.folders)
     places = [root / f"{names[-1]}.ledger", *(root / name / f"{name}.ledger" for name in names)]
     found = [place for place in places if place.exists()]
@@ -169,11 +154,7 @@ def _setting(config: DictConfig, dataset: Source, rule: Partition, algorithm: Al
 
 
 def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
-    """Set the defaults of a release: no test rows, and complete rows.
-
-    Raises:
-        UserError: rows would be left out because of their values.
-    """
+    """Set the defaults of a release: no test rows, and complete rows."""
     node = config.dataset
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node.test_fraction = 0.0
@@ -185,11 +166,7 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
-    """The stated columns, and the name of the label.
-
-    Raises:
-        UserError: scales would be computed from the private rows.
-    """
+    """The stated columns, and the name of the label."""
     if isinstance(dataset, CSV):
         if "bounds" not in dataset.paths:
             raise UserError(

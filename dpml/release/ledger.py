@@ -72,9 +72,6 @@ class Cap:
     """The maximum total of all releases of a ledger for one unit, in the worst view of each, at one delta.
 
     It is proven also where a release's budget was chosen by results of earlier ones if all are Gaussian (`accountant`).
-
-    Raises:
-        UserError: eps is no positive number, or delta none strictly between 0 and 1.
     """
 
     eps: float
@@ -169,9 +166,6 @@ class Ledger:
             cap: applies from now on, together with all earlier caps: the smallest for each unit counts.
             parties: a digest of which party has which rows, or of the parties' public keys; never of names. None: it
                 is not known. It is used only where the release protects parties.
-
-        Raises:
-            UserError: it would exceed the cap, nothing is proven of it, or the ledger cannot be read or written.
         """
 
         def add(connection: sqlite3.Connection) -> LedgerEntry:
@@ -221,11 +215,7 @@ class Ledger:
         )
 
     def entries(self) -> list[LedgerEntry]:
-        """All releases, in order; none where there is no ledger.
-
-        Raises:
-            UserError: the ledger cannot be read, or is not as it was written.
-        """
+        """All releases, in order; none where there is no ledger."""
         return _entries(self._read())
 
     def caps(self) -> list[Cap]:
@@ -312,11 +302,7 @@ class Ledger:
 
 
 def beside(data: Path) -> Path:
-    """The path of the ledger of a data file, where none is named: beside the file itself, not beside a link to it.
-
-    Raises:
-        UserError: there is one beside each of them, or the file has another name, beside which there could be one.
-    """
+    """The path of the ledger of a data file, where none is named: beside the file itself, not beside a link to it."""
     if data.exists() and data.stat().st_nlink > 1:
         raise UserError(
             f"{data} is a file of several names (hard links), each of which would have its own ledger: say --ledger "
@@ -331,11 +317,7 @@ def beside(data: Path) -> Path:
 
 
 def current() -> Ledger | None:
-    """The ledger of the innermost `with` block; in a thread that is in none, that of the only one in the process.
-
-    Raises:
-        UserError: other threads are in blocks of several ledgers.
-    """
+    """The ledger of the innermost `with` block; in a thread that is in none, that of the only one in the process."""
     own = _CURRENT.get()
     if own:
         return own[-1]

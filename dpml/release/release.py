@@ -75,11 +75,8 @@ def release(
     """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
 
     Its card for the public registry (`dpml.release.card`) goes to `described`, which must not exist either. Both names
-    are reserved, and as many bytes as the files can have are on the disk, before the entry is made.
-
-    Raises:
-        UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. All
-            that can be known before the noise is checked before the entry; a later error names the entry, which stays.
+    are reserved, and as many bytes as the files can have are on the disk, before the entry is made. An error after the
+    entry names it, because the entry stays.
     """
     algorithm, budget = request.algorithm, request.budget
     _check_setting(request)
