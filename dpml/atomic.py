@@ -62,15 +62,12 @@ def reserved(path: Path) -> Iterator[Callable[[str], None]]:
     The file gets the name when the block ends, with what was written last, and is removed if the block fails. Until
     then no other process can reserve the name. Content that is no longer than what was written before needs no more
     room on the disk. A process that is killed leaves a temporary file, which the next one removes.
-
-    Raises:
-        UserError: the file exists, another process has reserved its name, or the folder takes no files.
     """
     check_writable(path)
     with _temporary(path, 0o666, Path.replace) as (partial, write):
         others = [str(other) for other in path.parent.glob(f".{glob.escape(path.name)}-{'?' * 41}") if other != partial]
         if path.exists() or others:
-            remedy = f"; if no process is, delete {' and '.join(others)}" if others else ""
+            remedy = f"; if none is, delete {others[0]}" if others else ""
             raise UserError(f"another process is writing {path}: choose another name{remedy}.")
         yield write
 
