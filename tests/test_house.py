@@ -71,14 +71,14 @@ ROOMS = {
     "protocols": ("dpml/protocols", 2278, 1700),
     "audit": ("dpml/audit", 2735, 2000),
     "config and running": ("dpml/config dpml/running", 3603, 1950),
-    "reporting": ("dpml/reporting", 7107, 4200),
-    "release": ("dpml/release", 1896, 1450),
+    "reporting": ("dpml/reporting", 7106, 4200),
+    "release": ("dpml/release", 1681, 1450),
     "federated": ("dpml/federated", 2112, 1600),
-    "recipes": ("dpml/recipes", 682, 520),
-    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4952, 2900),
+    "recipes": ("dpml/recipes", 655, 520),
+    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4665, 2900),
     "experiments": ("experiments", 1972, 2900),
-    "scripts": ("scripts", 4773, 1500),
-    "tests": ("tests", 45125, 28000),
+    "scripts": ("scripts", 4710, 1500),
+    "tests": ("tests", 44781, 28000),
 }
 REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
 

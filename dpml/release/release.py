@@ -3,9 +3,7 @@
 import hashlib
 import math
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +18,6 @@ from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.card import card
 from dpml.release.exactness import require_exact
 from dpml.release.facts import Facts, facts_of
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
@@ -69,22 +66,15 @@ class Request:
         return "party" if getattr(self.algorithm, "unit", "sample") == "party" else "sample"
 
 
-def release(
-    request: Request, ledger: Ledger, cap: Cap | None, place: Path, described: Path | None = None
-) -> tuple[Model, LedgerEntry]:
+def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
 
-    Its card for the public registry (`dpml.release.card`) goes to `described`, which must not exist either. Both names
-    are reserved, and as many bytes as the files can have are on the disk, before the entry is made. An error after the
-    entry names it, because the entry stays.
+    The name is reserved, and as many bytes as the model can have are on the disk, before the entry is made. An error
+    after the entry names it, because the entry stays.
     """
     algorithm, budget = request.algorithm, request.budget
     _check_setting(request)
-    if described == place:
-        raise UserError(f"the model and its card cannot both be {place}: choose another name for one.")
-    with ExitStack() as names, limit_blas():
-        write_card = None if described is None else names.enter_context(reserved(described))
-        write = names.enter_context(reserved(place))
+    with reserved(place) as write, limit_blas():
         data = request.dataset.load(request.files, request.N, entropy())
         parties = partition(data, request.partition, request.M, entropy(), request.adversary)
         facts = facts_of(algorithm, parties, request.partition, budget, missing=_left_out(request.dataset, data))
@@ -92,8 +82,6 @@ def release(
         mechanism = algorithm.prepare(parties, entropy())
         model = _model(request, data, facts)
         write(" " * len(model.text().encode()))
-        if write_card is not None:
-            write_card(card(facts, datetime.now(UTC).date()))
         entry = ledger.enter(request.setting, facts.held, cap, _holdings(request))
         try:
             weights = mechanism.release([budget], entropy(), 1).weights
