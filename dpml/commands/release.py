@@ -20,7 +20,7 @@ from dpml.config.build import (
     whole,
 )
 from dpml.config.complete import require_complete
-from dpml.data import Info, Source
+from dpml.data import Files, Info, Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.csv_rows import roles
 from dpml.data.csv.reading import open_file
@@ -86,14 +86,18 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
         **allowed,
     )
     if ledger is None:
-        ledger = beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here.root, dataset.info)
+        ledger = beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here, dataset.info)
     return request, ledger
 
 
-def _ledger(root: Path, info: Info) -> Path:
-    """The ledger of a data set: one for all that are made of the same files, whichever folder these are in."""
+def _ledger(files: Files, info: Info) -> Path:
+    """Return the ledger of a public data set: one for all that are made of the same files, whichever folder has them.
+
+    It is in the user's cache, or in the data folder if an earlier version put it there.
+    """
     names = (info.name, *info.folders)
-    places = [root / f"{names[-1]}.ledger", *(root / name / f"{name}.ledger" for name in names)]
+    within = [Path(f"{names[-1]}.ledger"), *(Path(name) / f"{name}.ledger" for name in names)]
+    places = [root / place for root in dict.fromkeys((files.target, *files.roots)) for place in within]
     found = [place for place in places if place.exists()]
     if len(found) > 1:
         raise UserError(
