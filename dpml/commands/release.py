@@ -44,8 +44,8 @@ _PUBLIC = {
     "partition": ("a", "alpha", "floor", "fractions", "k", "n", "per_party", "smallest", "u"),
     "algo": (
         "budget_share", "calibrate_for", "clip", "curvature", "lam", "model_norm", "noise", "noise_constant",
-        "noise_step", "radius", "rate", "ridge", "rounds", "sampling", "shift", "sites", "step", "step_selection",
-        "steps", "tolerance", "unit", "variant",
+        "noise_step", "protocol", "radius", "rate", "ridge", "rounds", "shift", "sites", "step", "step_selection",
+        "steps", "unit", "variant",
     ),
 }  # fmt: skip
 """The keys below others that a published model tells. None of them says where a file is."""
@@ -112,7 +112,7 @@ def _setting(config: DictConfig, dataset: Source, rule: Partition, algorithm: Al
     public |= {key: config[key] for key in ("loss", "calibration", "M", "N", "eps", "delta")}
     public["adversary.colluders"] = config.adversary.colluders
     for group, part in (("dataset", dataset), ("partition", rule), ("algo", algorithm)):
-        values = {key: getattr(part, key) for key in _PUBLIC[group] if hasattr(part, key)}
+        values = {key: value for key, value in vars(part).items() if key in _PUBLIC[group]}
         public |= {f"{group}.{key}": own for key, own in values.items() if own != getattr(type(part), key, None)}
     known = {key: value for key, value in public.items() if value is not None}
     lists = {key: f"[{','.join(map(str, value))}]" for key, value in known.items() if isinstance(value, tuple)}

@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import pickle
+import shlex
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,8 @@ from test_ledger import gaussian
 import dpml
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.atomic import reserved
+from dpml.commands.release import request_of
+from dpml.commands.settings import Settings
 from dpml.errors import PrivacyWarning, UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem, gdp
@@ -426,7 +429,7 @@ def test_the_file_names_no_path_however_it_is_set(run_command, words, tmp_path, 
     assert str(tmp_path) not in Path("model.json").read_text()
     assert json.loads(Path("model.json").read_text())["setting"] == (
         "dataset=csv partition=equal algo=wdgd calibration=tight M=1 eps=1 delta=1e-05 dataset.label=y "
-        "'dataset.drop=[who]' dataset.missing=refuse dataset.test_fraction=0.0 algo.noise=discrete algo.rounds=20"
+        "'dataset.drop=[who]' dataset.missing=refuse dataset.test_fraction=0.0 algo.rounds=20 algo.noise=discrete"
     )
 
 
@@ -439,6 +442,20 @@ def test_one_file_is_one_place_and_the_file_names_no_path(run_command, words) ->
     assert "one place" in content["statement"][2]
     assert "t.csv" not in Path("model.json").read_text()
     assert "t.yaml" not in Path("model.json").read_text()
+
+
+EXACT = ["amp", "avg", "capefm", "dpfm", "dpgd", "fm", "la", "outpert", "ssp", "ssp_descent", "wdgd"]
+
+
+@pytest.mark.parametrize("algo", EXACT)
+@pytest.mark.usefixtures("words")
+def test_what_a_file_says_of_its_setting_can_be_typed_again(algo) -> None:
+    places = ["dataset.path=t.csv", "dataset.bounds=t.yaml"]
+    more = ["eps=1", "M=3", "partition=natural", "dataset.party=who", "dataset.na=['a b',c]", "dataset.positive=no"]
+    first = request_of(Settings(["dataset=csv", "dataset.label=y", f"algo={algo}", *places, *more]))[0]
+    again = request_of(Settings([*shlex.split(first.setting), *places]))[0]
+    assert (again.algorithm, again.dataset, again.budget) == (first.algorithm, first.dataset, first.budget)
+    assert again.setting == first.setting
 
 
 def test_a_release_leaves_no_copy_of_the_rows(run_command, words, tmp_path) -> None:
