@@ -48,11 +48,7 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 @dataclass(frozen=True)
 class Seat:
-    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key.
-
-    Raises:
-        UserError: the name is too long, or has other signs than those of a word.
-    """
+    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key."""
 
     name: str
     rows: int
@@ -129,11 +125,7 @@ class FederationPlan:
         return hashlib.sha256(_written(self._content).encode()).hexdigest()
 
     def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
-        """The same with one more signature.
-
-        Raises:
-            UserError: it is not a party's key.
-        """
+        """Return the same with one more signature."""
         seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
