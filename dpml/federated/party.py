@@ -70,7 +70,7 @@ class Member:
     def _entered(self) -> tuple[str, Sequence[Guarantee], Cap | None, str | None]:
         """The whole release, as its ledger has it."""
         facts = self.plan.facts
-        return " ".join(self.plan.terms.words), facts.held, self._cap, facts.parties
+        return " ".join(self.plan.terms.words), facts.held, self._cap, self.plan.keys
 
     @property
     def reached(self) -> int:

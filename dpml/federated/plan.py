@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpml.algorithms import Algorithm
-from dpml.data import Task
+from dpml.data import Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.preprocess import check_ball, width
 from dpml.data.sets.csv import CSV
@@ -34,7 +34,7 @@ from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
 from dpml.release.certificate import certificate
-from dpml.release.facts import Facts, facts_about, named
+from dpml.release.facts import Facts, facts_about
 from dpml.release.statement import statement
 
 FORMAT = "dpml plan 2"
@@ -48,11 +48,7 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 @dataclass(frozen=True)
 class Seat:
-    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key.
-
-    Raises:
-        UserError: the name is too long, or has other signs than those of a word.
-    """
+    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key."""
 
     name: str
     rows: int
@@ -129,11 +125,7 @@ class FederationPlan:
         return hashlib.sha256(_written(self._content).encode()).hexdigest()
 
     def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
-        """The same with one more signature.
-
-        Raises:
-            UserError: it is not a party's key.
-        """
+        """Return the same with one more signature."""
         seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
@@ -164,6 +156,11 @@ class FederationPlan:
                 f"the plan lacks the signature of {', '.join(self.unsigned)}: every party signs it with "
                 "`dpml federate sign`, and nobody takes part before."
             )
+
+    @property
+    def keys(self) -> str:
+        """A digest of the parties' keys, in any order, by which their ledgers recognise them."""
+        return sha256(*sorted(seat.key for seat in self.seats))
 
     @property
     def task(self) -> Task:
@@ -208,8 +205,8 @@ class FederationPlan:
         )
         chosen = self.terms.budget
         facts = facts_about(
-            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural",
-            parties=named(seat.key.hex() for seat in self.seats), trust=trust, missing=self.dataset.missing == "drop",
+            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural", trust=trust,
+            missing=self.dataset.missing == "drop",
         )  # fmt: skip
         most = worst(facts.held)
         if not self.dropouts:

@@ -1,6 +1,7 @@
 """What a party lets out of its machine."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,17 @@ def test_a_release_is_in_the_ledger_of_every_party_whose_vector_left(tmp_path) -
     entered = [Ledger(file.with_suffix(".ledger")).entries() for file in parties.files]
     assert [len(entries) for entries in entered] == [1, 1, 0, 1]
     assert entered[0][0].guarantees == tuple(parties.plan.guarantees)
+
+
+def test_a_ledger_recognises_the_parties_of_a_federation_by_their_keys(tmp_path) -> None:
+    plan = clinics(tmp_path, "algo=ssp", "algo.unit=party").plan
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.enter("", plan.guarantees, parties=plan.keys)
+    ledger.enter("", plan.guarantees, parties=replace(plan, seats=plan.seats[::-1]).keys)
+    assert ledger.spent("party", "worst") is not None
+    other = replace(plan.seats[0], key=signing_key(tmp_path / "key").public_key().public_bytes_raw())
+    ledger.enter("", plan.guarantees, parties=replace(plan, seats=(other, *plan.seats[1:])).keys)
+    assert ledger.spent("party", "worst") is None
 
 
 def test_nothing_is_entered_when_too_few_come(tmp_path) -> None:
