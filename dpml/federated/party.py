@@ -6,31 +6,36 @@ the plan.
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.atomic import check_writable, write_atomically
+from dpml.atomic import check_writable, create_atomically
 from dpml.errors import UserError
-from dpml.federated.aggregator import model_of
+from dpml.federated.aggregator import counted_errors, model_of
 from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import Answer
+from dpml.plain import from_json
 from dpml.printable import printable
 from dpml.privacy import Guarantee
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.party import Party
 from dpml.release.ledger import Cap, Ledger, LedgerEntry
-from dpml.release.model import Model, read_model
 from dpml.release.release import entropy
+from dpml.running.environment import provenance
+
+_VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 
 
 class Member:
@@ -62,6 +67,8 @@ class Member:
             check_writable(ledger)
         self._ledger.require_room(*self._entered)
         self._party: Party | None = None
+        self._asked: bytes | None = None  # the aggregator's last message
+        self._answered = b""  # the answer to it
         self._next = 0  # the next secure sum of the release: no vector was sent to it yet
         self._answer: Answer | None = None
         self._entry: LedgerEntry | None = None
@@ -78,10 +85,16 @@ class Member:
         return self._next
 
     def answer(self, said: bytes) -> bytes:
-        """The answer to a message of the aggregator; its first byte gives the kind of answer.
+        """Return the answer to a message of the aggregator; its first byte gives the kind of answer.
 
-        Errors in the party's own rows are not disclosed to the aggregator: it only learns that there is an error.
+        An aggregator that was started again repeats its last message, and gets the same bytes again.
         """
+        if said != self._asked:
+            self._asked, self._answered = said, self._new_answer(said)
+        return self._answered
+
+    def _new_answer(self, said: bytes) -> bytes:
+        """Return the answer, which discloses nothing of an error in the party's own rows but that there is one."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -93,31 +106,50 @@ class Member:
         """Write the model that the aggregator made to the path `place`, and its checksum into the ledger.
 
         Raises:
-            UserError: it is no model of this plan, or the path exists.
+            UserError: it is not a model of this plan, or the path exists.
         """
         check_writable(place)
-        partial = place.with_name(f".{place.name}.received")
+        if text != self._own_text(text):
+            raise UserError("what the aggregator hands over is no model of this plan.")
+        if self._entry is not None:  # first, so that no model is there that the ledger does not know
+            self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
         try:
-            write_atomically(partial, text)
-            model = read_model(partial)
-            if not self._agreed(model):
-                raise UserError("what the aggregator hands over is no model of this plan.")
-            if self._entry is not None:  # first, so that no model is there that the ledger does not know
-                self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
-            partial.replace(place)
-        finally:
-            partial.unlink(missing_ok=True)
+            create_atomically(place, text)
+        except FileExistsError:
+            raise UserError(f"{place} is there already: another program has written it meanwhile.") from None
 
-    def _agreed(self, model: Model) -> bool:
-        """Whether all that a model's file says, but for its numbers, is what the plan says."""
-        counted = self.plan.terms.count_errors is not None
-        if model.weights.shape != (self.plan.problem.classes, self.plan.problem.d) or counted != bool(model.errors):
-            return False
+    def _own_text(self, text: str) -> str | None:
+        """Return the model's file as this party writes it; None without a model.
+
+        Of `text` it takes only what it cannot know: the weights, the counted error and on how many rows it was counted,
+        and the versions of the aggregator's software.
+        """
         try:
-            ours = model_of(self.plan, model.weights, model.errors)
-            return replace(ours, versions=model.versions).text() == model.text()
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):  # errors of another form
-            return False
+            content = from_json(text)
+            weights = np.array(content["weights"], dtype=float)
+            versions = {name: content["versions"][name] for name in provenance()["versions"]}
+            errors = None if self.plan.terms.count_errors is None else self._errors(**content["errors"])
+            if weights.shape == (self.plan.problem.classes, self.plan.problem.d) and all(
+                _VERSION.fullmatch(version) for version in versions.values()
+            ):
+                return model_of(self.plan, weights, errors, versions).text()
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
+            pass
+        return None
+
+    def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
+        """Return the counted errors of this plan with the same error, rows and deviation.
+
+        The deviation follows from how many parties were in the last sum, which is all that is sought.
+        """
+        sizes = sorted(seat.rows for seat in self.plan.seats)
+        M = len(sizes)
+        for parties in range(self.plan.topology.quorum, M + 1):
+            if sum(sizes[:parties]) <= int(rows) <= sum(sizes[M - parties :]):
+                errors = counted_errors(self.plan, float(error), int(rows), parties)
+                if errors["deviation"] == deviation:
+                    return errors
+        raise ValueError("no number of parties has this deviation")
 
     def _refused(self, own: str, told: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)

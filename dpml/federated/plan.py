@@ -27,6 +27,7 @@ from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
 from dpml.federated.opening import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
+from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.plain import from_json
 from dpml.privacy import Guarantee, Problem, worst
@@ -102,8 +103,9 @@ class FederationPlan:
                 f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
                 "1 or more."
             )
-        # refuse an invalid plan now, not when all parties are connected
-        Session(len(self.seats), max(self.sums.lengths), self.topology, self.sums.beside)
+        # refuse an invalid plan now, not when all parties are connected; first, as noise needs an honest party's part
+        topology = self.topology
+        Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
         _ = self.guarantees
 
     @property
@@ -193,6 +195,12 @@ class FederationPlan:
     def sums(self) -> Sums:
         """The parties' messages, and the computation on them."""
         return sums_of(self.algorithm, Setting(self.terms.budget, self.problem, self._sizes, self.task))
+
+    @cached_property
+    def error_deviation(self) -> float:
+        """The standard deviation of the noise of the counted error, with all parties and in the algorithm's units."""
+        assert isinstance(self.algorithm, Counting)
+        return self.algorithm.deviation(self.algorithm.messages(self.terms.budget, self.problem)[-1], self.problem)
 
     @cached_property
     def facts(self) -> Facts:
