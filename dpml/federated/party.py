@@ -61,7 +61,7 @@ class Member:
         plan.require_signatures()
         self.plan, self.number = plan, plan.number_of(signer.public_key().public_bytes_raw())
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
-        self._used, self._cap = ledger.with_name(f"{ledger.name}.used"), cap
+        self._cap = cap
         agreed_rows(plan, self.number, data)  # report a mistake before others wait
         if not ledger.exists():
             check_writable(ledger)
@@ -164,24 +164,9 @@ class Member:
         if opening.number < self._next:
             raise RefusedError("it has sent its part of this release already; it has to be started again for another.")
         self.plan.sums.read(opening.number, opening.told)  # before anything is spent on it
-        self._use(opening)
         vector = partial(self._contribution, opening)
         self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()
-
-    def _use(self, opening: Opening) -> None:
-        """Keep an opening beside the ledger: each begins one session, also of a party that is started again.
-
-        Raises:
-            RefusedError: it was used before.
-        """
-        line = hashlib.sha256(opening.content).hexdigest() + "\n"
-        with os.fdopen(os.open(self._used, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii") as file:
-            if line in file.readlines():
-                raise RefusedError("the aggregator names a session that was used before.")
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
 
     def _receive(self, message: bytes) -> bytes:
         if self._party is None:
