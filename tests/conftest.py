@@ -54,13 +54,6 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     return [file for file in (yield) if not isinstance(file, DoctestModule)]
 
 
-@pytest.fixture(autouse=True)
-def _nothing_was_fitted_before() -> None:
-    """Estimators count the fits of a process: every test begins anew."""
-    if "dpml.api.account" in sys.modules:
-        sys.modules["dpml.api.account"].account.clear()
-
-
 @pytest.fixture(autouse=True, scope="session")
 def get_mode() -> Iterator[Callable[..., object]]:
     """Hydra does not repeat itself, because tests compose a hundred times; its own get_mode.

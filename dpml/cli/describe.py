@@ -31,7 +31,7 @@ def run(arguments: Namespace) -> None:
         description = describe(CsvOptions(str(arguments.file), arguments.label, **roles, **written(arguments)), stated)
     console = Screen()
     lines = [_line(found, len(description.columns.X)) for found in description.features]
-    print_table(console, ["column", "type", "values", "missing", "note"], lines, wrapped=("values", "note"))
+    print_table(console, ["column", "type", "values", "missing", "note"], lines)
     sentences = [*_labels(description, arguments), *_rows(description, arguments)]
     if stated is not None:
         found_outside = outside(description, stated, arguments.label)

@@ -1,15 +1,12 @@
 """`dpml release`: one model for publication, recorded in a ledger before its noise is drawn."""
 
-import sys
 from argparse import Namespace
-from contextlib import suppress
 
-from dpml.commands.release import forecast_for, request_of
+from dpml.commands.release import request_of
 from dpml.commands.settings import Settings
 from dpml.data.sources import cache
-from dpml.errors import UserError
 from dpml.release.ledger import Cap, Ledger
-from dpml.release.release import Request, release
+from dpml.release.release import release
 from dpml.screen import Screen
 
 
@@ -20,18 +17,10 @@ def run(arguments: Namespace) -> None:
         request, beside = request_of(
             settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
         )
-        _print_forecast(request)
         ledger = Ledger(arguments.ledger or beside)
         cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
-        model, entry = release(request, ledger, cap, arguments.output, arguments.card)
+        model, entry = release(request, ledger, cap, arguments.output)
     console = Screen()
     for sentence in (*model.statement, ""):
         console.print(sentence)
     console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}")
-
-
-def _print_forecast(request: Request) -> None:
-    """What to expect, where that can be forecast; what is wrong with the rows is told by the release itself."""
-    with suppress(UserError):
-        for sentence in forecast_for(request).sentences[1:]:
-            print(f"Forecast: {sentence}", file=sys.stderr)

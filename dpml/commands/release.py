@@ -1,6 +1,5 @@
 """One model for publication: the request of one setting."""
 
-import math
 import shlex
 from collections.abc import Container
 from dataclasses import replace
@@ -9,8 +8,6 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from dpml.algorithms import Algorithm
-from dpml.commands.guarantee import as_known, requested
 from dpml.commands.settings import Settings, compose_one, is_private
 from dpml.config.build import (
     budget,
@@ -29,57 +26,13 @@ from dpml.data.csv.reading import open_file
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
-from dpml.mechanism.program import Program
 from dpml.optim.losses import for_task
-from dpml.privacy import Budget, Problem
 from dpml.release.exactness import exact_algorithm
-from dpml.release.forecast import TRIED, Forecast, forecast
 from dpml.release.ledger import beside
 from dpml.release.release import Request
-from dpml.running.cell import Cell
 
 _DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
 """Where those of an experiment are another."""
-
-
-def forecast_of(settings: Settings) -> Forecast:
-    """What to expect of a release of `wdgd`, by its size and budget alone.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or another algorithm is asked for.
-    """
-    defaults = {key: value for key, value in _DEFAULTS.items() if key not in settings.given}
-    return _forecast(*requested(replace(settings, values={**defaults, **settings.values}), "forecast"))
-
-
-def forecast_for(request: Request) -> Forecast:
-    """What to expect of a requested release: of its own rows, parties and features.
-
-    Raises:
-        UserError: another algorithm is asked for, or the rows are refused.
-    """
-    cell = Cell(
-        dataset=request.dataset,
-        partition=request.partition,
-        algorithm=request.algorithm,
-        M=request.M,
-        N=request.N,
-        seed=0,
-        budgets=(request.budget,),
-        draws=1,
-        adversary=request.adversary,
-    )
-    problem = as_known(cell.problem, request.partition, request.algorithm.name)
-    return _forecast(request.algorithm, request.budget, problem)
-
-
-def _forecast(algorithm: Algorithm, budget: Budget, problem: Problem) -> Forecast:
-    if algorithm.name != TRIED:
-        raise UserError(f"only algo={TRIED} was tried on enough public tables to forecast, not algo={algorithm.name}.")
-    if math.isinf(budget.eps):
-        raise UserError("eps=inf spends no budget, so there is nothing to forecast: choose a finite eps.")
-    assert isinstance(algorithm, Program)
-    return forecast(budget, problem, algorithm)
 
 
 def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:

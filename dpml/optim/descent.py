@@ -3,27 +3,19 @@
 A *run* is one sequence of models
 
     w <- w - step (grad R(w) + scale z),   z ~ N(0, I) anew in every round,
-    R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2,
+    R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2.
 
-and runs that share their rows (budgets, step sizes, draws) advance together. A round consists of two matrix products,
-the scores ``X W`` and the gradient ``X'S`` of the slopes S; models are columns, so that neither needs a transposed
-copy. OpenBLAS is fastest with up to 64 runs and with few enough rows that their scores stay in cache. Between the two
-products there is one pass over the scores, because with u = y x and h = tanh(u'w/2)
+Runs that share their rows (budgets, step sizes, draws) advance together. A round consists of two matrix products, the
+scores ``X W`` and the gradient ``X'S`` of the slopes S; models are columns, so that neither product needs a transposed
+copy. With u = y x and h = tanh(u'w/2) one pass over the scores makes the slopes:
 
     logistic: loss'(t, y) x = (h - 1)/2 u,      sigmoid: loss'(t, y) x = (h^2 - 1)/4 u.
 
-The softmax loss of K classes has K columns for a run, one after the other, and a vector of K slopes for a row.
+The softmax loss of K classes has K columns for a run and a vector of K slopes for a row.
 
-Slopes that are *clipped* at c are ``max(h - 1, -2c)/2`` for the logistic loss, and for the squared loss that of the
-label subtracted from the score, cut on both sides. So every row has its own term, and none is longer than what is
-counted for it: where the clip is tiny, so are the terms, and nothing large is added to be taken away again.
-
-*Precision.* Rows, scores and slopes are in single precision, and blocks of 64 rows are summed in it. These sums are
-added up in double precision, and get their noise there; the models that the next scores are of are rounded after that.
-Rows keep their places, and equal ones are not merged. `dpml.sums` proves what all this adds to a sensitivity. For eps
-<= 10 it moves the released models by less than one part in a thousand of their noise, and their risk without noise by
-about 1e-7 (tests/optim/test_descent.py). The last bits of a run may depend on the number of runs, because BLAS may sum
-in another order.
+Rows, scores and slopes are in single precision, and blocks of 64 rows are summed in it; these sums are added up in
+double precision and get their noise there. docs/privacy/floating_point_sums.md proves what that adds to a sensitivity.
+The last bits of a run may depend on the number of runs, because BLAS may sum in another order.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,13 +1,9 @@
-"""Gradients of rows that every run sees through a map of its own, in single precision: of unit length in the new space.
+"""Gradients of rows that every run sees through its own linear map, in single precision.
 
-Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``, and that of a row of zeros. For the logistic
-loss and softmax z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: the gradient
-is ``2 L (L z'w - y) z``. In either case it is a vector of slopes times a unit row; the slopes are cut at the run's
-clip.
-
-Rows are mapped one by one and keep their places, in double precision, then rounded to single; blocks of 64 are summed
-in it, and these sums added up in double precision: `dpml.sums.single_imprecision` counts what that adds, as for the
-rows of `dpml.optim.descent`.
+Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``; a row of zeros stays one. For the logistic loss
+and softmax, z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: its gradient is
+``2 L (L z'w - y) z``. The slopes are clipped. Blocks of 64 rows are summed in single precision, as in
+`dpml.optim.descent`.
 """
 
 from collections.abc import Callable, Iterator

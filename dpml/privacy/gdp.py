@@ -1,16 +1,9 @@
 """Gaussian differential privacy: exact (eps, delta) curves, composition, correlated views, calibration.
 
 A Gaussian release with L2 sensitivity ``D`` and noise of standard deviation ``s`` in every direction is mu-GDP with
-``mu = D/s``: telling two neighbours apart is exactly as hard as telling N(0, 1) from N(mu, 1) (Dong, Roth & Su 2019,
-Thm 2.7). Everything else follows: the curve (Balle & Wang 2018, Thm 8)
-
-    delta(eps; mu) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2),
-
-composition ``mu^2 = sum mu_i^2`` (Dong, Roth & Su 2019, Cor. 3.3), and, for a view with Gaussian noise of covariance
-``S`` whose mean moves by ``v``, ``mu^2 = v' S^-1 v``.
-
-Our own, in a dozen lines a formula, because libraries compute the curve by differences that cancel where delta is
-small or eps is large.
+``mu = D/s`` (Dong, Roth & Su 2019, Thm 2.7). The curve (Balle & Wang 2018, Thm 8), composition and correlated views
+follow: docs/privacy.md. The formulas are our own because libraries compute the curve by differences that cancel where
+delta is small or eps is large.
 
 >>> round(eps_of(mu=1.0, delta=1e-5), 4)
 4.3772

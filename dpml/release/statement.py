@@ -29,16 +29,6 @@ def statement(facts: Facts) -> tuple[str, ...]:
     return _unit(facts), _guarantee(facts), _trust(facts), _noise(facts), _ranges(facts), _NOT_COVERED
 
 
-def details(facts: Facts) -> tuple[str, ...]:
-    """A line for every view: what is proven, and by what."""
-    M, C = facts.problem.M, facts.problem.colluders
-    return tuple(
-        f"{g.basis.capitalize()} against {_SEEN[g.view].format(C=C, M=M)}: eps = {written(g.eps, 6)}, delta = "
-        f"{written(g.delta, 6)} ({g.source})."
-        for g in facts.guarantees
-    )
-
-
 def _unit(facts: Facts) -> str:
     public = "The number of records" + (", of each party, and whose a record is," if facts.problem.M > 1 else "")
     if facts.unit == "sample":

@@ -162,7 +162,6 @@ def test_the_sentences_of_further_mistakes(tmp_path, words, expected) -> None:
     [
         (["guarantee", "eps=[1,2]"], "dpml guarantee takes one eps"),
         (["guarantee", "N=0"], "N must be at least 1, got N=0"),
-        (["forecast", "eps=[1,2]"], "dpml forecast takes one eps"),
         (["guarantee", "partition=[equal]"], "partition takes one name, got partition=[equal]: write partition=equal."),
         (["guarantee", "seed=1..2"], "dpml guarantee takes one seed, got seed=1..2."),
         (["guarantee", "epss=1"], "unknown key 'epss': did you mean 'eps'?"),

@@ -1,28 +1,15 @@
 """Noisy gradient descent at one curator (`wang`), inside an MPC (`jayaraman`), at M clients (`wddp`: Kang et al. 2019).
 
-T rounds of ``w <- w - step (gradient + z)``, z Gaussian. One row moves a mean gradient over n rows by at most 2G/n, G
-the loss's Lipschitz constant or what its slopes are clipped to, and no less in general: a row nearly orthogonal to w
-may have any score. So a round with noise of standard deviation s is (2G/(n s))-GDP, and
+T rounds of ``w <- w - step (gradient + z)``, z Gaussian. Noise is counted in units of `per_row`, the noise on a mean
+over n rows times n; every mu is inversely proportional to it.
 
-- a view of T rounds, each of which may depend on those before, has sqrt(T) times that mu (Dong, Roth & Su 2019, Cor.
-  3.3);
-- a view of the last model only has less (`privacy.proofs.last_iterate`): a round is Lipschitz in w with ``c = max(|1 -
-  step m|, |1 - step (L + lam)|)``, where the objective's curvature lies between m and L + lam; m = lam for a convex
-  loss, lam - L otherwise.
+- `wang` (Wang, Ye & Xu 2017): noise on the mean gradient of every round.
+- `jayaraman` (Jayaraman et al. 2018): the plain mean of the parties' mean gradients. The MPC makes the noise, so that
+  colluders know none of it.
+- `wddp` (Alg. 1): M clients descend alone, each with its own noise, and a server averages their last models.
+  `variant=synchronous` averages in every round; `variant=once` is eq. (4) as printed.
 
-Noise is counted in units of `per_row`, that on a mean over n rows times n; every mu is inversely proportional to it.
-
-*wang* (Wang, Ye & Xu 2017): noise on the mean gradient of every round. With c = 16 the published noise is proven to
-give much less than eps: mu = eps / (2 sqrt(ln(1/delta))). *jayaraman* (Jayaraman et al. 2018): the plain mean of the
-parties' mean gradients, noise once. The MPC makes the noise, so that colluders know none of it.
-
-*wddp* (Alg. 1): M clients descend alone, each with its own noise; a server averages their last models. The published
-noise is what one curator with all rows would need, and every client adds that to a mean over its own N_k rows. So the
-rounds of one client have mu = sqrt(T) 2G/(N_k sigma), N/N_k times what is counted. Theorem 1 is about another
-algorithm, in which only a weighted average is seen and all go on from it: `variant=synchronous`. Even there the average
-has noise sigma sqrt(sum (N_k/N)^2), where the proof has sigma. Eq. (4) as printed, one N(0, sigma^2) on the weighted
-average of gradients at one model, is `variant=once`: it has the guarantees of `wang`, however the rows are distributed.
-No gradient may be seen without noise, so the noise has to be drawn inside an MPC, as `jayaraman`'s is.
+What each view proves, and why the claim of `wddp` fails: docs/privacy/kang2019.md, Theorems 1 to 3.
 """
 
 import math

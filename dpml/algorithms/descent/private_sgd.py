@@ -1,28 +1,13 @@
 """Regularised logistic regression over M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
 
-`psgd` approaches the minimiser that `gop` (`perturbation.objective`) computes at one place: a third party asks the M
-parties for the gradient, who answer with fresh noise rho and with their share of eta, and it sees the sum of the
-answers only. One sample is the unit.
+`psgd` approaches the minimiser that `gop` (`perturbation.objective`) computes at one place. Party k answers round t
+with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to exp(-eps/2 ||rho||), eta^k ~
+N(0, sigma^2/M) drawn once; the third party sees the sum of the answers only. The paper leaves w_0 and z_t open: here
+w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, for which the distance to the limit point falls as T^-1/2.
 
-Party k answers round t with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to
-exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. The paper leaves w_0 and z_t open: here w_0 = 0 and
-``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, of which sum z_t is infinite and sum z_t^2 is not (Robbins & Monro
-1951), the first step is 1/(the largest curvature), and the distance to the limit point falls as T^-1/2, because no
-curvature is below (lam + Delta)/2.
-
-The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the third
-party has seen are all sums: the proven guarantees are those of all sums (`proofs.noisy_sums`), for each view of them.
-`tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every round, no eta, T
-rounds composed exactly; each party's share is so large that the honest ones' is enough. More rounds then cost nothing
-but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not for privacy, but because
-where the objective is flatter T rounds of noise would not average out. Who sees the last model only learns no less: the
-weight ``z_t prod_(s > t) (1 - z_s (lam + Delta))`` of a round in it is the same for all rounds, so that a row whose
-gradient does not turn moves it as T rounds do.
-
-*Halving* is what the paper tries first (Sec. 3.2), and expects to fail: no eta and no Delta, and in round t = 1, 2, ...
-rho of density proportional to exp(-eps_t/2 ||rho||) with ``eps_t = eps/2^t``. One party's rho makes a round eps_t-DP in
-every view of it, so that T adaptive rounds are eps (1 - 2^-T)-DP, delta = 0, in every view, and no number of rounds is
-above eps. The noise doubles from round to round.
+The proven guarantees are those of all sums: docs/privacy/rajkumar2012.md, Theorem 3. `tight` draws fresh Gaussian noise
+in every round and no eta. *Halving* (Sec. 3.2 of the paper) has neither eta nor Delta, and rho for ``eps/2^t`` in round
+t = 1, 2, ...: Theorem 4.
 """
 
 import math

@@ -1,25 +1,13 @@
 """Descent on clipped gradients in a space where the rows' noisy second moments are alike in all directions: `wdgd`.
 
-A share of mu^2 buys noisy X'X. Its eigenvalues are raised to the edge of the noise's spectrum, for classifiers to a
-tenth of 1/d at least, as small directions would fill the rows otherwise; P is the inverse of its square root, and rows
-go through P and are made unit length again: post-processing of the one released matrix, applied by whoever holds a row,
-so that a row that is replaced moves a sum of clipped gradients by at most 2c as before. Noise that is the same in all
-directions of that space is wide in the old one where the rows say little; how accurate that is was measured, not
-proven. All noise is Gaussian, so ``mu^2`` adds up over the matrix, the labels and all rounds, whatever they depend on
-(Dong, Roth & Su 2019, Cor. 3.3).
+A share of mu^2 buys noisy X'X, another the labels, the rest sums of clipped gradients of rows that are mapped by P, the
+inverse root of the noisy X'X, and made unit length again. The guarantee: docs/privacy/clipped_descent.md, Theorem 4.
 
-*Rules* (`defaults.WHITENED_RULES`), in x = n mu/d, read no row. Slopes of classifiers are cut at c, which grows with x
-until nothing is cut: noise is in proportion to c, and so is what a row can still say when others have been fitted.
-Where one class is rare, its rows have the long slopes, so that c is not below `RARE` over the noisy share of all
-classes but the largest. The squared loss has no largest slope: there c is in proportion to x as well, in units of the
-targets' range, so that noise moves predictions by about `REACH` at most. As the residuals become smaller, c falls, to
-`LAST_CLIP` or what is in proportion to x if that is more. Where X'X is mostly noise, mapped rows are shorter than P is
-made for, and noise moves predictions by less: c is then larger, so that it is `LEAST_REACH` at least. (Shrinking the
-model afterwards, by the noise that is known to be in it, was no better: where x is small it is too short already.)
-
-*Several classes*: X'X gets less of mu^2, next to nothing where its noise would hide it; and steps grow.
-
-*Party level*: the clip follows the parties' mean gradients, as in `dpgd`.
+The rules for clips and steps (`defaults.WHITENED_RULES`) are functions of x = n mu/d and read no row. The slopes of
+classifiers are cut at a clip that grows with x until nothing is cut, and that is not below `RARE` over the noisy share
+of all classes but the largest. For the squared loss the clip is in proportion to x, in units of the targets' range, so
+that noise moves predictions by about `REACH` at most; it falls to `LAST_CLIP` as the residuals become smaller, and is
+`LEAST_REACH` at least where X'X is mostly noise.
 """
 
 import math
