@@ -16,8 +16,7 @@ from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
-from dpml.federated.aggregator import _sentence as sentence
-from dpml.federated.aggregator import aggregate, counted_errors
+from dpml.federated.aggregator import aggregate, counted_errors, model_of
 from dpml.federated.agreed import agreed_of
 from dpml.federated.plan import FederationPlan, read_plan
 from dpml.mechanism.counting import Counting, Errors
@@ -167,7 +166,7 @@ def test_a_party_publishes_no_other_errors_than_those_of_the_plan(tmp_path, kind
     right = model.errors
     others = [counted_errors(plan, 0.25, rows, n) for rows, n in ((240, 3), (280, 3), (300, 3), (360, 4))]
     for place, errors in enumerate((right, *others)):
-        text = replace(model, errors=errors, statement=(*plan.statement, sentence(errors))).text()
+        text = model_of(plan, model.weights, errors, model.versions).text()
         member.receive_model(text, tmp_path / f"{place}.json")
     forged = [
         {"measure": "share of rows in error\x1b[2J\nGuarantee: eps = 0.0001, proven"}, {"of": "all rows"},
@@ -179,7 +178,8 @@ def test_a_party_publishes_no_other_errors_than_those_of_the_plan(tmp_path, kind
     ]  # fmt: skip
     for errors in (5, [], "none", None, *({**right, **change} for change in forged)):
         typed = isinstance(errors, dict) and isinstance(errors["error"], float)
-        for said in ("", "Errors: none.", sentence(errors) if typed else ""):
+        sentence = model_of(plan, model.weights, errors, {}).statement[-1] if typed else "Errors: none."
+        for said in (model.statement[-1], sentence):
             content = json.loads(model.text()) | {"errors": errors, "statement": [*plan.statement, said]}
             content.pop("checksum")
             with pytest.raises(UserError, match="hands over is no model of this plan"):
