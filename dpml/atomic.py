@@ -25,8 +25,7 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 def write_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
     """Write a file atomically: after a crash, or for a concurrent reader, it is never half written.
 
-    A process that is killed may leave a temporary file behind. The next process that writes `path` removes it. If it is
-    `private`, only its owner may read it.
+    If it is `private`, only its owner may read it. The next writer removes the temporary file of a killed process.
     """
     _publish(path, content, Path.replace, private)
 

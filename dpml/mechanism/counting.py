@@ -94,10 +94,9 @@ class Counting(Program):
         assert weights is not None
         summed = carrier.by_budget(carrier.ask(last, weights.reshape(-1, weights.shape[-1])))[..., 0]
         units = carrier.problem.M if self.unit == "party" else carrier.problem.N
-        wide = [self.deviation(messages[last], carrier.problem) for messages in carrier.messages]
+        deviations = [[self.deviation(messages[last], carrier.problem)] for messages in carrier.messages]
         scale = LARGEST if self.regression else 1.0
-        deviation = np.ones(summed.shape) * np.array(wide)[:, None]
-        found = {"error": scale * (summed / units + 1) / 2, "error_deviation": deviation}
+        found = {"error": scale * (summed / units + 1) / 2, "error_deviation": np.ones(summed.shape) * deviations}
         return Release(weights, {**release.metrics, **found})
 
     def deviation(self, message: Sum, problem: Problem) -> float:
