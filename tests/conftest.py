@@ -102,7 +102,7 @@ Command = Callable[..., Outcome]
 def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run ``dpml-run`` or ``dpml`` with some words, in an empty working folder without a data cache."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")

@@ -118,7 +118,7 @@ def _data(commands: Any) -> None:
     def action(name: str, description: str) -> argparse.ArgumentParser:
         parser = _command(actions, name, description)
         _config_dir(parser)
-        help_ = "where data files lie (default: $DPML_DATA, else a cache)"
+        help_ = "a folder with data files, which is only read (default: $DPML_DATA)"
         parser.add_argument("--data-dir", metavar="DIR", help=help_)
         parser.set_defaults(mirror=None, offline=True)
         return parser
@@ -128,6 +128,7 @@ def _data(commands: Any) -> None:
     get.add_argument("names", nargs="+", metavar="NAME", help="as in `dpml data list`, or all")
     help_ = "fetch from here, laid out as a data folder (default: $DPML_MIRROR)"
     get.add_argument("--mirror", metavar="URL", help=help_)
+    get.add_argument("--into", metavar="DIR", help="put the files there (default: the user's cache)")
     get.add_argument("--offline", action="store_true", help="fetch nothing (as does DPML_OFFLINE=1)")
     get.set_defaults(offline=False)
     check = action("check", "read every raw file that is here again and compare its content")

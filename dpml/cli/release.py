@@ -4,7 +4,6 @@ from argparse import Namespace
 
 from dpml.commands.release import request_of
 from dpml.commands.settings import Settings
-from dpml.data.sources import cache
 from dpml.release.ledger import Cap, Ledger
 from dpml.release.release import release
 from dpml.screen import Screen
@@ -12,14 +11,13 @@ from dpml.screen import Screen
 
 def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
-    with cache.nothing_kept():  # no copy of the rows stays on the disk
-        settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
-        request, beside = request_of(
-            settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
-        )
-        ledger = Ledger(arguments.ledger or beside)
-        cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
-        model, entry = release(request, ledger, cap, arguments.output)
+    settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+    request, beside = request_of(
+        settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
+    )
+    ledger = Ledger(arguments.ledger or beside)
+    cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
+    model, entry = release(request, ledger, cap, arguments.output)
     console = Screen()
     for sentence in (*model.statement, ""):
         console.print(sentence)

@@ -19,7 +19,7 @@ from dpml.config.build import (
     whole,
 )
 from dpml.config.complete import require_complete
-from dpml.data import Info, Source
+from dpml.data import Files, Info, Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.csv_rows import roles
 from dpml.data.csv.reading import open_file
@@ -71,17 +71,17 @@ def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:
         setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
         **allowed,
     )
-    return request, beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here.root, dataset.info)
+    return request, beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here, dataset.info)
 
 
-def _ledger(root: Path, info: Info) -> Path:
-    """The ledger of a data set: one for all that are made of the same files, whichever folder these are in.
+def _ledger(files: Files, info: Info) -> Path:
+    """Return the ledger of a public data set: one for all that are made of the same files, whichever folder has them.
 
-    Raises:
-        UserError: there are several, as of versions in which each had its own.
+    It is in the user's cache, or in the data folder if an earlier version put it there.
     """
     names = (info.name, *info.folders)
-    places = [root / f"{names[-1]}.ledger", *(root / name / f"{name}.ledger" for name in names)]
+    within = [Path(f"{names[-1]}.ledger"), *(Path(name) / f"{name}.ledger" for name in names)]
+    places = [root / place for root in dict.fromkeys((files.target, *files.roots)) for place in within]
     found = [place for place in places if place.exists()]
     if len(found) > 1:
         raise UserError(

@@ -67,7 +67,7 @@ class Member:
             check_writable(ledger)
         self._ledger.require_room(*self._entered)
         self._party: Party | None = None
-        self._asked: bytes | None = None  # the aggregator's last message
+        self._asked: bytes | None = None  # the last message that was answered
         self._answered = b""  # the answer to it
         self._next = 0  # the next secure sum of the release: no vector was sent to it yet
         self._answer: Answer | None = None
@@ -89,9 +89,12 @@ class Member:
 
         An aggregator that was started again repeats its last message, and gets the same bytes again.
         """
-        if said != self._asked:
-            self._asked, self._answered = said, self._new_answer(said)
-        return self._answered
+        if said == self._asked:
+            return self._answered
+        answer = self._new_answer(said)
+        if answer[:1] == MESSAGE:  # a refused message changes nothing
+            self._asked, self._answered = said, answer
+        return answer
 
     def _new_answer(self, said: bytes) -> bytes:
         """Return the answer, which discloses nothing of an error in the party's own rows but that there is one."""

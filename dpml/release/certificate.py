@@ -110,8 +110,6 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -
     common = {"times": times, "sensitivity": message.sensitivity}
     if algorithm.noise != "discrete":
         moved = up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
-        if message.rate < 1:  # a law that the verifier does not know: it would need distributions of privacy losses
-            return {"law": "sampled gaussian", **common, "rate": message.rate, "deviation": message.noise}
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
     of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, colluders=0)
     grid = discrete.grid(message, drawing)

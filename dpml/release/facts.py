@@ -201,10 +201,7 @@ def _against_another_party(described: Mapping[str, Any]) -> float | None:
         unknown = verify.unknown_noise(described["noise"], "another party")
     except verify.RejectedError:  # nobody else is left
         return None
-    try:
-        at = verify.delta_with(described["messages"], unknown)
-    except verify.RejectedError:  # of sampled rounds, which the verifier does not know
-        return math.inf
+    at = verify.delta_with(described["messages"], unknown)
     least = verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
     return math.inf if least is None else above(least)
 

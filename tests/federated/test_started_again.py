@@ -87,6 +87,24 @@ def test_it_goes_on_after_many_kills_in_one_sum(tmp_path, whole) -> None:
     assert entries(parties) == [1] * 4
 
 
+def test_parties_that_could_not_be_reached_go_on_later(tmp_path, whole) -> None:
+    """The second start reaches them only when it has given the sum up: they refuse another one, and keep the first."""
+    parties = clinics(tmp_path, *WORDS)
+    members, kept = parties.members(seed=5), Kept(tmp_path / "model.json.sums", parties.plan)
+    with pytest.raises(Killed):
+        aggregated(parties, members, kept, 3, heard=True)
+    away = iter([True])
+
+    def exchange(mail):
+        here = () if next(away, False) else mail
+        return {node: members[node].answer(mail[node]) for node in here}
+
+    with pytest.raises(ProtocolError, match="only 0 of 4 parties are left after CONSISTENCY"):
+        aggregate(parties.plan, range(4), exchange, kept=kept)
+    assert aggregated(parties, members, kept).text() == whole
+    assert entries(parties) == [1] * 4
+
+
 def test_a_sum_whose_parties_are_gone_begins_anew_without_those_who_sent_a_vector(tmp_path) -> None:
     """Party 0 sent its vector; the others are started again, and have nothing of the sum that was under way."""
     parties = clinics(tmp_path, *WORDS)

@@ -592,7 +592,7 @@ def test_a_file_in_another_dialect_is_read_with_the_options(run_command, people)
     plain = run_command("dpml", "predict", "model.json", "plain.csv")
     refused = run_command("dpml", "predict", "model.json", "new.csv")
     assert (refused.code, refused.out) == (2, "")
-    assert "say --encoding cp1252 to read 'Köln' there" in refused.err
+    assert "set --encoding, for example cp1252" in refused.err
     refused = run_command("dpml", "predict", "model.json", "new.csv", "--encoding", "cp1252")
     assert "is no number (--decimal comma reads it)." in refused.err
     done = run_command("dpml", "predict", "model.json", "new.csv", "--encoding", "cp1252", "--decimal", "comma")

@@ -44,12 +44,12 @@ from dpml.release.exactness import option_node
 BELOW = (Fraction(999, 1000), Fraction(9, 10), Fraction(1, 2))
 BUDGET = Budget(1.0, 1e-5)
 OTHERS = {  # of options that are no literals
-    "sampling": (0.1,), "shift": (1.0,), "clip": (0.3,), "budget_share": (0.5,), "rounds": (3,), "batch": (100,),
+    "shift": (1.0,), "clip": (0.3,), "budget_share": (0.5,), "rounds": (3,), "batch": (100,),
     "variant": ("authors", "halving", "once", "per_coordinate", "radial", "sum", "synchronous"), "lam": (0.1,),
     "calibration": ("published",),
 }  # fmt: skip
 NO_LAW = {
-    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps", "tolerance",
+    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps",
     "epochs", "hidden", "rate", "local", "ruled", "protect_auxiliary", "loss", "sites",
 }  # fmt: skip
 """Options that change the numbers of a law and nothing else; all losses are gone through, and sites have files each."""
@@ -68,13 +68,12 @@ def varied(name: str) -> Iterator[dict[str, Any]]:
         if get_origin(hints[each.name]) is Literal and each.name not in ("sites", "calibration"):
             values = get_args(hints[each.name])
         assert values or each.name in NO_LAW, f"{name}: no value of its new option {each.name} is looked at"
-        few = {"rounds": 2} if each.name == "sampling" else {}
-        yield from ({each.name: value, **few} for value in values)
+        yield from ({each.name: value} for value in values)
 
 
 def algorithms(name: str) -> Iterator[Any]:
     for loss in ("logistic", "squared", "softmax"):
-        for own in varied(name) if loss == "logistic" else [own for own in varied(name) if "sampling" not in own]:
+        for own in varied(name):
             node = {**option_node(name), **own}
             calibration = node.pop("calibration", "tight" if name != "jayaraman_local" else "published")
             node |= {"lam": node.get("lam", 0.1)} if name in ("la", "avg") else {}
@@ -213,7 +212,7 @@ MESSAGES = {
         dict.fromkeys(("slope", "curvature", "classes"), "of the logistic loss alone")
         | {"inside": "the noise that `scale` is the continuous one of; what it misses is `missed`"},
     ),
-    Sum: Described("of sensitivity noise units times joined rate", {"constant": "more noise, that is not counted"}),
+    Sum: Described("of sensitivity noise units times joined", {"constant": "more noise, that is not counted"}),
 }  # fmt: skip
 
 
