@@ -69,7 +69,7 @@ class Member:
         self._party: Party | None = None
         self._asked: bytes | None = None  # the last message that was answered
         self._answered = b""  # the answer to it
-        self._next = 0  # the next secure sum of the release: no vector was sent to it yet
+        self.reached = 0  # sums of the release that are over for it: it has sent its vector to the last of them
         self._answer: Answer | None = None
         self._entry: LedgerEntry | None = None
 
@@ -78,11 +78,6 @@ class Member:
         """The whole release, as its ledger has it."""
         facts = self.plan.facts
         return " ".join(self.plan.terms.words), facts.held, self._cap, facts.parties
-
-    @property
-    def reached(self) -> int:
-        """How many sums of the release are over for it: it has sent its vector to the last of them."""
-        return self._next
 
     def answer(self, said: bytes) -> bytes:
         """Return the answer to a message of the aggregator; its first byte gives the kind of answer.
@@ -164,7 +159,7 @@ class Member:
             raise RefusedError("the aggregator has another plan.")
         if opening.number >= len(self.plan.sums.lengths):
             raise RefusedError(f"the release has {len(self.plan.sums.lengths)} secure sums, and no more.")
-        if opening.number < self._next:
+        if opening.number < self.reached:
             raise RefusedError("it has sent its part of this release already; it has to be started again for another.")
         self.plan.sums.read(opening.number, opening.told)  # before anything is spent on it
         vector = partial(self._contribution, opening)
@@ -177,7 +172,7 @@ class Member:
         return self._party.receive(message)
 
     def _contribution(self, opening: Opening) -> tuple[Ring, Array]:
-        self._next = opening.number + 1
+        self.reached = opening.number + 1
         if self._answer is None:
             X, y = agreed_rows(self.plan, self.number, self._data)
             ready = self.plan.sums.ready(X, y, self.number)
