@@ -23,12 +23,12 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 """Part of temporary names: machines that share a folder may not see each other's locks, so each sweeps only its own."""
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
     """Write a file atomically: after a crash, or for a concurrent reader, it is never half written.
 
-    A process that is killed may leave a temporary file behind. The next process that writes `path` removes it.
+    If it is `private`, only its owner may read it. The next writer removes the temporary file of a killed process.
     """
-    _publish(path, content, Path.replace)
+    _publish(path, content, Path.replace, private)
 
 
 def check_writable(path: Path) -> None:

@@ -27,12 +27,13 @@ from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
 from dpml.federated.opening import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
+from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.plain import from_json
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
-from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
+from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.release.certificate import certificate
 from dpml.release.facts import Facts, facts_about
 from dpml.release.statement import statement
@@ -98,8 +99,9 @@ class FederationPlan:
                 f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
                 "1 or more."
             )
-        # refuse an invalid plan now, not when all parties are connected
-        Session(len(self.seats), max(self.sums.lengths), self.topology, self.sums.beside)
+        # refuse an invalid plan now, not when all parties are connected; first, as noise needs an honest party's part
+        topology = self.topology
+        Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
         _ = self.guarantees
 
     @property
@@ -190,6 +192,12 @@ class FederationPlan:
     def sums(self) -> Sums:
         """The parties' messages, and the computation on them."""
         return sums_of(self.algorithm, Setting(self.terms.budget, self.problem, self._sizes, self.task))
+
+    @cached_property
+    def error_deviation(self) -> float:
+        """The standard deviation of the noise of the counted error, with all parties and in the algorithm's units."""
+        assert isinstance(self.algorithm, Counting)
+        return self.algorithm.deviation(self.algorithm.messages(self.terms.budget, self.problem)[-1], self.problem)
 
     @cached_property
     def facts(self) -> Facts:
@@ -343,7 +351,6 @@ def _json(path: Path, what: str) -> dict[str, Any]:
     Raises:
         UserError: there is none.
     """
-
     try:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)
@@ -360,19 +367,20 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 def _seat(name: str, said: Any) -> Seat:
     if not isinstance(said, dict) or set(said) != {"rows", "key"}:
         raise UserError("a party must have rows and key.")
-    key = said["key"]
-    if not isinstance(key, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", key):
-        raise UserError(f"the key of a party must be {2 * KEY_BYTES} hexadecimal digits.")
-    return Seat(name, _whole(said["rows"], "rows", 1, _MOST_ROWS), bytes.fromhex(key))
+    key = _bytes(said["key"], "the key of a party", KEY_BYTES)
+    return Seat(name, _whole(said["rows"], "rows", 1, _MOST_ROWS), key)
 
 
 def _signatures(said: Any) -> dict[str, bytes]:
     if not isinstance(said, dict) or len(said) > _MOST_PARTIES:
         raise UserError("the signatures must be a name with a signature each.")
-    for signature in said.values():
-        if not isinstance(signature, str) or not re.fullmatch(r"[0-9a-f]{128}", signature):
-            raise UserError("a signature must be 128 hexadecimal digits.")
-    return {str(name): bytes.fromhex(signature) for name, signature in said.items()}
+    return {str(name): _bytes(signature, "a signature", SIGNATURE_BYTES) for name, signature in said.items()}
+
+
+def _bytes(value: Any, what: str, size: int) -> bytes:
+    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * size}}}", value):
+        raise UserError(f"{what} must be {2 * size} hexadecimal digits.")
+    return bytes.fromhex(value)
 
 
 def _written(content: Mapping[str, Any]) -> str:
