@@ -17,11 +17,7 @@ Swept = Mapping[str, Sequence[Any]]
 def settings_of(
     overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
 ) -> tuple[Settings, Swept]:
-    """Overrides and keyword arguments as settings, and those of the keys that are swept over, with their values.
-
-    Raises:
-        UserError: an override is not text of the form KEY=VALUE, or a value is of a kind that no key takes.
-    """
+    """Overrides and keyword arguments as settings, and those of the keys that are swept over, with their values."""
     for word in overrides:
         if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
             raise UserError(f"an override must be text, 'KEY=VALUE', got {word!r}.")
@@ -38,11 +34,7 @@ def settings_of(
 def one_job(
     function: str, overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
 ) -> Settings:
-    """The settings of a function that takes one value of every key.
-
-    Raises:
-        UserError: one of them is wrong, or has several values.
-    """
+    """The settings of a function that takes one value of every key."""
     settings, swept = settings_of(overrides, keys, config_dir)
     several = {word.key_or_group: word.input_line for word in parsed(settings.words) if word.is_sweep_override()}
     several |= {key: f"{key}={','.join(map(str, values))}" for key, values in swept.items() if len(values) > 1}
@@ -52,11 +44,7 @@ def one_job(
 
 
 def plain(value: Any, key: str) -> Any:
-    """A value as YAML has it: NumPy's numbers as Python's, paths as text, sequences as lists.
-
-    Raises:
-        UserError: YAML, or no key, has such a value.
-    """
+    """A value as YAML has it: NumPy's numbers as Python's, paths as text, sequences as lists."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Path):

@@ -133,11 +133,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return np.array(found[0, 0])
 
     def _algorithm(self, task: Task) -> Algorithm:
-        """The configured algorithm for a task.
-
-        Raises:
-            UserError: no algorithm has this name, one of its options is wrong, or it cannot do this task.
-        """
+        """The configured algorithm for a task."""
         name = text(self.algo, "algo")
         known = options("algo")
         if name not in known:
@@ -207,9 +203,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             floating: also with floating-point noise: the file says that it is proven for real numbers only.
             unsafe: also if nothing is proven of the model, or it is in no ledger: the file says so.
             declared: also if its guarantee is the word of code that is not part of dpml: the file says so.
-
-        Raises:
-            UserError: it is not allowed, or ranges were fitted to the rows, which the file would show.
         """
         check_is_fitted(self)
         save(self, Path(path), floating=floating, unsafe=unsafe, declared=declared)
@@ -283,7 +276,6 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         n_features_in_: p.
 
     Raises:
-        UserError: at `fit`: a parameter is wrong, or no noise meets this budget.
         ValueError: X or y are not valid input for scikit-learn's estimators.
     """
 

@@ -33,9 +33,6 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
         config_dir: a folder of your own options, as ``--config-dir``.
         keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d default to those of the
             data set.
-
-    Raises:
-        UserError: a setting is wrong, has several values, or no noise can be calibrated for it.
     """
     guarantees, _ = guarantees_of(one_job("guarantee", overrides, keys, config_dir))
     return guarantees
@@ -57,9 +54,6 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
         config_dir: a folder of your own options, as ``--config-dir``.
         keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs have defaults for audits
             (docs/audit.md).
-
-    Raises:
-        UserError: a setting is wrong, has several values, or the algorithm cannot be attacked.
     """
     return AttackRequest.of(one_job("attack", overrides, keys, config_dir)).findings()
 
@@ -78,9 +72,6 @@ def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
     Args:
         recipe: a YAML or JSON file with keys of `dpml.recipes.TrainingRecipe`, or in the words of another framework.
         keys: the same as keyword arguments, which take the place of the file's.
-
-    Raises:
-        UserError: a key or a value is wrong.
     """
     return judge(recipe_of(recipe, **keys))
 
@@ -101,9 +92,6 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
 
     Returns:
         Arrays that may be read-only and memory-mapped.
-
-    Raises:
-        UserError: there is no such data set, one of its files is missing or damaged, or a key does not concern data.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides if isinstance(word, str)]
     settings = one_job("load", named, keys, config_dir)

@@ -62,8 +62,6 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
         keys: the same as keyword arguments, ``eps=[0.1, 1]``.
 
     Raises:
-        UserError: a setting is wrong, or cannot be computed with these data; nothing else of the sweep is computed if
-            this is known without the data.
         CellsFailedError: a cell failed, which is a bug; the message gives the path of the traceback.
         KeyboardInterrupt: finished cells are kept.
     """

@@ -14,11 +14,7 @@ from dpml.screen import Screen
 
 
 def run(arguments: Namespace) -> None:
-    """Print the views of a recipe.
-
-    Raises:
-        UserError: the recipe is wrong, or there is no certificate to write.
-    """
+    """Print the views of a recipe."""
     words = [word for word in arguments.overrides if is_word(word)]
     files = [word for word in arguments.overrides if not is_word(word)]
     if len(files) > 1 or not arguments.overrides:

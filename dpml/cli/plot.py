@@ -32,11 +32,7 @@ def run(arguments: Namespace) -> None:
 
 
 def _width(text: str) -> float:
-    """A length in inches.
-
-    Raises:
-        UserError: it is no length, or no column has it.
-    """
+    """A length in inches."""
     found = re.fullmatch(r"([\d.]+) ?(in|cm|mm|pt)", text)
     try:
         inches = float(found[1]) * _INCHES[found[2]] if found else 0.0
@@ -48,11 +44,7 @@ def _width(text: str) -> float:
 
 
 def _names(path: Path) -> Mapping[str, str]:
-    """The names that a YAML file gives to what a figure shows.
-
-    Raises:
-        UserError: it cannot be read, or is no mapping of names.
-    """
+    """The names that a YAML file gives to what a figure shows."""
     try:
         content = read_mapping(path, "names", deepest=1)
     except OSError as error:

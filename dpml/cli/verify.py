@@ -15,7 +15,6 @@ def run(arguments: Namespace) -> None:
     """Print what holds.
 
     Raises:
-        UserError: a statement of the folder does not follow from its rows, or a file was cut or edited.
         SystemExit: with status 1 or 2, where the certificate does not give a stated eps.
     """
     if arguments.path.is_dir():

@@ -21,11 +21,7 @@ class AttackRequest:
 
     @classmethod
     def of(cls, settings: Settings) -> "AttackRequest":
-        """The attack on a setting, with the audit's own defaults.
-
-        Raises:
-            UserError: a setting is wrong, or has several values.
-        """
+        """The attack on a setting, with the audit's own defaults."""
         config, d = compose_one(settings, "audit")
         given = settings.given
         for key, few in ROUNDS.items():

@@ -12,11 +12,7 @@ from dpml.seeds import generator
 
 
 def load(settings: Settings) -> Dataset:
-    """The data.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or the data are not here.
-    """
+    """The data."""
     config, _ = compose_one(settings, "load")
     return _load(config, instantiate(config.dataset, "dataset"))
 
@@ -31,11 +27,7 @@ def _load(config: DictConfig, source: Source) -> Dataset:
 
 
 def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
-    """How unequal the parties are, the rule that dealt their rows, and the parties.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or the data are not here.
-    """
+    """How unequal the parties are, the rule that dealt their rows, and the parties."""
     config, d = compose_one(settings, "data partition")
     if d is not None:
         raise UserError("unknown key 'd': the features do not matter here.")

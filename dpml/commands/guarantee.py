@@ -27,21 +27,13 @@ from dpml.running.cell import Cell
 
 
 def guarantees_of(settings: Settings) -> tuple[list[Guarantee], Problem]:
-    """The guarantees of a release, and the problem that they are of.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or no noise can be calibrated for it.
-    """
+    """The guarantees of a release, and the problem that they are of."""
     algorithm, budget, problem = _requested(settings)
     return guaranteed(algorithm, budget, problem), problem
 
 
 def certificate_of(settings: Settings) -> str:
-    """The certificate of a release, as the content of its file.
-
-    Raises:
-        UserError: as for `guarantees_of`; or nothing is proven.
-    """
+    """The certificate of a release, as the content of its file."""
     algorithm, budget, problem = _requested(settings)
     proven = [g for g in guaranteed(algorithm, budget, problem) if g.basis in HELD]
     if not all(math.isfinite(g.eps) for g in proven):

@@ -35,11 +35,7 @@ class Settings:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is set, by key.
-
-        Raises:
-            UserError: one of the words cannot be read.
-        """
+        """What is set, by key."""
         return {override.key_or_group: override.value() for override in parsed(self.words)} | dict(self.values)
 
     def without(self, key: str) -> "Settings":
@@ -52,9 +48,6 @@ class Settings:
 
         Args:
             by: what composes words; None is Hydra, which a process asks once for words that differ in values only.
-
-        Raises:
-            UserError: a word cannot be read, or there is no such key or option.
         """
         choices = [f"{group}='{self._option(group)}'" for group in GROUPS if group in self.values]
         line = Line([*self.words, *choices], self.config_dir)
@@ -81,21 +74,13 @@ def is_private(word: str) -> bool:
 
 
 def parsed(words: Sequence[str]) -> list[Override]:
-    """The overrides that Hydra reads from some words.
-
-    Raises:
-        UserError: it cannot read one of them.
-    """
+    """The overrides that Hydra reads from some words."""
     with user_errors(Line(words)):
         return [alike.parsed(word) for word in words]
 
 
 def jobs_of(settings: Settings, swept: Mapping[str, Sequence[Any]]) -> Iterator[Settings]:
-    """The jobs of a sweep, as `dpml-run -m` makes them: the product of all lists in the words, and of those `swept`.
-
-    Raises:
-        UserError: a sweep in the words has no list of values.
-    """
+    """The jobs of a sweep, as `dpml-run -m` makes them: the product of all lists in the words, and of those `swept`."""
     choices: list[list[str]] = []
     for word, override in zip(settings.words, parsed(settings.words), strict=True):
         if not override.is_sweep_override():
@@ -135,11 +120,7 @@ def refuse_several(settings: Settings) -> None:
 
 
 def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | None]:
-    """The configuration of one setting, and the number of features if `d` is set.
-
-    Raises:
-        UserError: a key or a value is wrong, or there are several eps, delta, M or N.
-    """
+    """The configuration of one setting, and the number of features if `d` is set."""
     refuse_several(settings)
     config = settings.without("d").composed()
     if "algo._target_" in settings.given:  # another class than that of the default, whose options it does not have
