@@ -50,5 +50,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List all names, including those that have not been loaded yet."""
-    return sorted({*globals(), *__all__})
+    """List the public names, including those that have not been loaded yet."""
+    return [*__all__, "__version__"]

@@ -49,8 +49,8 @@ ORDER = (
     ("recipes",),
     ("reporting",),
     ("federated",),
-    ("commands",),
-    ("cli", "api"),
+    ("api",),
+    ("cli",),
 )
 TARGETS = {
     path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))["_target_"]
@@ -75,7 +75,7 @@ ROOMS = {
     "release": ("dpml/release", 1657, 1450),
     "federated": ("dpml/federated", 2085, 1600),
     "recipes": ("dpml/recipes", 655, 520),
-    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4467, 2900),
+    "api and cli": ("dpml/api dpml/cli", 4467, 2900),
     "experiments": ("experiments", 1972, 2900),
     "scripts": ("scripts", 2994, 1500),
     "tests": ("tests", 41527, 28000),

@@ -7,6 +7,7 @@ is fitted.
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,23 +22,24 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from dpml.algorithms import Algorithm
-from dpml.api.account import count
-from dpml.api.arguments import plain
 from dpml.api.files import load, save
 from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, thinned, whose
+from dpml.api.settings import plain
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
 from dpml.config.compose import options
 from dpml.data import Dataset, Task, sha256
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.steps import to_both_sides
-from dpml.errors import UserError, nearest
+from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
-from dpml.privacy import Adversary, Guarantee
+from dpml.privacy import Adversary, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
+from dpml.privacy.safe import written
 from dpml.release.exactness import exact_algorithm, option_node, require_linear_model
 from dpml.release.facts import Facts, facts_about
 from dpml.release.ledger import Ledger, LedgerEntry, current
+from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
@@ -98,8 +100,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "coef_")
 
     @contextmanager
-    def _as_it_was_if_it_fails(self) -> Iterator[None]:
-        """A fit that ends early leaves no attribute beside those of an earlier one, whose model it does not tell of."""
+    def _rollback_on_error(self) -> Iterator[None]:
+        """Restore all attributes if a fit fails: those of an earlier fit describe its model."""
         before = dict(self.__dict__)
         try:
             yield
@@ -124,7 +126,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             holdings = None
             if party is not None:
                 holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), whose(party).tobytes())
-            count(self, facts, holdings)
+            self._enter(facts, holdings)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
@@ -132,16 +134,72 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         assert found is not None  # of a linear algorithm
         return np.array(found[0, 0])
 
+    def _enter(self, facts: Facts, holdings: str | None) -> None:
+        """Enter a fit whose noise is not drawn yet into the ledger, set what is proven, and warn of what is not.
+
+        `holdings` is the `parties` of `Ledger.enter`.
+        """
+        ledger, entry, counted = self.ledger or current(), None, "not at all, as nothing is proven."
+        if not isinstance(ledger, Ledger | None):
+            raise UserError(f"ledger must be a dpml.Ledger(PATH, cap=...) or None, got {ledger!r}.")
+        weakest = worst(facts.held)
+        if ledger is not None and math.isinf(weakest.eps):
+            why = "; and because ".join(facts.open) or f"that of algo={self.algo} at eps={self.eps:g} is infinite"
+            raise UserError(
+                f"no eps is proven of this fit, because {why}: a ledger that let it pass would tell a total that does "
+                "not hold. Fit it outside of the ledger's block, or without ledger=."
+            )
+        if self.eps != math.inf:
+            self._warn(facts, weakest)
+        parameters = {key: value for key, value in self.get_params().items() if key != "ledger"}
+        setting = f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
+        if math.isfinite(weakest.eps) and ledger is not None:
+            entry = ledger.enter(setting, facts.held, parties=holdings)
+            counted = f"entry {entry.number} of a ledger."
+        elif math.isfinite(weakest.eps):
+            counted = "in no ledger."
+            if hasattr(self, "facts_"):
+                warnings.warn(
+                    "this estimator was fitted before, and this fit is in no ledger: if rows of the same people were "
+                    "in both, more privacy is lost than guarantees_ says. dpml.Ledger(path, cap=...) adds fits up.",
+                    PrivacyWarning,
+                    stacklevel=4,
+                )
+        self.setting_, self.facts_, self.guarantees_ = setting, facts, list(facts.guarantees)
+        self.entry_, self.ledger_ = entry, ledger
+        self.statement_ = (*statement(facts), f"Counted: {counted}")
+
+    def _warn(self, facts: Facts, weakest: Guarantee) -> None:
+        """Warn where less is proven than was asked for."""
+        if facts.open:
+            advice = ["give bounds (and y_bounds), ranges known without a look"] if facts.ranges == "fitted" else []
+            advice += ["leave random_state out"] if facts.randomness == "seed" else []
+            message = f"nothing is proven of this model, because {'; and because '.join(facts.open)}."
+            message += f" {'; '.join(advice).capitalize()}." if advice else ""
+        elif weakest.eps > self.eps:
+            message = (
+                f"eps={self.eps:g} was asked for, but what is {'declared' if facts.author else 'proven'} of "
+                f"algo={self.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
+            )
+        elif weakest.delta * facts.problem.N >= 1:
+            message = (
+                f"delta={weakest.delta:g} is 1/N or more, so that the model may show a record of the "
+                f"N={facts.problem.N:,} as it is: choose a smaller delta."
+            )
+        else:
+            return
+        warnings.warn(message, PrivacyWarning, stacklevel=5)
+
     def _algorithm(self, task: Task) -> Algorithm:
         """The configured algorithm for a task."""
         name = text(self.algo, "algo")
         known = options("algo")
         if name not in known:
             raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
-        own = self.algo_options or {}
-        if not isinstance(own, Mapping):
-            raise UserError(f"algo_options must be a dictionary, got {own!r}.")
-        node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in own.items()}}
+        chosen = self.algo_options or {}
+        if not isinstance(chosen, Mapping):
+            raise UserError(f"algo_options must be a dictionary, got {chosen!r}.")
+        node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in chosen.items()}}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
         algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
         require_linear_model(algorithm)
@@ -288,7 +346,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         (n,), each in [0, 1] and from its own row alone, is private as the rows are: a row is used with this
         probability, and is zeros otherwise (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
         """
-        with self._as_it_was_if_it_fails():
+        with self._rollback_on_error():
             rows, labels = validate_data(self, X, y, dtype=np.float64)
             weights = checked_weights(sample_weight, rows)
             check_classification_targets(labels)
@@ -408,7 +466,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Release one model of rows X (n, p) and targets y (n,); the others are as for `PrivateClassifier`."""
-        with self._as_it_was_if_it_fails():
+        with self._rollback_on_error():
             rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
             weights = checked_weights(sample_weight, rows)
             target = np.asarray(y, dtype=float)[:, None]

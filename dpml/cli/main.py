@@ -1,4 +1,4 @@
-"""`dpml`: its commands and their options. Each command is in the module of its name, which is loaded when it runs."""
+"""`dpml`: its commands and their options. The module of a command is loaded when it runs."""
 
 import argparse
 import sys
@@ -8,11 +8,20 @@ from typing import Any
 
 from dpml import packs
 from dpml.cli import load
-from dpml.cli.errors import exit_on_mistakes
+from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys, refuse_settings
 from dpml.cli.files import add_written
-from dpml.cli.words import refuse_dashed_keys, refuse_settings
-from dpml.errors import UserError
+from dpml.errors import UserError, nearest
 from dpml.version import __version__
+
+_MODULES = {
+    "privacy": ("guarantee", "audit", "check", "secagg"),
+    "papers": ("plot", "table", "merge", "report", "cite", "verify"),
+    "models": ("release", "ledger"),
+    "predict": ("predict",),
+    "data": ("data",),
+    "federate": ("federate",),
+    "main": ("completion",),
+}
 
 
 def main() -> None:
@@ -33,14 +42,29 @@ def _main() -> None:
     if more:
         commands.error(f"unrecognized arguments: {' '.join(more)}")
     packs.add(getattr(arguments, "pack", []))
-    load(arguments.command).run(arguments)
+    module = next(module for module, names in _MODULES.items() if arguments.command in names)
+    getattr(load(module), f"run_{arguments.command}")(arguments)
+
+
+def run_completion(arguments: argparse.Namespace) -> None:
+    """Print a script that completes commands and options in a shell."""
+    import shtab
+
+    print(shtab.complete(parser(), arguments.shell))
 
 
 class _Parser(argparse.ArgumentParser):
-    """No option may be shortened: `--delta 1e-5` would be taken for `--delta-anyway`."""
+    """A parser that suggests the nearest name, and allows no option to be shortened: `--delta` is a setting."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            name = (
+                (action.metavar or action.option_strings[0]) if action.metavar or action.option_strings else action.dest
+            )
+            raise UserError(f"unknown {str(name).lower()} {value!r}: {nearest(value, action.choices)}")
 
 
 @cache  # reading a command line changes nothing in it

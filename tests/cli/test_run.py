@@ -20,8 +20,8 @@ from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
 from dpml.cli import sweeper
-from dpml.commands import jobs as commands
-from dpml.commands.jobs import experiment_jobs
+from dpml.api import jobs as commands
+from dpml.api.jobs import experiment_jobs
 from dpml.config.build import completed
 from dpml.config.compose import initialise
 from dpml.errors import UserError

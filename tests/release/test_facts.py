@@ -26,8 +26,8 @@ from test_ledger import gaussian
 import dpml
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.atomic import reserved
-from dpml.commands.release import request_of
-from dpml.commands.settings import Settings
+from dpml.api.release import request_of
+from dpml.api.settings import Settings
 from dpml.errors import PrivacyWarning, UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem, gdp

@@ -20,7 +20,7 @@ from harness import drawn
 from omegaconf import open_dict
 
 from dpml import paths
-from dpml.commands.jobs import compute_jobs, experiment_jobs, write_jobs
+from dpml.api.jobs import compute_jobs, experiment_jobs, write_jobs
 from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.reporting import outputs, whole_table

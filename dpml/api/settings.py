@@ -2,22 +2,24 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from dpml.config import alike
-from dpml.config.build import GROUPS, check_keys, spread, whole
+from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread, whole
 from dpml.config.compose import PACKAGE, compose, options
 from dpml.config.override_errors import Line, unknown_option, user_errors
 from dpml.errors import UserError
 
 _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
+Swept = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,60 @@ def parsed(words: Sequence[str]) -> list[Override]:
         return [alike.parsed(word) for word in words]
 
 
-def jobs_of(settings: Settings, swept: Mapping[str, Sequence[Any]]) -> Iterator[Settings]:
-    """The jobs of a sweep, as `dpml-run -m` makes them: the product of all lists in the words, and of those `swept`."""
+# ---- a function's arguments
+
+
+def settings_of(
+    overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
+) -> tuple[Settings, Swept]:
+    """Return a function's overrides and keyword arguments as settings, and the keys that are swept with their values.
+
+    A list is a value of the keys in `LISTED`, and a sweep of any other key.
+    """
+    for word in overrides:
+        if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
+            raise UserError(f"an override must be text, 'KEY=VALUE', got {word!r}.")
+    values = {key: plain(value, key) for key, value in keys.items()}
+    for key, value in values.items():
+        if value == []:
+            raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+    swept = {key: value for key, value in values.items() if isinstance(value, list) and key not in LISTED}
+    single = {key: value for key, value in values.items() if key not in swept}
+    return Settings(list(overrides), single, None if config_dir is None else Path(config_dir)), swept
+
+
+def one_setting(
+    function: str, overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
+) -> Settings:
+    """Return the settings of a function that takes one value of every key."""
+    settings, swept = settings_of(overrides, keys, config_dir)
+    several = {word.key_or_group: word.input_line for word in parsed(settings.words) if word.is_sweep_override()}
+    several |= {key: f"{key}={','.join(map(str, values))}" for key, values in swept.items() if len(values) > 1}
+    for key, text in several.items():
+        raise UserError(f"dpml.{function} takes one {key}, got {text}.")
+    return replace(settings, values={**settings.values, **{key: values[0] for key, values in swept.items()}})
+
+
+def plain(value: Any, key: str) -> Any:
+    """Return a value as YAML has it: NumPy's numbers as Python's, paths as text, sequences as lists."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, range) and value.step == 1 and len(value) > 1 and key in RANGED and value.start >= 0:
+        return f"{value.start}..{value.stop - 1}"
+    if isinstance(value, list | tuple | range | np.ndarray):
+        return [plain(item, key) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise UserError(f"{key} must be a number, text, True, False, None, or a list of them, got {value!r}.")
+
+
+# ---- one job or several
+
+
+def jobs_of(settings: Settings, swept: Swept) -> Iterator[Settings]:
+    """Yield the jobs of a sweep, as `dpml-run -m` makes them: all combinations of the lists of values."""
     choices: list[list[str]] = []
     for word, override in zip(settings.words, parsed(settings.words), strict=True):
         if not override.is_sweep_override():

@@ -1,4 +1,4 @@
-"""The jobs of one command (a run, the jobs of a sweep, or experiments): their tasks in one plan, files and tables."""
+"""Turn a composed configuration into jobs (runs, experiments), compute them in one plan, and write their files."""
 
 import os
 import shlex
@@ -15,8 +15,8 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from dpml import packs
+from dpml.api.settings import Settings, is_private, refuse_several
 from dpml.atomic import write_atomically
-from dpml.commands.settings import Settings, is_private, refuse_several
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
 from dpml.data.partition import draws_sizes
@@ -25,7 +25,7 @@ from dpml.reporting.manifest import beside
 from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
-from dpml.running.plan import Options, Plan, Tables, Task, make_plan
+from dpml.running.plan import Options, Plan, Task, make_plan
 from dpml.running.runner import announce, carry_out, outline
 from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
@@ -35,10 +35,8 @@ INTERRUPTED = 130
 ERROR = "error.txt"
 """Why a job's folder has no files."""
 
-PLAN = "plan.csv"
-"""The plan of the last dry run, in the results folder."""
-
-NO_RELEASE = "an experiment, not a release: whoever knows the seed can subtract the noise"
+_PLAN = "plan.csv"  # of the last dry run, in the results folder
+_NO_RELEASE = "an experiment, not a release: whoever knows the seed can subtract the noise"
 
 
 class CellsFailedError(Exception):
@@ -71,29 +69,25 @@ class RunJob:
                 log = plan.store.folder(entry.key) / ERROR
                 raise CellsFailedError(f"{entry.reason} (traceback in {log})")
 
-    def write(self, plan: Plan) -> "JobOutcome":
+    def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame, list[Mapping[str, Any]]]:
+        """Return its rows, its guarantees, and where its data come from."""
+        rows, guarantees, provenance = plan.tables(self.task)
+        return rows.drop(columns="block"), guarantees.drop(columns="block"), provenance
+
+    def write(self, plan: Plan) -> list[Path]:
         """Write its tables and, last, the manifest. Each file appears whole or not at all; raises as `check` does."""
         self.check(plan)
-        tables = plan.tables(self.task)
-        rows, guarantees = _without_blocks(tables)
+        rows, guarantees, provenance = self.tables(plan)
         self.folder.mkdir(parents=True, exist_ok=True)
         paths = [self.folder / name for name in ("guarantees.csv", "rows.csv", "manifest.json")]
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
-        made = {"note": NO_RELEASE, "config": dict(self.config), "dataset": tables.provenance}
+        made = {"note": _NO_RELEASE, "config": dict(self.config), "dataset": provenance}
         beside(self.folder).keep_with(
             {**made, "seed": self.config["seed"], **environment(plan.versions(self.task))}, paths[:2]
         )
         (self.folder / ERROR).unlink(missing_ok=True)  # left by an earlier run in the same folder
-        return JobOutcome(self, paths, None if len(plan.tasks) > 1 else (rows, guarantees))
-
-    def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Its rows and its guarantees."""
-        return _without_blocks(plan.tables(self.task))
-
-
-def _without_blocks(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return tables.rows.drop(columns="block"), tables.guarantees.drop(columns="block")
+        return paths
 
 
 @dataclass(frozen=True)
@@ -116,14 +110,14 @@ class ExperimentJob:
             why = reasons[0][0] if reasons else "it has no cells."
             raise UserError(f"nothing of experiment={self.publication.experiment.name} can be computed here: {why}")
 
-    def write(self, plan: Plan) -> "JobOutcome":
+    def write(self, plan: Plan) -> list[Path]:
         """Write everything that is made from its cells, unless the files exist and were made from the same cells."""
         from dpml.reporting import artifacts  # draws and counts: slow to load
 
         self.check(plan)
         self.base.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.base.with_name(f"{self.base.name}_plan.csv"), plan.listing([self.task]))
-        return JobOutcome(self, artifacts.write(self.publication, plan, self.task, self.base))
+        return artifacts.write(self.publication, plan, self.task, self.base)
 
 
 Job = RunJob | ExperimentJob
@@ -135,7 +129,7 @@ Job = RunJob | ExperimentJob
 def composed_jobs(
     config: DictConfig, settings: Settings, folder: Path, name: str, sources: Sequence[Path]
 ) -> list[Job]:
-    """The jobs of what Hydra composed: a run, called `name`, with files in `folder`; or experiments from `sources`."""
+    """Return the jobs of what Hydra composed: a run `name`, with files in `folder`; or experiments from `sources`."""
     if PACKAGE in config:
         return [*experiment_jobs(config, settings.words, sources)]
     return [run_job(config, settings, folder, name)]
@@ -269,7 +263,7 @@ def compute_jobs(
         jobs[0].check(plan)
     announce(plan, options, console)
     if options.dry:
-        path = results / PLAN
+        path = results / _PLAN
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, plan.listing(plan.tasks))
         for line in outline(plan, options):
@@ -289,11 +283,10 @@ def compute_jobs(
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The outcome of a job: the files written, or the reason why there are none; the tables of an only run."""
+    """The outcome of a job: the files written, or the reason why there are none."""
 
     job: Job
     paths: list[Path]
-    tables: tuple[pd.DataFrame, pd.DataFrame] | None = None
     error: Exception | None = None
 
 
@@ -310,7 +303,7 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[JobOutcom
         if stopped and any(entry.status in ("to run", "failed") for entry in plan.of(job.task)):
             continue
         try:
-            written.append(job.write(plan))
+            written.append(JobOutcome(job, job.write(plan)))
         except (UserError, CellsFailedError) as error:
             written.append(JobOutcome(job, [], error=error))
     # the pages about all experiments of a folder are listed with its last job
@@ -356,7 +349,7 @@ def merge_jobs(sweep: Path, jobs: Sequence[Path], command: str) -> None:
         table = pd.concat([read_table(job / path.name, ()) for job in jobs], ignore_index=True)
         write_atomically(path, table.drop_duplicates().to_csv(index=False))
     merged = [os.path.relpath(job, sweep) for job in jobs]
-    beside(sweep).keep_with({"note": NO_RELEASE, "command": command, "merged": merged}, paths)
+    beside(sweep).keep_with({"note": _NO_RELEASE, "command": command, "merged": merged}, paths)
 
 
 def mean_of(rows: pd.DataFrame, metric: str) -> float:
