@@ -43,7 +43,7 @@ def save(estimator: Any, path: Path, **allowed: bool) -> None:
         stated=ColumnBounds(path, columns, (), classes, target),
         steps=_STEPS[estimator._constant],
         weights=estimator._weights,
-        guarantees=estimator.facts_.guarantees,
+        guarantees=estimator.facts_.guarantees if estimator.facts_.open else estimator.facts_.held,
         statement=estimator.statement_,
         setting=estimator.setting_,
         versions=provenance()["versions"],

@@ -201,11 +201,7 @@ class FederationPlan:
         If parties may drop out, every view gets the guarantee of the view that sees most: the other guarantees assume
         the noise of all parties.
         """
-        trust = (
-            f"no place had the records of two parties; {len(self.seats)} parties ran secure aggregation, of which "
-            f"{self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing, who "
-            "count as colluders"
-        )
+        trust = "no place had the records of two parties: the parties ran secure aggregation"
         chosen = self.terms.budget
         facts = facts_about(
             self.algorithm, self.problem, chosen, self.dropouts, dealt="natural",

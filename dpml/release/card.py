@@ -11,7 +11,7 @@ import yaml
 from dpml.privacy import worst
 from dpml.privacy.safe import written
 from dpml.release.facts import Facts
-from dpml.release.statement import details, statement
+from dpml.release.statement import statement
 from dpml.version import __version__
 
 OPEN = "TO BE FILLED IN"
@@ -23,7 +23,8 @@ def card(facts: Facts, day: date) -> str:
 
 
 def _content(facts: Facts, day: date) -> dict[str, Any]:
-    unit, guarantee, trust, noise, ranges, left_out = (line.partition(": ")[2] for line in statement(facts))
+    lines = [line.partition(": ")[2] for line in statement(facts)]
+    (unit, guarantee, noise), (trust, _, ranges, left_out) = lines[:3], lines[-4:]
     weakest, d = worst(facts.held), facts.problem.d
     basic = {
         "name": OPEN,
@@ -62,7 +63,7 @@ def _content(facts: Facts, day: date) -> dict[str, Any]:
             "privacy_loss": loss,
             "deployment_model": model,
             "accounting": {
-                "composition": "\n".join(details(facts)),
+                "composition": guarantee,
                 "post_processing": "The model is computed from what has noise, and predictions from the model.",
             },
             "implementation": {

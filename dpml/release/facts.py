@@ -10,7 +10,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Literal
 
 from dpml.algorithms import Algorithm
@@ -20,8 +19,7 @@ from dpml.mechanism.declared import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import HELD, REAL
-from dpml.privacy.safe import above, written
-from dpml.release import verify
+from dpml.privacy.safe import written
 from dpml.release.certificate import certificate
 from dpml.release.exactness import has_exact_noise, of_these_bits
 
@@ -44,8 +42,6 @@ class Facts:
         dealt: how rows came to their parties.
         missing: whether rows may have been left out for what is in them.
         parties: who the parties are, a digest; None: nobody said.
-        another: the eps against one other party alone, who knows its own noise, inf: nothing is proven; None: there is
-            no such party.
         trust: a sentence about who saw rows; None: one place had all of them.
         certificate: the messages, as `certificate.certificate` describes them; None: there is no noise.
         tight: whether the noise is the least that is proven, not a paper's.
@@ -63,7 +59,6 @@ class Facts:
     dealt: Dealt = "one place"
     missing: bool = False
     parties: str | None = None
-    another: float | None = None
     trust: str | None = None
     certificate: Mapping[str, Any] | None = None
     tight: bool = True
@@ -185,28 +180,11 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     who, held = author(algorithm), [guarantee for guarantee in given if guarantee.basis in HELD]
     finite = all(math.isfinite(guarantee.eps) for guarantee in held)
     described = certificate(algorithm, budget, problem, held, away) if held and finite else None
-    another = _against_another_party(described) if described else None
     return Facts(
-        algorithm.name, problem, tuple(given), another=another, certificate=described,
+        algorithm.name, problem, tuple(given), certificate=described,
         tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact,
         noiseless=math.isinf(budget.eps) or any(guarantee.source == "no noise" for guarantee in held), **others,
     )  # fmt: skip
-
-
-def _against_another_party(described: Mapping[str, Any]) -> float | None:
-    """What holds against one other party, who sees the model and knows its own noise; None: there is none such."""
-    if described["noise"]["by"] not in ("parties", "cape"):
-        return None
-    try:
-        unknown = verify.unknown_noise(described["noise"], "another party")
-    except verify.RejectedError:  # nobody else is left
-        return None
-    try:
-        at = verify.delta_with(described["messages"], unknown)
-    except verify.RejectedError:  # of sampled rounds, which the verifier does not know
-        return math.inf
-    least = verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
-    return math.inf if least is None else above(least)
 
 
 def named(parties: Iterable[str]) -> str | None:

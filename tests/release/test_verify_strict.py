@@ -3,12 +3,10 @@
 The least eps that it accepts is asked for at a few eps below what dpml proves: at none of them may it accept.
 """
 
-import importlib
 import json
 import math
-import pkgutil
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -18,28 +16,30 @@ import pytest
 from omegaconf import OmegaConf
 from test_verify import setter
 
-import dpml
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.atomic import seal_object
 from dpml.config.build import algorithm_of, class_of
 from dpml.config.compose import options
+from dpml.data.csv.column_bounds import ColumnBounds
+from dpml.data.info import Range
 from dpml.errors import UserError
-from dpml.mechanism.discrete import NOISES
 from dpml.mechanism.guarantees import guarantees_of
 from dpml.mechanism.message import Sum
-from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
-from dpml.mechanism.outputs import GridOutput, NoisyOutput
+from dpml.mechanism.objectives import PerturbedObjective
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.mechanism.sharing import TrustedCurator
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Guarantee, Problem, gdp
-from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace
+from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.release import verify
 from dpml.release.certificate import certificate, describe, described_as
 from dpml.release.exactness import option_node
+from dpml.release.facts import facts_about
+from dpml.release.model import Model, read_model
+from dpml.release.statement import statement
 
 BELOW = (Fraction(999, 1000), Fraction(9, 10), Fraction(1, 2))
 BUDGET = Budget(1.0, 1e-5)
@@ -90,7 +90,7 @@ def lax(made: dict[str, Any], view: str, proven: float) -> bool:
     if not sent:  # nothing is known: rejected
         return False
     try:
-        at = verify.delta_with(sent, verify.unknown_noise(made["noise"], view))
+        at = verify.total(sent, verify.unknown_noise(made["noise"], view)).delta
     except verify.RejectedError:
         return False
     return proven > 0 and any(at(Fraction(proven) * factor) <= Fraction(made["delta"]) for factor in BELOW)
@@ -130,16 +130,10 @@ def test_no_release_of_any_algorithm_is_accepted_below_what_is_proven(name) -> N
 
 def messages() -> list[Any]:
     """One of every class, and of every law."""
-    laplace = GridOutput(DiscreteLaplace(Fraction(10**6)), 2.0**-20, 0.25, "", 7)
-    inside = GridOutput(DiscreteGaussian(Fraction(10**15)), 2.0**-20, 0.25, "", 7)
-    minima = [ApproximateMinima(LOSSES["logistic"], "tight", noise=noise) for noise in NOISES]
     return [
         *(NoisyOutput(law, 0.25, 0.5, "", size=7.0) for law in ("gaussian", "laplace", "l2_laplace")),
-        laplace, replace(laplace, noise=inside.noise),
         PerturbedObjective("gaussian", 9.0, 0.01, 0.0, 2000), PerturbedObjective("l2_laplace", 3.0, 0.01, 0.0, 2000),
         PerturbedObjective("l2_laplace", 3.0, 0.01, 0.0, 2000, slope=4.0, curvature=2.0),
-        PerturbedObjective("gaussian", 9.0, 0.01, 0.0, 2000, classes=4),
-        *(amp.messages(BUDGET, Problem(1, 2000, 7))[0] for amp in minima),
     ]  # fmt: skip
 
 
@@ -151,8 +145,6 @@ def changed(message: Any) -> Iterator[Any]:
         others = (
             (3 * old, old / 3) if isinstance(old, float) and old else (3 * old, old + 1) if type(old) is int else ()
         )
-        if isinstance(old, DiscreteGaussian | DiscreteLaplace):
-            others = type(old)(next(iter(vars(old).values())) / 3), DiscreteLaplace(Fraction(10**5))
         if each.name == "law":
             others = ("gaussian", "laplace", "l2_laplace", "radial")
         if old in (None, 0.0):
@@ -171,30 +163,9 @@ def test_no_message_is_accepted_below_its_own_proof_whichever_of_its_fields_is_c
             continue  # not even dpml takes it
         if not math.isinf(eps):
             checked += 1
-            if isinstance(each, ApproximateMinimum):  # dpml keeps a fixed share of delta, the verifier what is left
-                mu = each.hidden.proven(delta).mu if each.hidden else each.beside.ratio
-                eps = gdp.eps_of(math.hypot(2 / each.scale, mu), delta)
             made = {"delta": delta, "noise": {"by": "curator"}, "messages": json.loads(json.dumps(parts))}
             assert not lax(made, "release", eps), each
     assert checked >= 4
-
-
-def test_what_noise_on_a_grid_misses_is_a_probability_and_no_share_of_whichever_delta() -> None:
-    """An amp model sealed again with a smaller delta: the probability stays, and may be all of delta.
-
-    A share of delta shrank with it: at 1e-24 an eps of 2.67 was accepted, and at any other, where nothing is proven.
-    """
-    (sent,) = ApproximateMinima(LOSSES["logistic"], "tight", noise="discrete").messages(BUDGET, Problem(1, 2000, 7))
-    parts = json.loads(json.dumps(described_as(sent)))
-    missed = 4.3 * sent.inside.size * math.exp(-sent.inside.exponent)
-    at = verify.delta_with(parts, verify.unknown_noise({"by": "curator"}, "release"))
-    for delta in (1e-5, 1e-6, 1e-9, 1e-22, 1e-23, 1e-24, 1e-27, 1e-31, 1e-40):
-        proven = sent.proven(delta).eps
-        accepted = [eps for eps in np.geomspace(0.1, 100, 100) if at(Fraction(eps)) <= delta]
-        assert all(eps >= proven * (1 - 1e-3) for eps in accepted), delta  # it keeps a thousandth of delta for a rest
-        assert all(missed * (1 + math.exp(eps)) <= 1e-6 * delta for eps in accepted)
-        if math.isfinite(proven):
-            assert at(Fraction(proven)) <= delta
 
 
 class Described(NamedTuple):
@@ -206,29 +177,16 @@ class Described(NamedTuple):
 
 MESSAGES = {
     NoisyOutput: Described("law sensitivity scale size", {"source": "words", "unit": "the certificate's own"}),
-    GridOutput: Described("noise step sensitivity size", {"source": "words", "unit": "the certificate's own"}),
-    PerturbedObjective: Described("law scale extra lam N slope curvature classes", {}),
-    ApproximateMinimum: Described(
-        "law scale extra lam N gamma output hidden",
-        dict.fromkeys(("slope", "curvature", "classes"), "of the logistic loss alone")
-        | {"inside": "the noise that `scale` is the continuous one of; what it misses is `missed`"},
-    ),
-    Sum: Described("of sensitivity noise units times joined rate", {"constant": "more noise, that is not counted"}),
-}  # fmt: skip
+    PerturbedObjective: Described("law scale extra lam N slope curvature", {}),
+    Sum: Described("of sensitivity noise units times joined", {"constant": "more noise, that is not counted"}),
+}
 
 
-def test_every_field_of_every_class_of_message_is_in_its_certificate_or_need_not_be() -> None:
-    """A new field, such as a number of classes, and a new class have to be thought of here."""
-    found = {Sum}
-    for module in pkgutil.walk_packages(dpml.__path__, "dpml."):
-        if module.name.startswith(("dpml.mechanism", "dpml.algorithms")):
-            for each in vars(importlib.import_module(module.name)).values():
-                if isinstance(each, type) and is_dataclass(each) and hasattr(each, "proven") and hasattr(each, "law"):
-                    found.add(each)
-    found |= {each for each in describe.registry if each is not object}
-    assert found == MESSAGES.keys()
+def test_every_field_of_every_message_that_is_described_is_in_its_certificate_or_need_not_be() -> None:
+    """A new field, such as a number of classes, has to be thought of here. Of other classes nothing is said."""
+    assert {each for each in describe.registry if each is not object} | {Sum} == MESSAGES.keys()
     for kind, (read, not_read) in MESSAGES.items():
-        assert {each.name for each in fields(kind)} == {*read.split(), *not_read}, kind
+        assert {each.name for each in fields(kind)} - {"rate"} == {*read.split(), *not_read}, kind
 
 
 # ---- what is only derived from what is known
@@ -331,8 +289,11 @@ EDITS = [
     *(with_more("messages", 0, key, 4) for key in ("classes", "rate", "clip", "xyz")),
     *(with_more("messages", 0, "blocks", 0, key, 4) for key in ("scale", "xyz")),
     with_more("noise", "spread", 1), with_more("noise", "by", "curator"), with_more("xyz", 1),
-    *(with_more("messages", 0, "times", times) for times in ("1/2", True, None, -1, math.nan, math.inf, [1])),
-    *(with_more("views", "release", "eps", eps) for eps in (True, None, math.nan, math.inf, [1], "1e0", "", "-1")),
+    *(with_more("messages", 0, "times", times) for times in (0, "1/2", True, None, -1, math.nan, math.inf)),
+    *(with_more("messages", 0, "times", times) for times in ([1], "\u0664")),
+    *(with_more("messages", 0, "stated", stated) for stated in (False, 0, 1, "true", None)),
+    with_more("messages", 0, "sensitivity", 0), with_more("declared", ""), with_more("declared", "a b"),
+    *(with_more("views", "release", "eps", eps) for eps in (0, True, None, math.nan, math.inf, [1], "1e0", "", "-1")),
     *(with_more("delta", delta) for delta in (True, math.nan, "1e-5", "1/0", [1e-5], 10**400)),
     with_more("views", "release", 1.0), with_more("views", "release", []), with_more("messages", "gaussian"),
     with_more("messages", [[]]), with_more("messages", [None]), with_more("messages", 0, "law", ["gaussian"]),
@@ -361,40 +322,175 @@ def test_classes_that_are_said_of_a_law_of_two_are_not_passed_over() -> None:
     """As in a certificate of several classes whose law was renamed."""
     sent = {"law": "gaussian objective", "times": 1, "deviation": 10, "ridge": 10, "classes": 3}
     with pytest.raises(verify.RejectedError, match="'classes' is not known here"):
-        verify.delta_with([sent], (1, 1, Fraction(1)))
+        verify.total([sent], (1, 1, Fraction(1)))
 
 
-def test_it_is_said_of_whom_and_at_which_delta(tmp_path, capsys) -> None:
+def test_it_is_said_of_whom_and_against_how_many_and_at_which_delta(tmp_path, capsys) -> None:
     made = certified(ClippedDescent(LOSSES["logistic"], unit="party", noise="discrete"), 5, 1)
     assert verify.main(str(sealed(tmp_path, made))) == 0
-    assert "of one party (replace one), at delta = 1e-05:" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "all records of one party (replace one)." in said
+    assert "5 parties add it, of whom 1 may collude and 0 more may be missing" in said
+    assert "Noise: exact integers" in said
+    assert "At delta = 1e-05:" in said
+    assert verify.main(str(sealed(tmp_path, certified(GOP)))) == 0
+    assert "Noise: real numbers, rounded to floating-point numbers" in capsys.readouterr().out
 
 
-MODEL = [
-    with_more("guarantees", 0, "eps", 0.5), with_more("guarantees", 1, "delta", 1e-9),
-    with_more("guarantees", 2, "unit", "party"), with_more("guarantees", 0, "view", "client"),
-    with_more("certificate", "delta", 2e-5), with_more("certificate", "unit", "party"),
-    with_more("certificate", "views", "release", "eps", 2.0), with_more("certificate", "declared", "somebody"),
-    with_more("guarantees", 0, "basis", "declared"),
-]  # fmt: skip
+# ---- models
 
 
-@pytest.mark.parametrize("number", range(len(MODEL)))
-def test_a_model_says_what_its_certificate_says(number, tmp_path, capsys) -> None:
-    """What a paper claims beside it, and what would hold under a condition, is not compared."""
-    problem = Problem(5, 2000, 7, colluders=1)
-    held = [vars(each) for each in DPGD.guarantees(BUDGET, problem)]
-    claim = held[0] | {"eps": 0.1, "basis": "published"}
-    content = {"guarantees": [*held, claim], "certificate": certified(DPGD, 5, 1)}
-    assert verify.main(str(sealed(tmp_path, content))) == 0
-    MODEL[number](content)
-    assert verify.main(str(sealed(tmp_path, content))) == 2
-    assert "says something else than its certificate" in capsys.readouterr().out
+def model(algorithm: Any, M: int = 1, C: int = 0) -> dict[str, Any]:
+    """A model's file, without its checksum."""
+    facts = facts_about(algorithm, Problem(M, 2000, 7, colluders=C), BUDGET, dealt="natural")
+    columns = ColumnBounds(Path("x"), {"a": Range(0.0, 1.0)}, (), ("no", "yes"), None)
+    made = Model(
+        task="binary", loss="logistic", label="y", stated=columns,
+        steps=("symmetric",), weights=np.array([[1.5]]), guarantees=facts.held, statement=statement(facts),
+        setting="algo=dpgd eps=1", versions={"dpml": "0.3.0", "numpy": "2.0.0rc1"}, certificate=facts.certificate,
+    )  # fmt: skip
+    content = json.loads(made.text())
+    del content["checksum"]
+    return content
 
 
-def test_a_key_that_is_there_twice_is_not_read_as_either(tmp_path) -> None:
-    path = sealed(tmp_path, certified(DPGD, 5, 1))
+DPFM = LaplaceFunctionalMechanism(LOSSES["logistic"], "tight", noise="discrete")
+SHARED_NOISE, FLOATING, PURE = (DPGD, 5, 1), (GOP,), (DPFM,)
+
+
+def reworded(old: str, new: str):
+    def change(made: dict[str, Any]) -> None:
+        assert any(old in sentence for sentence in made["statement"])
+        made["statement"] = [sentence.replace(old, new) for sentence in made["statement"]]
+
+    return change
+
+
+def exact(made: dict[str, Any]) -> None:
+    """All that is said, but the laws of the certificate, is about exact integers."""
+    made["guarantees"][0]["basis"] = "proven"
+    words = zip(verify.NOISES[verify.REAL], verify.NOISES["proven"], strict=True)
+    for old, new in words:
+        reworded(old, new)(made)
+
+
+def smaller(**change: Any):
+    """A smaller eps wherever there is one, which would follow from this change of all messages."""
+
+    def edit(made: dict[str, Any]) -> None:
+        for message in made["certificate"]["messages"]:
+            message.update(change)
+        for each in (*made["guarantees"], *made["certificate"]["views"].values()):
+            each["eps"] = 1e-3
+        made["statement"][:3] = [sentence.replace("eps = 1", "eps = 0.001") for sentence in made["statement"][:3]]
+
+    return edit
+
+
+def fewer_colluders(made: dict[str, Any]) -> None:
+    """The statement keeps their number."""
+    views = made["certificate"]["views"]
+    made["certificate"]["noise"]["colluders"], views["colluders"] = 0, views["release"]
+    made["guarantees"] = [made["guarantees"][0] | {"view": each["view"]} for each in made["guarantees"]]
+    eps = verify.written(views["release"]["eps"])
+    made["statement"][1] = made["statement"][1].replace("eps = 1 ", f"eps = {eps} ")
+
+
+def all_published(made: dict[str, Any]) -> None:
+    for each in made["guarantees"]:
+        each.update(basis="published", eps=0.001)
+
+
+NOTHING = ["Unit of privacy: one record.", "Guarantee: nothing is proven."]
+FORGERIES: dict[str, tuple[tuple[Any, ...], Any]] = {
+    "real numbers are called exact": (FLOATING, exact),
+    "the basis of real numbers": (FLOATING, with_more("guarantees", 0, "basis", "proven")),
+    "the basis of integers": (SHARED_NOISE, with_more("guarantees", 0, "basis", "declared")),
+    "a declared certificate": (SHARED_NOISE, with_more("certificate", "declared", "somebody")),
+    "a smaller mu": (SHARED_NOISE, with_more("guarantees", 2, "mu", 0.001)),
+    "a mu that is 0": (SHARED_NOISE, with_more("guarantees", 2, "mu", 0)),
+    "a mu of an objective": (FLOATING, with_more("guarantees", 0, "mu", 9.0)),
+    "a mu of pure noise": (PURE, with_more("guarantees", 0, "mu", 9.0)),
+    "another curve": (FLOATING, with_more("guarantees", 0, "curve", [1e9, 1e9, 0.0])),
+    "a curve of Gaussian noise": (SHARED_NOISE, with_more("guarantees", 0, "curve", [1e9, 1e9, 0.0])),
+    "fewer colluders": (SHARED_NOISE, fewer_colluders),
+    "another eps": (SHARED_NOISE, with_more("guarantees", 0, "eps", 0.5)),
+    "another delta": (SHARED_NOISE, with_more("guarantees", 1, "delta", 1e-9)),
+    "another unit": (SHARED_NOISE, with_more("guarantees", 2, "unit", "party")),
+    "another view": (SHARED_NOISE, with_more("guarantees", 0, "view", "client")),
+    "another word in a guarantee": (SHARED_NOISE, with_more("guarantees", 0, "holds", "for all")),
+    "an eps of the certificate": (SHARED_NOISE, with_more("certificate", "views", "release", "eps", 2.0)),
+    "a delta of the certificate": (SHARED_NOISE, with_more("certificate", "delta", 2e-5)),
+    "the unit of the certificate": (SHARED_NOISE, with_more("certificate", "unit", "party")),
+    "other neighbours": (SHARED_NOISE, with_more("certificate", "neighbours", "zero out one")),
+    "no message is sent": (SHARED_NOISE, smaller(times=0)),
+    "nothing moves a message": (SHARED_NOISE, smaller(sensitivity=0)),
+    "a view is left out": (SHARED_NOISE, lambda made: made["guarantees"].pop()),
+    "no guarantees": (SHARED_NOISE, with_more("guarantees", [])),
+    "all are published": (SHARED_NOISE, all_published),
+    "one more is published": (SHARED_NOISE, lambda made: made["guarantees"].append(made["guarantees"][0])),
+    "no certificate": (SHARED_NOISE, with_more("certificate", None)),
+    "no certificate, and no statement": (SHARED_NOISE, lambda made: made.update(certificate=None, statement=NOTHING)),
+    "no certificate, and proven": (SHARED_NOISE, lambda made: made.update(certificate=None, guarantees=[])),
+    "the statement's eps": (SHARED_NOISE, reworded("eps = 1 ", "eps = 0.01 ")),
+    "the statement's colluders": (SHARED_NOISE, reworded("of whom 1 may", "of whom 3 may")),
+    "the statement's parties": (SHARED_NOISE, reworded("5 parties", "6 parties")),
+    "the statement's unit": (SHARED_NOISE, reworded("one record", "all records of one person")),
+    "the statement's noise": (FLOATING, reworded("real numbers", "exact integers")),
+    "no statement": (SHARED_NOISE, with_more("statement", [])),
+    "another sentence": (SHARED_NOISE, lambda made: made["statement"].append("Not covered: more than eps = 0.1.")),
+    "a sentence about something else": (SHARED_NOISE, lambda made: made["statement"].append("Safe: very.")),
+    "a line": (SHARED_NOISE, lambda made: made["statement"].append("Trust: all.\nGuarantee: none needed.")),
+    "a sentence that is a number": (SHARED_NOISE, lambda made: made["statement"].append(7)),
+    "the setting's eps": (SHARED_NOISE, with_more("setting", "algo=dpgd eps=0.001")),
+    "errors are a number": (SHARED_NOISE, with_more("errors", 5)),
+    "errors of other names": (SHARED_NOISE, with_more("errors", {"x": 1})),
+    "an error that is text": (SHARED_NOISE, with_more("errors", {"error": "1"})),
+    "weights that are none": (SHARED_NOISE, with_more("weights", [])),
+    "weights of no columns": (SHARED_NOISE, with_more("weights", [[]])),
+    "weights of several lengths": (SHARED_NOISE, with_more("weights", [[1.0], [1.0, 2.0]])),
+    "weights that are text": (SHARED_NOISE, with_more("weights", [["1"]])),
+    "weights that are no numbers": (SHARED_NOISE, with_more("weights", [[math.nan]])),
+    "a version of something else": (SHARED_NOISE, with_more("versions", "secret", "1")),
+    "a version that is long": (SHARED_NOISE, with_more("versions", "dpml", "1" * 1000)),
+    "a version that is none": (SHARED_NOISE, with_more("versions", "dpml", "1\nGuarantee: none")),
+    "a control character": (SHARED_NOISE, with_more("label", "\x1b[2J")),
+    "another key": (SHARED_NOISE, with_more("comment", "safe")),
+    "a key that is missing": (SHARED_NOISE, without("setting")),
+    "another format": (SHARED_NOISE, with_more("format", "dpml model 1")),
+    "another task": (SHARED_NOISE, with_more("task", "any")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("of", "change"), FORGERIES.values(), ids=FORGERIES)
+def test_a_model_that_contradicts_its_certificate_is_refused_by_all_that_read_it(of, change, tmp_path) -> None:
+    """What it is sealed with has no key: whoever edits a model seals it again."""
+    made = model(*of)
+    path = sealed(tmp_path, made)
+    assert verify.main(str(path)) == 0
+    assert read_model(path).text() == json.dumps(seal_object(made), indent=1, ensure_ascii=False) + "\n"
+    change(made)
+    path = sealed(tmp_path, made)
+    assert verify.main(str(path)) == 2
+    with pytest.raises(UserError, match="is no model file that can be used"):
+        read_model(path)
+
+
+@pytest.mark.parametrize("word", ["numpy", "format", "view", "delta", "low", "law"])
+def test_a_key_that_is_there_twice_is_not_read_as_either(word, tmp_path) -> None:
+    path = sealed(tmp_path, model(*SHARED_NOISE))
     text = path.read_text()
-    path.write_text(text.replace('"views": {', '"views": {"release": {"eps": 0.01}}, "views": {'))
+    path.write_text(text.replace(f'"{word}": ', f'"{word}": "other", "{word}": ', 1))
     assert json.loads(path.read_text()) == json.loads(text)
     assert verify.main(str(path)) == 2
+    with pytest.raises(UserError, match="a key occurs twice"):
+        read_model(path)
+
+
+def test_a_weaker_model_says_so(tmp_path, capsys) -> None:
+    """Fewer colluders, and the words that follow from them."""
+    made = model(*SHARED_NOISE)
+    fewer_colluders(made)
+    made["statement"][:3] = verify.statement(made["certificate"])
+    assert verify.main(str(sealed(tmp_path, made))) == 0
+    assert "5 parties add it, of whom 0 may collude" in capsys.readouterr().out
