@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from dpml.arrays import Array, blocks
 from dpml.optim import NotConvergedError
-from dpml.optim.losses import Curved, Loss, ShiftedLogistic, scores
+from dpml.optim.losses import Loss, ShiftedLogistic, scores
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.sums import TALL
 
@@ -51,7 +51,7 @@ def minimise_convex(  # many parameters: an objective and its tolerance
     return np.concatenate([_newton(each, tolerance) for each in problems])
 
 
-def mean_hessian(loss: Curved, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
+def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
     """``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d).
 
     If there are `counts`, row i stands for ``counts[i]`` rows.

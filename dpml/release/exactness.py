@@ -21,7 +21,7 @@ from dpml.errors import UserError
 from dpml.optim.losses import Loss
 from dpml.privacy.guarantee import REAL, Guarantee
 
-_SUGGESTED = ("wdgd", "dpgd", "amp", "outpert", "avg")  # what has exact noise, for any loss that a linear model has
+_SUGGESTED = ("wdgd", "dpgd")  # what has exact noise, for any loss that a linear model has
 
 
 NOT_THESE_BITS = "proven for real numbers, not for these bits"

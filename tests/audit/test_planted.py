@@ -80,11 +80,10 @@ from settings_audit import (
     WDGD_REAL,
 )  # fmt: skip
 
-from dpml.algorithms.descent import network, newton
+from dpml.algorithms.descent import network
 from dpml.algorithms.descent.clipped_terms import ClippedTerms
 from dpml.algorithms.descent.layouts import Clients
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.algorithms.perturbation import gaussian_output
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.algorithms.quadratic.sensitivity import Scales
@@ -93,6 +92,7 @@ from dpml.optim.descent import Rows
 from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
 from dpml.optim.slopes import Slopes
+from dpml.packs.frontier import newton, outpert
 from dpml.privacy import Problem, gdp, noise
 
 # Enough draws where nothing is hidden any more, or the pair itself shows more than is proven.
@@ -364,13 +364,13 @@ SENT = {
         case(patched(newton, "CURVATURE", lambda _: 0.05), replace(NEWTON, curvature="hessian"), 2_000, {"aggregate"}),
     ],
     "a sensitivity that is too small in noise and proof": [
-        case(halved(gaussian_output, f"{a.loss.name}_radius", factor), a, 2_000, RELEASE)
+        case(halved(outpert, f"{a.loss.name}_radius", factor), a, 2_000, RELEASE)
         for a in OUTPUTS
         for factor in (0.5, 0.8)
     ],
     "a diameter that knows no long models": [  # 1/(N lam), that of gradients at w = 0
         case(
-            patched(gaussian_output, "logistic_radius", lambda _: lambda length: np.float64(0.5)),
+            patched(outpert, "logistic_radius", lambda _: lambda length: np.float64(0.5)),
             OUTPUTS[0], 2_000, RELEASE,
         ),
     ],

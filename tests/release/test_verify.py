@@ -64,13 +64,9 @@ SETTINGS = [(M, C, N, d) for M, C in ((1, 0), (5, 1)) for N, d in ((2000, 7), (1
 def algorithms(loss: str):
     """Every algorithm whose models can be published, with the noise that a release takes."""
     for name in options("algo"):
-        node = {**option_node(name), **({"lam": 0.1} if name in ("la", "avg", "wddp", "jayaraman") else {})}
-        if name in ("la", "avg"):
-            node["noise"] = "continuous"
-        if name in ("amp", "outpert", "newton", "adassp"):
-            continue
+        lam = {"lam": 0.1} if name in ("la", "avg", "wddp", "jayaraman") else {}
         try:
-            algorithm = exact_algorithm(node, LOSSES[loss], "tight")
+            algorithm = exact_algorithm({**option_node(name), **lam}, LOSSES[loss], "tight")
         except UserError:
             continue
         if getattr(algorithm, "linear", True) and not algorithm.auxiliary:
@@ -102,7 +98,7 @@ def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
                 else:
                     assert proven == stated, (algorithm.name, view)
             assert len(json.dumps(made)) < 100_000
-    assert seen >= ({"dpgd", "ssp", "wdgd"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm", "gop", "dpfm"})
+    assert seen >= ({"dpgd", "ssp", "wdgd"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm"})
 
 
 @pytest.mark.parametrize("d", [2, 7, 104, 118])
@@ -200,7 +196,7 @@ def test_a_certificate_is_accepted_by_the_file_alone(file, tmp_path) -> None:
     copy.write_text(FILE.read_text(encoding="utf-8"))
     done = subprocess.run([sys.executable, "-I", copy, file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("holds") == 3
+    assert done.stdout.count(" holds\n") == 3
 
 
 @pytest.mark.parametrize("number", range(len(WEAKER)))

@@ -11,13 +11,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-import numpy as np
 import pytest
 from omegaconf import OmegaConf
 from test_verify import setter
 
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.atomic import seal_object
@@ -32,6 +30,7 @@ from dpml.mechanism.objectives import PerturbedObjective
 from dpml.mechanism.outputs import NoisyOutput
 from dpml.mechanism.sharing import TrustedCurator
 from dpml.optim.losses import LOSSES
+from dpml.packs.frontier.outpert import GaussianOutput
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.release import verify

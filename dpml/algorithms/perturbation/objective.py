@@ -170,8 +170,8 @@ class ObjectivePerturbation:
 
 
 @dataclass(frozen=True)
-class GaussianObjective:
-    """The logistic loss plus a Gaussian linear term, as `gop` and `amp` minimise it.
+class GaussianObjectivePerturbation:
+    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator.
 
     With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
     perturbed_minima.md), while every row asks for a margin of b. J, whose optimality gap is reported, keeps the
@@ -181,18 +181,19 @@ class GaussianObjective:
         loss: logistic.
         calibration: `published` noise, or `tight`: the least that is proven to be enough.
         variant: `paper`.
-        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own, but for the published noise
-            of `gop`, which needs one: 0.01.
+        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own, but for the published noise,
+            which needs one: 0.01.
         shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
             Adult.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "gop"
+    claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
     auxiliary: ClassVar[float] = 0.0
-    published_lam: ClassVar[float]
+    published_lam: ClassVar[float] = 0.01
     """The default lam of the published noise; where it is positive, that noise needs a positive one."""
 
-    prepare = prepare_rows
+    guarantees, prepare = guarantees_of, prepare_rows
 
     loss: Loss
     calibration: Calibration = "published"
@@ -224,18 +225,7 @@ class GaussianObjective:
         """The loss that is minimised."""
         return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
 
-
-@dataclass(frozen=True)
-class GaussianObjectivePerturbation(GaussianObjective):
-    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
-
-    name: ClassVar[str] = "gop"
-    claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
-    published_lam: ClassVar[float] = 0.01
-
-    guarantees = guarantees_of
-
-    def messages(self, budget: Budget, problem: Problem) -> list[PerturbedObjective]:
+    def messages(self, budget: Budget, problem: Problem) -> Sequence[PerturbedObjective]:
         """The perturbed objective."""
         calibrate = calibration.tight_perturbation if self.tight else calibration.published_perturbation
         made = calibrate(budget, problem, self.lam, f"algo={self.name}")
