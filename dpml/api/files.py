@@ -74,6 +74,7 @@ def _check(estimator: Any, path: Path, floating: bool, unsafe: bool, declared: b
             "fit one whose noise is exact, such as algo='wdgd' with calibration='tight', or save(path, floating=True), "
             "and its file says that it is proven for real numbers, not for these bits."
         )
+    facts.require_messages()
     if facts.author and not declared:
         raise UserError(
             f"what this model guarantees is declared by {facts.author}, which is not part of dpml, and nobody here has "

@@ -133,6 +133,15 @@ class Facts:
                 f"{remedy}take another algorithm."
             )
 
+    def require_messages(self) -> None:
+        """Raise UserError where the certificate lists nothing that is sent, so that nobody could verify a model."""
+        described = self.certificate or {"messages": [], "views": {}}
+        if not all(described["messages"] or view.get("messages") for view in described["views"].values()):
+            raise UserError(
+                f"what algo={self.algorithm} sends cannot be described in a certificate, so that nobody could verify "
+                "its model: take another algorithm."
+            )
+
     @property
     def delta(self) -> float:
         """The largest delta of a view."""

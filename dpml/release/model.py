@@ -150,5 +150,5 @@ def read_model(path: Path) -> Model:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except (verify.RejectedError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise UserError(f"{path} is no model file that can be used: {str(error)[:200]}.") from None
+        raise UserError(f"{path} is not a valid model file: {str(error)[:200]}.") from None
     return model

@@ -266,7 +266,7 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
 def basis_of(certificate: dict[str, Any]) -> str:
     """The basis of its guarantees: a proof is about the published numbers only where all noise is exact integers."""
     sent = certificate["messages"] or [one for view in certificate["views"].values() for one in view["messages"]]
-    exact = all(message["law"].startswith("discrete") for message in sent)
+    exact = sent and all(message["law"].startswith("discrete") for message in sent)
     return "declared" if "declared" in certificate else "proven" if exact else REAL
 
 
@@ -321,20 +321,18 @@ def check_model(content: dict[str, Any]) -> None:
     certificate, given, said = content["certificate"], content["guarantees"], content["statement"]
     if certificate is None:
         finite = any(each["eps"] is not None and each["basis"] not in ("published", "conditional") for each in given)
-        require(
-            not finite and "".join(said[1:2]).startswith("Guarantee: nothing is proven"),
-            "something is proven without a certificate",
-        )
+        nothing = "".join(said[1:2]).startswith("Guarantee: nothing is proven")
+        require(nothing and not finite, "something is proven without a certificate")
         return
     found, basis = totals(certificate), basis_of(certificate)
     require([each["view"] for each in given] == list(found), "the model has other views than its certificate")
     for each, sent in zip(given, found.values(), strict=True):
         require_only(each, "view unit eps delta basis source mu curve")
-        same = [certificate["views"][each["view"]]["eps"], certificate["delta"], certificate["unit"], basis]
+        same = {"delta": certificate["delta"], "unit": certificate["unit"], "basis": basis}
+        same["eps"] = certificate["views"][each["view"]]["eps"]
         mu = each["mu"] is None or (0 < sent.mu <= number(each, "mu") * (1 + Q(1, 10**12)) and not sent.pure)
         curve = each["curve"] is None or (sent.objective is not None and each["curve"] == [*sent.objective, 0])
-        holds = mu and curve and [each["eps"], each["delta"], each["unit"], each["basis"]] == same
-        require(holds, "the model says something else than its certificate")
+        require(mu and curve and {**each, **same} == each, "the model says something else than its certificate")
     require(tuple(said[:3]) == statement(certificate), "its statement says something else than its certificate")
     require(all(re.fullmatch(FREE, each) for each in said[3:]), "its statement says more than its certificate")
     setting = content["setting"]  # errors are counted with an eps of their own
@@ -347,14 +345,12 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=without_repeats)
         seal, plain = content.pop("checksum"), json.dumps(content)
-        require(
-            hashlib.sha256(plain.encode()).hexdigest() == seal, "it is not as it was written: its checksum is another"
-        )
+        require(hashlib.sha256(plain.encode()).hexdigest() == seal, "its checksum is another: it was cut or edited")
         require(not re.search(r"\\u00([01]|7f)", plain), "it has control characters")
         if content["format"] == MODEL:
             check_model(content)
         else:
-            totals(content), statement(content)
+            _ = totals(content), statement(content)
     except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
         raise RejectedError(repr(error)[:200]) from None
     return content

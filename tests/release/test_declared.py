@@ -106,7 +106,7 @@ def test_a_release_of_it_has_to_be_asked_for_and_its_file_and_card_say_so(run_co
     content = json.loads(Path("model.json").read_text())
     assert {guarantee["basis"] for guarantee in content["guarantees"]} == {"declared"}
     assert "declared by centroid.Centroid" in content["statement"][1]
-    assert "drawn by that code" in content["statement"][3]
+    assert "Noise: its own" in content["statement"][2]
     assert content["certificate"]["declared"] == "centroid.Centroid"
     done = run_command("dpml", "verify", "model.json")
     assert done.code == 0, done.out
@@ -134,7 +134,7 @@ def test_floating_noise_of_it_has_to_be_asked_for_too(run_command, own) -> None:
         assert done.err.count("\n") == (code > 0)
     content = json.loads(Path("model.json").read_text())
     assert "declared by mean_model.MeanModel" in content["statement"][1]
-    assert "low bits can tell neighbours apart" in content["statement"][3]
+    assert "low bits can tell neighbours apart" in content["statement"][2]
 
 
 def test_an_algorithm_without_noise_is_called_a_bug(run_command, own) -> None:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+import numpy as np
 import pytest
 from omegaconf import OmegaConf
 from test_verify import setter
@@ -471,7 +472,7 @@ def test_a_model_that_contradicts_its_certificate_is_refused_by_all_that_read_it
     change(made)
     path = sealed(tmp_path, made)
     assert verify.main(str(path)) == 2
-    with pytest.raises(UserError, match="is no model file that can be used"):
+    with pytest.raises(UserError, match="is not a valid model file"):
         read_model(path)
 
 
