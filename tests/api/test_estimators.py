@@ -368,6 +368,7 @@ def test_a_model_without_noise_is_not_said_to_have_some(algo, eps):
         ({"algo": "soft"}, "algo=soft publishes a share of the rows"),
         ({"algo": "constant"}, "algo=constant releases no linear model"),
         ({"algo": "adassp"}, "algo=adassp needs loss=squared, not loss=logistic"),
+        ({"algo": "newton"}, "algo=newton is for experiments and audits only"),
         ({"algo_options": {"lamm": 1}}, "unknown key 'algo.lamm': did you mean 'algo.lam'"),
         ({"algo_options": {"lam": "much"}}, "algo.lam must be a number, got algo.lam=much"),
         ({"algo_options": "lam"}, "algo_options must be a dictionary, got 'lam'"),

@@ -220,7 +220,7 @@ def test_noise_is_exact_wherever_it_can_be_and_nothing_else_is_said(run_command,
 
 
 FLOATING = [
-    *("gop", "objpert", "newton", "wang", "jayaraman", "wddp", "psgd", "conv", "local"),
+    *("gop", "objpert", "wang", "jayaraman", "wddp", "psgd", "conv", "local"),
     "la algo.lam=0.1",
     "fm calibration=published",
 ]
@@ -292,6 +292,7 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
             "delta=1e-30 is smaller than the tails",
         ),
         ((*STATED, "algo=nn_cape", "eps=1"), "releases no linear model"),
+        ((*STATED, "algo=amp", "eps=1", "--floating"), "algo=amp is for experiments and audits only"),
         (
             (*STATED, "algo=dpgd", "algo.noise=discrete", "eps=1e-15", "delta=1e-15"),
             "cannot fit so much noise into 64 bits",
