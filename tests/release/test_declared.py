@@ -223,3 +223,12 @@ def test_a_claim_alone_is_no_guarantee_of_a_view(run_command, own, kind) -> None
     done = run_command("dpml-run", "-cd", "conf", "algo=odd", *SETTING, "dataset=synthetic", "dataset.d=3", "N=200")
     assert done.code != 0
     assert f"claims_{kind}.Odd does not say what holds for every view that it names" in " ".join(done.err.split())
+
+
+def test_what_no_certificate_can_describe_is_refused_before_a_ledger_has_it(run_command, own) -> None:
+    """Only an eps, and no message that dpml knows: nobody could verify the model."""
+    odd(own, "only_eps", "[replace(each, mu=None) for each in good]")
+    done = run_command("dpml", *RELEASE, "algo=odd", *SETTING, "--declared", "--floating")
+    assert done.code == 2
+    assert "what algo=odd sends cannot be described in a certificate" in " ".join(done.err.split())
+    assert not Path("t.csv.ledger").exists()
