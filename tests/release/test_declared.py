@@ -226,8 +226,8 @@ def test_a_claim_alone_is_no_guarantee_of_a_view(run_command, own, kind) -> None
 
 
 def test_what_no_certificate_can_describe_is_refused_before_a_ledger_has_it(run_command, own) -> None:
-    """Only an eps, and no message that dpml knows: nobody could verify the model."""
-    odd(own, "only_eps", "[replace(each, mu=None) for each in good]")
+    """An eps of its own, without a mu: nobody could verify the model."""
+    odd(own, "only_eps", "[replace(each, eps=each.eps / 2, mu=None) for each in good]")
     done = run_command("dpml", *RELEASE, "algo=odd", *SETTING, "--declared", "--floating")
     assert done.code == 2
     assert "what algo=odd sends cannot be described in a certificate" in " ".join(done.err.split())
