@@ -1,30 +1,11 @@
 """Sums whose rounding has a proven bound: how far floating point lets a sum move when one of its terms is replaced.
 
-A sensitivity is a number about sums of real numbers, and what is released is a sum of floating-point numbers. Rounding
-is deterministic, so that a term that is replaced may also turn the rounding of a partial sum (Casacuberta, Shoemate,
-Vadhan & Wagaman 2022). `imprecision` and `single_imprecision` say how much that adds, from public numbers only. With u
-half the spacing of floating-point numbers at 1 and ``gamma_n = n u/(1 - n u)``, a sum of n products of floating-point
-numbers is off by at most ``gamma_n sum |terms|``, in every entry, in any order, with fused multiplications or without
-(Higham 2002, Sec. 3.1). Where it is made of sums of h terms that are added up two by two in l levels, n is h + l.
+A sensitivity is proven for sums of real numbers, but the released sum is one of floating-point numbers. `imprecision`
+(double precision) and `single_imprecision` (single precision, in blocks of 64 rows) bound from public numbers how much
+rounding adds to a sensitivity: docs/privacy/floating_point_sums.md, Theorems 1 and 2.
 
-*Double precision.* Let N terms be no longer than the sensitivity D, as they are where a term can be 0. Two neighbours'
-sums are each off by at most ``N gamma D`` in L2 (and L1) norm: they move by at most ``D (1 + 2 N gamma_n)``.
-
-*Single precision.* Replacing a row changes its own term only, bit for bit, provided that rows keep their places (so
-equal rows are never merged) and that a term is computed from its row and from public numbers, in a way that does not
-depend on the content of other rows: elementwise functions and entries of matrix products are. With blocks of h = 64
-terms that are summed in single precision, and these sums in double precision, all blocks but one are the same for both
-neighbours. None of the terms is longer than D/2, so that the two sums of that block are off by ``h gamma_h D/2`` each:
-2.5e-4 of D in all, for any N. What is added in double precision is counted as above. Rows of zeros that fill up the
-last block add nothing, in any arithmetic. Underflow is not counted: a product of numbers above 2^-60 of the clip, in
-blocks of 64, would have to have 2^60 of them.
-
-*Equal rows.* Merging them moves others to other places, where a slope may round in another way: a score is off by at
-most ``gamma_d ||w||``. In double precision, for slopes that follow the score smoothly, and models that are not long,
-that is counted (`imprecision`), and merging is allowed: the sum is as near to the real one wherever its rows are.
-
-In both, a term itself may be longer than its bound by what rounds in its own computation, and because the length of a
-row was found to be at most 1 in floating point.
+Theorem 2 needs three rules: every row keeps its place (equal rows are not merged), a term depends on its own row and on
+public numbers only, and no term is longer than half of the sensitivity.
 """
 
 import math

@@ -54,13 +54,6 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
     return [file for file in (yield) if not isinstance(file, DoctestModule)]
 
 
-@pytest.fixture(autouse=True)
-def _nothing_was_fitted_before() -> None:
-    """Estimators count the fits of a process: every test begins anew."""
-    if "dpml.api.account" in sys.modules:
-        sys.modules["dpml.api.account"].account.clear()
-
-
 @pytest.fixture(autouse=True, scope="session")
 def get_mode() -> Iterator[Callable[..., object]]:
     """Hydra does not repeat itself, because tests compose a hundred times; its own get_mode.
@@ -109,7 +102,7 @@ Command = Callable[..., Outcome]
 def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
     """Run ``dpml-run`` or ``dpml`` with some words, in an empty working folder without a data cache."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setenv("COLUMNS", "120")

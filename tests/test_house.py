@@ -62,23 +62,23 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
-    "top level": ("dpml/*.py", 1047, 700),
-    "data": ("dpml/data", 5623, 4100),
-    "privacy": ("dpml/privacy", 2872, 2350),
-    "optim": ("dpml/optim", 2159, 1400),
-    "mechanism": ("dpml/mechanism", 2313, 2000),
-    "algorithms": ("dpml/algorithms", 5828, 4000),
-    "protocols": ("dpml/protocols", 2334, 1700),
-    "audit": ("dpml/audit", 2735, 2000),
+    "top level": ("dpml/*.py", 1028, 700),
+    "data": ("dpml/data", 5173, 4100),
+    "privacy": ("dpml/privacy", 2701, 2350),
+    "optim": ("dpml/optim", 2116, 1400),
+    "mechanism": ("dpml/mechanism", 2190, 2000),
+    "algorithms": ("dpml/algorithms", 5610, 4000),
+    "protocols": ("dpml/protocols", 2278, 1700),
+    "audit": ("dpml/audit", 2658, 2000),
     "config and running": ("dpml/config dpml/running", 3603, 1950),
-    "reporting": ("dpml/reporting", 7107, 4200),
-    "release": ("dpml/release", 1896, 1450),
-    "federated": ("dpml/federated", 2112, 1600),
-    "recipes": ("dpml/recipes", 682, 520),
-    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4952, 2900),
+    "reporting": ("dpml/reporting", 7106, 4200),
+    "release": ("dpml/release", 1676, 1450),
+    "federated": ("dpml/federated", 2108, 1600),
+    "recipes": ("dpml/recipes", 655, 520),
+    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4664, 2900),
     "experiments": ("experiments", 1972, 2900),
-    "scripts": ("scripts", 4773, 1500),
-    "tests": ("tests", 45126, 28000),
+    "scripts": ("scripts", 4673, 1500),
+    "tests": ("tests", 44243, 28000),
 }
 REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
 

@@ -98,8 +98,7 @@ for g in pipeline[-1].guarantees_:
 # ----------------------------------------------
 #
 # Five folds are five releases, and four of them have seen any one row. What they guarantee together is the accountant's
-# answer, not ε = 1. A ledger around them keeps the account for good, and refuses what would exceed its cap; without
-# one, the second fit of the same rows warns.
+# answer, not ε = 1. A ledger around them keeps the account for good, and refuses what would exceed its cap.
 
 with dpml.Ledger(Path(tempfile.mkdtemp()) / "people.ledger", cap=3):
     print(cross_val_score(pipeline, X, y, cv=5).round(3))

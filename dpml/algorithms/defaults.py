@@ -121,8 +121,6 @@ SLOPE_CLIP = 0.3
 which labels of -1 and +1 need more, on Crime."""
 LARGEST_STEP = 4.0
 """How many times 1/L a step may be where slopes are cut. On Adult."""
-SELECTION_SHARE = 0.1
-"""The share of mu^2 that a private choice of the step size gets; on no data."""
 
 TYPICAL_NORM = 10.0
 """The norm of w* that the ridges of `gop`, `objpert` and `psgd` are best for. Where lam is small, the best ridges for

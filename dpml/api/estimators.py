@@ -41,8 +41,6 @@ from dpml.release.ledger import Ledger, LedgerEntry, current
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
-_DELTA = 1e-5  # at which fits are added up that have none
-
 
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     """The part that both estimators share. Subclasses encode the target and define the meaning of the scores."""
@@ -56,7 +54,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     guarantees_: list[Guarantee]
     statement_: tuple[str, ...]
     setting_: str
-    counted_: tuple[int, float, float] | None
     _constant: bool  # `fit_intercept` of the fit, which the parameter need not be any more
     _loss: str
 
@@ -91,12 +88,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def __getstate__(self) -> Any:
-        """What a copy or another process gets: the ledger of the block around, and not which rows it has in common."""
+        """What a copy or another process gets: the ledger of the block around, too."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
-        if "counted_" in state:
-            state["counted_"] = None
         return state
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -127,7 +122,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
                 parties=None if ids is None else named(ids), labels=task != "regression",
             )  # fmt: skip
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
-            count(self, X, facts)
+            count(self, facts)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
@@ -267,7 +262,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
             ``ceil(parties/3) - 1``.
         algo_options: further options of the algorithm, those under `algo` of `dpml-run`: ``{"lam": 0.01}``.
         ledger: a `dpml.Ledger` in which every fit is entered before its noise is drawn; None: that of the `with` block
-            around it, or else fits of the same rows are counted in this process, and the second one warns.
+            around it, or else none, and a second fit of the same estimator warns.
         class_weight: public weights of classes, `{class: weight}`, relative to the largest. None: all alike.
             `balanced` would count private labels, and is refused.
         random_state: None: noise from the operating system's random numbers. A whole number is for tests only: anyone
@@ -276,9 +271,6 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     Attributes:
         guarantees_: the claimed and the proven guarantees, per view; for rows mapped into the unit ball.
         statement_: what is proven, or why nothing is, in words.
-        counted_: how many fits with a proven eps in this process have rows in common with this one, with it, their eps
-            together, and the delta at which it is so: as private as the rows, so that no copy, pickle or file has it.
-            None: a ledger counts them.
         setting_: the parameters of the fit, as its ledger and its file have them.
         facts_: what both are computed from.
         entry_: the entry in the ledger, or None.

@@ -141,7 +141,7 @@ def default_rows(algorithm: Any) -> int:
     if hasattr(algorithm, "epochs"):
         return FEW_ROWS
     usual = PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
-    return usual if getattr(algorithm, "sampling", None) else int(getattr(algorithm, "audited_rows", usual))
+    return int(getattr(algorithm, "audited_rows", usual))
 
 
 def _nothing(proven: Guarantee) -> Finding:

@@ -6,7 +6,6 @@ no neighbours is attacked with the farthest of several that are bad for sums of 
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
@@ -56,22 +55,12 @@ def recorded(views: Iterable[View], both: list[Prepared], budget: Budget, gaussi
     def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
         both[which].release([budget], rng, draws, observer)
 
-    each = [message.rate for message in messages for _ in range(message.times)]
-    rates, unit = (each, different_unit(both)) if min(each) < 1 else (None, 0)
-
     def recorder(channel: Channel) -> Callable[[], Recorder]:
-        return lambda: Recorder(both, channel, np.ones(number), in_time, blocks, rates, unit)
+        return lambda: Recorder(both, channel, np.ones(number), in_time, blocks)
 
-    apart = _mu_of_statistics(both, messages) if rates is None else math.nan
+    apart = _mu_of_statistics(both, messages)
     recorders = {view: recorder(channel) for view, channel in channels.items()}
-    return transcripts(recorders, release, number, gaussian, lambda view: apart / channels[view].spread, rates)
-
-
-def different_unit(both: list[Prepared]) -> int:
-    """The number of the row, or of the party, in which two neighbours differ."""
-    first, second = (each.parties for each in both)
-    row = int(np.argmax(np.any(first.X != second.X, axis=1) | (first.y != second.y)))
-    return row if both[0].algorithm.unit == "sample" else int(np.searchsorted(first.offsets, row, side="right")) - 1
+    return transcripts(recorders, release, number, gaussian, lambda view: apart / channels[view].spread)
 
 
 def _in_time(messages: tuple[Sum, ...], number: int, problem: Problem, gaussian: bool) -> Array | None:
@@ -114,9 +103,8 @@ def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]
     The sum of a few Laplace vectors is not normal: it is matched in its variances.
     """
     both = prepared(algorithm, pair)
-    every = [replace(each, algorithm=replace(algorithm, tolerance=0.0)) for each in both]  # all rounds are counted
     views = [view for view in algorithm.sharing(pair[0].problem).views(pair[0].problem) if view != "release"]
-    return [model_exposure(both, budget), *recorded(views, every, budget, algorithm.tight)]
+    return [model_exposure(both, budget), *recorded(views, both, budget, algorithm.tight)]
 
 
 @exposures.register

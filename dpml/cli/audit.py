@@ -56,7 +56,7 @@ def _show(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
         lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.judgement])
     heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
     console = Screen()
-    print_table(console, heads, lines, wrapped=("by", "verdict"))
+    print_table(console, heads, lines)
     if any(finding.view == "colluders" for finding in findings):
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"
     context = "".join(f"; {head} {value}" for head, value in common.items())

@@ -37,7 +37,7 @@ def run(arguments: Namespace) -> None:
         [each.view, _eps(each.claimed), _eps(each.proven), _attack(each.attacked), each.verdict, each.source]
         for each in found
     ]
-    print_table(console, heads, lines, wrapped=("source",))
+    print_table(console, heads, lines)
     console.print(f"eps for one {recipe.unit} at delta {written(recipe.delta)}")
     console.print(sentence(recipe, found))
     if recipe.unit == "client" and recipe.delta * recipe.clients >= 1:

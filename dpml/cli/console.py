@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.cli.columns import packed, print_table
+from dpml.cli.columns import print_table
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.run_table import RunTable, claims_in, proven_text, run_table
@@ -19,6 +19,10 @@ _HEADS = {
     "conditional": "if fixed beforehand",
     "declared": "declared (eps, delta)",
 }
+_TIGHT = (
+    "This is the noise of the paper. calibration=tight adds the least noise that is proven to give this eps: "
+    "docs/concepts.md."
+)
 
 
 def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
@@ -37,7 +41,7 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
         for key, value in common.items()
         if (key, value) not in (("tuned", "fixed"), ("tuned", "rule"))
     ]
-    console.print(packed(shown, console.width), style="bold")
+    console.print("  ".join(shown), style="bold")
     if varying:
         for sentence in _unequal(summary):
             console.print(sentence, style="yellow")
@@ -48,16 +52,9 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     else:
         _show_setting(console, summary, guarantees)
     console.print(f"{about_intervals(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
-
-
-def show_least_noise(rows: pd.DataFrame) -> None:
-    """Print what the rows of a run give with the least noise that is proven to give its eps."""
-    summary = summarise(rows).set_index("metric")
-    metric = next(name for name in ("accuracy", "rmse", "loss") if name in summary.index)
-    Screen().print(
-        f"{metric} {_mean(summary.loc[metric])} with the least noise that is proven to give this eps: "
-        "calibration=tight (why: docs/concepts.md)."
-    )
+    claimed = np.isfinite(guarantees.loc[guarantees["basis"] == "published", "eps"]).any()
+    if claimed and (common.get("calibration"), common.get("variant")) == ("published", "paper") and not varying:
+        console.print(_TIGHT)
 
 
 def _show_setting(console: Screen, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
@@ -104,7 +101,7 @@ def _show_sweep(console: Screen, table: RunTable) -> None:
         privacy = (short(line["claimed_eps"]), proven, str(line["proven_view"]))
         lines.append((*(short(line[key]) for key in table.keys), *means, *privacy))
     heads = (*table.keys, *table.metrics, "claimed ε", "proven ε", "view")
-    print_table(console, heads, lines, keys=len(table.keys))
+    print_table(console, heads, lines)
 
 
 def _mean(row: Any) -> str:

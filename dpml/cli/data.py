@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _files(arguments: argparse.Namespace) -> Files:
-    return Files(arguments.data_dir, arguments.mirror, arguments.offline)
+    return Files(arguments.data_dir, arguments.mirror, arguments.offline, getattr(arguments, "into", None))
 
 
 def _named(arguments: argparse.Namespace) -> dict[str, Source]:
@@ -168,8 +168,8 @@ def _path(arguments: argparse.Namespace) -> None:
         return
     for source in _named(arguments).values():
         for raw in source.info.files:
-            print(files.local(source.info, raw.name) or f"missing: {files.root / source.info.name / raw.name}")
+            print(files.local(source.info, raw.name) or f"missing: {files.target / source.info.name / raw.name}")
 
 
 def _print_folders(files: Files) -> None:
-    print(f"data files     {files.root}\nparsed arrays  {cache.root()}")
+    print(f"data files     {', '.join(map(str, files.roots))}\nparsed arrays  {cache.root()}")

@@ -30,8 +30,8 @@ def run(arguments: Namespace) -> None:
     with in_options():
         description = describe(CsvOptions(str(arguments.file), arguments.label, **roles, **written(arguments)), stated)
     console = Screen()
-    lines = [_line(found, len(description.columns.X)) for found in description.features]
-    print_table(console, ["column", "type", "values", "missing", "note"], lines, wrapped=("values", "note"))
+    lines = [_line(found, description.rows) for found in description.features]
+    print_table(console, ["column", "type", "values", "missing", "note"], lines)
     sentences = [*_labels(description, arguments), *_rows(description, arguments)]
     if stated is not None:
         found_outside = outside(description, stated, arguments.label)
@@ -96,7 +96,7 @@ def _value(text: str) -> str:
 
 
 def _rows(description: Description, arguments: Namespace) -> list[str]:
-    rows = len(description.columns.X)
+    rows = description.rows
     parts = [f"{rows:,} rows", f"{description.complete:,} without a missing value"]
     columns = len(description.features) - len(description.problems)
     parts.append(f"{columns:,} columns for features, {description.width:,} after one_hot")

@@ -27,7 +27,7 @@ def run(arguments: Namespace) -> None:
     if any(guarantee.view == "colluders" for guarantee in guarantees):
         common["colluders"] = f"{problem.colluders} of {problem.M} parties"
     console = Screen()
-    print_table(console, heads, lines, wrapped=("source",))
+    print_table(console, heads, lines)
     if common:
         console.print("  ".join(f"{head} {value}" for head, value in common.items()))
     delta = max(guarantee.delta for guarantee in guarantees)

@@ -49,14 +49,16 @@ def _totals(entries: list[LedgerEntry], delta: float) -> list[dict[str, Any]]:
 
 def _show(entries: list[LedgerEntry], totals: list[dict[str, Any]], caps: list[Cap]) -> None:
     console = Screen()
-    heads = ["release", "time (UTC)", "unit", "eps published", "eps worst view", "delta", "setting", "model"]
+    heads = ["release", "time (UTC)", "unit", "eps published", "eps worst view", "delta", "model"]
     lines = []
     for entry in entries:
         public, worst = entry.seen_by("release"), entry.seen_by("worst")
         model = entry.model[:12] if entry.model else "-"
         shown = [str(entry.number), entry.time[:19].replace("T", " "), entry.unit, written(public.eps)]
-        lines.append([*shown, written(worst.eps), written(worst.delta, 6), entry.setting, model])
-    print_table(console, heads, lines, wrapped=("setting",))
+        lines.append([*shown, written(worst.eps), written(worst.delta, 6), model])
+    print_table(console, heads, lines)
+    for entry in entries:
+        console.print(f"Setting of release {entry.number}: {entry.setting}")
     for total in totals:
         sentence = f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: "
         sentence += (

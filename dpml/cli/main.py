@@ -118,7 +118,7 @@ def _data(commands: Any) -> None:
     def action(name: str, description: str) -> argparse.ArgumentParser:
         parser = _command(actions, name, description)
         _config_dir(parser)
-        help_ = "where data files lie (default: $DPML_DATA, else a cache)"
+        help_ = "a folder with data files, which is only read (default: $DPML_DATA)"
         parser.add_argument("--data-dir", metavar="DIR", help=help_)
         parser.set_defaults(mirror=None, offline=True)
         return parser
@@ -128,6 +128,7 @@ def _data(commands: Any) -> None:
     get.add_argument("names", nargs="+", metavar="NAME", help="as in `dpml data list`, or all")
     help_ = "fetch from here, laid out as a data folder (default: $DPML_MIRROR)"
     get.add_argument("--mirror", metavar="URL", help=help_)
+    get.add_argument("--into", metavar="DIR", help="put the files there (default: the user's cache)")
     get.add_argument("--offline", action="store_true", help="fetch nothing (as does DPML_OFFLINE=1)")
     get.set_defaults(offline=False)
     check = action("check", "read every raw file that is here again and compare its content")
@@ -311,16 +312,10 @@ def _any_delta(parser: argparse.ArgumentParser) -> None:
 
 
 def _release(commands: Any) -> None:
-    said = "what accuracy to expect of a release by wdgd, from public tables; reads no row"
-    forecast = _command(commands, "forecast", said, "Print")
-    help_ = "as for dpml guarantee: eps, delta, loss, M, N, d, or a data set that has a size"
-    _settings(forecast, help_)
     said = "one model for publication: noise that nobody can know, entered into a ledger before it is drawn"
     release = _command(commands, "release", said, "Make")
     _settings(release, "as for dpml-run, one value each; no seed")
     _output(release, default=Path("model.json"), help="the model's file (default: %(default)s)")
-    help_ = "a card for the public registry of deployments, as YAML, with what is known of the release"
-    release.add_argument("--card", type=Path, metavar="FILE", help=help_)
     release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
     _any_delta(release)
     help_ = "publish what code that is not part of dpml says of itself, which nobody here has proven"
@@ -362,6 +357,6 @@ def _others(commands: Any) -> None:
     _config_dir(report)
     _pack(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
-    said = "a script that completes dpml's commands and options: source it in the start file of your shell"
+    said = "a script that completes dpml's commands and options in your shell: docs/howto/commands.md"
     completion = _command(commands, "completion", said, "Print")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))

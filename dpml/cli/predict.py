@@ -13,7 +13,7 @@ from dpml.atomic import write_atomically
 from dpml.cli.files import in_options, refuse_replacing
 from dpml.data.csv.columns import feature
 from dpml.data.csv.dialect import Dialect, dialect
-from dpml.data.csv.reading import CsvColumns, open_file, read
+from dpml.data.csv.reading import TextColumn, open_file, read
 from dpml.errors import UserError, nearest
 from dpml.printable import plain_cell
 from dpml.release.model import PROBABILITY, Model, read_model
@@ -74,16 +74,16 @@ def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFr
     return found[[PROBABILITY + arguments.wanted]]
 
 
-def _note_unknown(columns: CsvColumns, name: str, codes: Array, values: Sequence[str]) -> None:
+def _note_unknown(column: TextColumn, codes: Array, values: Sequence[str]) -> None:
     """Say that rows have a category that the model has no weight for: its spelling may be another."""
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
-        cell = columns[name][unknown[0]]
-        what = "a missing value" if np.isnan(cell) else repr(columns.texts[name][int(cell)][:40])
+        code = column.codes[unknown[0]]
+        what = "a missing value" if code < 0 else repr(column.texts[code][:40])
         known = ", ".join(values[:20]) + (", ..." if values[20:] else "")
         print(
-            f"note: {len(unknown):,} of {len(codes):,} rows have none of the model's values in the column {name!r}, "
-            f"the first of them {what}: they count as none of {known}.",
+            f"note: {len(unknown):,} of {len(codes):,} rows have none of the model's values in the column "
+            f"{column.name!r}, the first of them {what}: they count as none of {known}.",
             file=sys.stderr,
         )
 
@@ -100,13 +100,13 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
         if name not in file.names:
             raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
     kinds = {name: stated.kind(name) for name in names}
-    columns = read(file, names, stated.texts(names))
-    X = np.empty((len(columns.X), len(names)))
+    columns = read(file, names)
+    X = np.empty((len(columns[names[0]].codes), len(names)))
     for place, name in enumerate(names):
-        X[:, place] = feature(columns, name, kinds[name], stated.values(name))
+        X[:, place] = feature(columns[name], kinds[name], stated.values(name))
         if kinds[name] == "category":
             X[np.isnan(X[:, place]), place] = -1.0
-            _note_unknown(columns, name, X[:, place], stated.values(name))
+            _note_unknown(columns[name], X[:, place], stated.values(name))
     missing = np.isnan(X)
     if missing.any() and "impute" not in model.steps:
         row, place = (int(index[0]) for index in np.nonzero(missing))

@@ -1,37 +1,24 @@
 """`dpml release`: one model for publication, recorded in a ledger before its noise is drawn."""
 
-import sys
 from argparse import Namespace
-from contextlib import suppress
 
-from dpml.commands.release import forecast_for, request_of
+from dpml.commands.release import request_of
 from dpml.commands.settings import Settings
-from dpml.data.sources import cache
-from dpml.errors import UserError
 from dpml.release.ledger import Cap, Ledger
-from dpml.release.release import Request, release
+from dpml.release.release import release
 from dpml.screen import Screen
 
 
 def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
-    with cache.nothing_kept():  # no copy of the rows stays on the disk
-        settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
-        request, beside = request_of(
-            settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
-        )
-        _print_forecast(request)
-        ledger = Ledger(arguments.ledger or beside)
-        cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
-        model, entry = release(request, ledger, cap, arguments.output, arguments.card)
+    settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+    request, beside = request_of(
+        settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
+    )
+    ledger = Ledger(arguments.ledger or beside)
+    cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
+    model, entry = release(request, ledger, cap, arguments.output)
     console = Screen()
     for sentence in (*model.statement, ""):
         console.print(sentence)
     console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}")
-
-
-def _print_forecast(request: Request) -> None:
-    """What to expect, where that can be forecast; what is wrong with the rows is told by the release itself."""
-    with suppress(UserError):
-        for sentence in forecast_for(request).sentences[1:]:
-            print(f"Forecast: {sentence}", file=sys.stderr)

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml import paths
 from dpml.cli import sweeper
-from dpml.cli.console import axes, show, show_least_noise
+from dpml.cli.console import axes, show
 from dpml.cli.errors import exit_on_mistakes
 from dpml.cli.words import add_packs, multirun_first, quote_long_lists, refuse_dashed_keys
 from dpml.commands.deciding import compute_and_decide
@@ -44,7 +44,6 @@ from dpml.commands.jobs import (
     options_of,
     write_jobs,
 )
-from dpml.commands.least_noise import least_noise
 from dpml.commands.settings import Settings
 from dpml.config.compose import register_experiments, register_options
 from dpml.errors import UserError
@@ -247,9 +246,6 @@ class Command:
         else:
             words = f"dpml-run {job.settings.text}".strip()
             made = _show_tables(*(one.tables or job.tables(plan)), job.folder, words)
-            tight = least_noise(plan, job)
-            if tight is not None:
-                show_least_noise(tight)
             print(f"Written to {os.path.relpath(job.folder)}/: {', '.join([*_TABLES, *made])}")
 
     def _report_failures(self) -> None:

@@ -32,7 +32,7 @@ def guarantees_of(settings: Settings) -> tuple[list[Guarantee], Problem]:
     Raises:
         UserError: a setting is wrong, or has several values, or no noise can be calibrated for it.
     """
-    algorithm, budget, problem = requested(settings)
+    algorithm, budget, problem = _requested(settings)
     return guaranteed(algorithm, budget, problem), problem
 
 
@@ -42,20 +42,16 @@ def certificate_of(settings: Settings) -> str:
     Raises:
         UserError: as for `guarantees_of`; or nothing is proven.
     """
-    algorithm, budget, problem = requested(settings)
+    algorithm, budget, problem = _requested(settings)
     proven = [g for g in guaranteed(algorithm, budget, problem) if g.basis in HELD]
     if not all(math.isfinite(g.eps) for g in proven):
         raise UserError(f"nothing is proven of algo={algorithm.name} here, so that there is no certificate.")
     return json.dumps(seal_object(certificate(algorithm, budget, problem, proven)), indent=1) + "\n"
 
 
-def requested(settings: Settings, command: str = "guarantee") -> tuple[Algorithm, Budget, Problem]:
-    """What a guarantee depends on; `command` is what a mistake is told of.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or no noise can be calibrated for it.
-    """
-    config, d = compose_one(settings, command)
+def _requested(settings: Settings) -> tuple[Algorithm, Budget, Problem]:
+    """Build the algorithm, the budget and the problem that the settings describe."""
+    config, d = compose_one(settings, "guarantee")
     dataset: Source = instantiate(config.dataset, "dataset")
     algorithm = build_algorithm(config, dataset)
     cell = Cell(
@@ -70,15 +66,13 @@ def requested(settings: Settings, command: str = "guarantee") -> tuple[Algorithm
         adversary=build_adversary(config.adversary),
     )
     problem = cell.problem if d is None else replace(cell.problem, d=d)
-    problem = as_known(problem, cell.partition, algorithm.name)
-    return algorithm, cell.budgets[0], problem
+    return algorithm, cell.budgets[0], _as_known(problem, cell.partition, algorithm.name)
 
 
-def as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """The same problem, without party sizes if `rule` needs the data to compute them; using them then is a UserError.
+def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
+    """Return the problem without party sizes if `rule` needs the data to compute them.
 
-    Raises:
-        UserError: `rule` may also leave rows out, so that even N is unknown.
+    Using the sizes is a UserError then, and so is a rule that may leave rows out: even N is unknown.
     """
     if not isinstance(rule, LabelRule | Natural):
         return problem

@@ -1,6 +1,5 @@
 """One model for publication: the request of one setting."""
 
-import math
 import shlex
 from collections.abc import Container
 from dataclasses import replace
@@ -9,8 +8,6 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from dpml.algorithms import Algorithm
-from dpml.commands.guarantee import as_known, requested
 from dpml.commands.settings import Settings, compose_one, is_private
 from dpml.config.build import (
     budget,
@@ -22,64 +19,20 @@ from dpml.config.build import (
     whole,
 )
 from dpml.config.complete import require_complete
-from dpml.data import Info, Source
+from dpml.data import Files, Info, Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.csv_rows import roles
 from dpml.data.csv.reading import open_file
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
-from dpml.mechanism.program import Program
 from dpml.optim.losses import for_task
-from dpml.privacy import Budget, Problem
 from dpml.release.exactness import exact_algorithm
-from dpml.release.forecast import TRIED, Forecast, forecast
 from dpml.release.ledger import beside
 from dpml.release.release import Request
-from dpml.running.cell import Cell
 
 _DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
 """Where those of an experiment are another."""
-
-
-def forecast_of(settings: Settings) -> Forecast:
-    """What to expect of a release of `wdgd`, by its size and budget alone.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or another algorithm is asked for.
-    """
-    defaults = {key: value for key, value in _DEFAULTS.items() if key not in settings.given}
-    return _forecast(*requested(replace(settings, values={**defaults, **settings.values}), "forecast"))
-
-
-def forecast_for(request: Request) -> Forecast:
-    """What to expect of a requested release: of its own rows, parties and features.
-
-    Raises:
-        UserError: another algorithm is asked for, or the rows are refused.
-    """
-    cell = Cell(
-        dataset=request.dataset,
-        partition=request.partition,
-        algorithm=request.algorithm,
-        M=request.M,
-        N=request.N,
-        seed=0,
-        budgets=(request.budget,),
-        draws=1,
-        adversary=request.adversary,
-    )
-    problem = as_known(cell.problem, request.partition, request.algorithm.name)
-    return _forecast(request.algorithm, request.budget, problem)
-
-
-def _forecast(algorithm: Algorithm, budget: Budget, problem: Problem) -> Forecast:
-    if algorithm.name != TRIED:
-        raise UserError(f"only algo={TRIED} was tried on enough public tables to forecast, not algo={algorithm.name}.")
-    if math.isinf(budget.eps):
-        raise UserError("eps=inf spends no budget, so there is nothing to forecast: choose a finite eps.")
-    assert isinstance(algorithm, Program)
-    return forecast(budget, problem, algorithm)
 
 
 def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:
@@ -118,17 +71,17 @@ def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:
         setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
         **allowed,
     )
-    return request, beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here.root, dataset.info)
+    return request, beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here, dataset.info)
 
 
-def _ledger(root: Path, info: Info) -> Path:
-    """The ledger of a data set: one for all that are made of the same files, whichever folder these are in.
+def _ledger(files: Files, info: Info) -> Path:
+    """Return the ledger of a public data set: one for all that are made of the same files, whichever folder has them.
 
-    Raises:
-        UserError: there are several, as of versions in which each had its own.
+    It is in the user's cache, or in the data folder if an earlier version put it there.
     """
     names = (info.name, *info.folders)
-    places = [root / f"{names[-1]}.ledger", *(root / name / f"{name}.ledger" for name in names)]
+    within = [Path(f"{names[-1]}.ledger"), *(Path(name) / f"{name}.ledger" for name in names)]
+    places = [root / place for root in dict.fromkeys((files.target, *files.roots)) for place in within]
     found = [place for place in places if place.exists()]
     if len(found) > 1:
         raise UserError(

@@ -14,7 +14,6 @@ from dpml.data.csv.csv_rows import read_rows
 from dpml.data.partition import Parties
 from dpml.data.preprocess import scale_target, stated_apply
 from dpml.data.sets.csv import CSV
-from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan, task_of, with_file
 
@@ -31,8 +30,7 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
         bounds = Path(folder) / "stated.json"
         bounds.write_text(json.dumps(stated.content()), encoding="utf-8")
         try:
-            with cache.nothing_kept():
-                rows = read_rows(with_file(dataset, path, bounds))
+            rows = read_rows(with_file(dataset, path, bounds))
         except UserError as error:
             raise UserError(str(error).replace(str(bounds), str(stated.path))) from None
     names = list(rows.stated)

@@ -1,17 +1,9 @@
 """Discrete noise on sums of integers, at least as much as the continuous noise that is counted.
 
-Every one of M parties adds N_Z(0, v) to each of its integers. Against n honest parties that is as private as continuous
-noise of variance ``n v - r_n^2`` in their sum, ``r_n^2 = smoothing(n, coordinates)`` (`dpml.privacy.discrete`).
-Continuous noise of standard deviation s in the sum of all parties has ``s^2 n/M`` of these. So v is the least whole
-number with ``v >= s^2/M + r_M^2/H``, H the fewest that a view leaves honest, and no less than ``2 r_M^2``, which the
-proof needs: as r_n grows with n, every view, of n = H to M, is as private as with the continuous noise, but for `REST`
-in the mu of a sum.
-
-*Grid.* The steps of a sum are chosen from public numbers, so that it fits into the ring of the secure sum: without
-noise it is at most 2^61 steps, and its noise has a standard deviation of at most 2^55 (`whole_steps`). Then no
-coordinate in 10^300 wraps round modulo 2^64 (`wrap_probability`), with any settings; with the default ones at eps = 1
-the noise has less than 2^47 steps, and nothing is made coarser. Where less noise than `2 r_M^2` would be enough, at an
-eps of 10^10 say, there is more than is needed.
+Each of M parties adds N_Z(0, v) to each of its integers. v is the least whole number for which every view, of H to M
+honest parties, is as private as with the continuous noise, but for `REST` in the mu of a sum: docs/privacy/
+discrete_noise.md, "How much noise". The steps of a sum are chosen from public numbers so that it fits into the ring of
+the secure sum: "What fits into 64 bits" there.
 """
 
 import math

@@ -3,27 +3,19 @@
 A *run* is one sequence of models
 
     w <- w - step (grad R(w) + scale z),   z ~ N(0, I) anew in every round,
-    R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2,
+    R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2.
 
-and runs that share their rows (budgets, step sizes, draws) advance together. A round consists of two matrix products,
-the scores ``X W`` and the gradient ``X'S`` of the slopes S; models are columns, so that neither needs a transposed
-copy. OpenBLAS is fastest with up to 64 runs and with few enough rows that their scores stay in cache. Between the two
-products there is one pass over the scores, because with u = y x and h = tanh(u'w/2)
+Runs that share their rows (budgets, step sizes, draws) advance together. A round consists of two matrix products, the
+scores ``X W`` and the gradient ``X'S`` of the slopes S; models are columns, so that neither product needs a transposed
+copy. With u = y x and h = tanh(u'w/2) one pass over the scores makes the slopes:
 
     logistic: loss'(t, y) x = (h - 1)/2 u,      sigmoid: loss'(t, y) x = (h^2 - 1)/4 u.
 
-The softmax loss of K classes has K columns for a run, one after the other, and a vector of K slopes for a row.
+The softmax loss of K classes has K columns for a run and a vector of K slopes for a row.
 
-Slopes that are *clipped* at c are ``max(h - 1, -2c)/2`` for the logistic loss, and for the squared loss that of the
-label subtracted from the score, cut on both sides. So every row has its own term, and none is longer than what is
-counted for it: where the clip is tiny, so are the terms, and nothing large is added to be taken away again.
-
-*Precision.* Rows, scores and slopes are in single precision, and blocks of 64 rows are summed in it. These sums are
-added up in double precision, and get their noise there; the models that the next scores are of are rounded after that.
-Rows keep their places, and equal ones are not merged. `dpml.sums` proves what all this adds to a sensitivity. For eps
-<= 10 it moves the released models by less than one part in a thousand of their noise, and their risk without noise by
-about 1e-7 (tests/optim/test_descent.py). The last bits of a run may depend on the number of runs, because BLAS may sum
-in another order.
+Rows, scores and slopes are in single precision, and blocks of 64 rows are summed in it; these sums are added up in
+double precision and get their noise there. docs/privacy/floating_point_sums.md proves what that adds to a sensitivity.
+The last bits of a run may depend on the number of runs, because BLAS may sum in another order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -42,8 +34,6 @@ from dpml.optim.losses import Loss
 from dpml.sums import LONG, SHORT, PairwiseSum
 
 Single = NDArray[np.floating]
-Taken = NDArray[np.bool_]
-"""Which rows, or parties, take part in a sum: (units, B)."""
 
 LOSSES = ("logistic", "sigmoid")
 """The losses whose slopes have the form above."""
@@ -107,18 +97,14 @@ class Rows:
         factors = None if equal or v is None else _columns(v[:, None] / most, len(half), dtype)
         return cls(half.reshape(count, height, d), factors, scale * most, bend, labels, classes)
 
-    def gradient(self, w: Array | Single, out: Array, taken: Taken | None = None) -> None:
-        """Write the gradients of the models `w` (B, K d) to `out` (B, K d), in double precision.
-
-        Only of rows that are `taken`, (n, B), if that is given: the slopes of all others are multiplied by 0.
-        """
+    def gradient(self, w: Array | Single, out: Array) -> None:
+        """Write the gradients of the models `w` (B, K d) to `out` (B, K d), in double precision."""
         d = self.half.shape[-1]
         w, out = w.reshape(-1, d), out.reshape(-1, d)
         tiles = self.tiles(len(w))
         models = [aligned(w[runs].T, self.half.dtype) for runs in tiles]
         totals = [np.empty(each.shape) for each in models]
-        columns = None if taken is None else np.repeat(taken, self.classes, axis=1)
-        self.sums(models, totals, None if columns is None else [columns[:, runs] for runs in tiles])()
+        self.sums(models, totals)()
         for runs, total in zip(tiles, totals, strict=True):
             np.multiply(total.T, self.common, out=out[runs])
 
@@ -133,13 +119,8 @@ class Rows:
         tiles = max(1, round(runs / width))
         return [slice(i * width, (i + 1) * width if i + 1 < tiles else runs) for i in range(tiles)]
 
-    def sums(
-        self, models: Sequence[Single], totals: Sequence[Array], taken: Sequence[Taken] | None = None
-    ) -> Callable[[], None]:
-        """A function to write ``sum_i f_i bend(half_i'w - label_i) half_i`` of `models` (d, runs) to `totals`.
-
-        Only of rows that are `taken` (n, runs) for each model, if that is given.
-        """
+    def sums(self, models: Sequence[Single], totals: Sequence[Array]) -> Callable[[], None]:
+        """Return a function that writes ``sum_i f_i bend(half_i'w - label_i) half_i`` of `models` to `totals`."""
         (_, height, d), dtype = self.half.shape, self.half.dtype
         parts, few = self._parts(max(w.shape[1] for w in models))
         widths = {w.shape[1] for w in models}
@@ -148,18 +129,12 @@ class Rows:
 
         def write() -> None:
             sums = [PairwiseSum() for _ in models]
-            start = 0
             for part in parts:  # use rows in cache for all tiles
-                stop = start + len(part.half) * height
-                for tile, (w, added) in enumerate(zip(models, sums, strict=True)):
+                for w, added in zip(models, sums, strict=True):
                     width, k = w.shape[1], len(part.half)
-                    slopes = part.slopes(w, scores[width][: k * height])
-                    if taken is not None:
-                        slopes *= filled(taken[tile][start:stop], k * height)
-                    slopes = slopes.reshape(k, height, width)
+                    slopes = part.slopes(w, scores[width][: k * height]).reshape(k, height, width)
                     product = np.matmul(part.half.transpose(0, 2, 1), slopes, out=products[width][:k])
                     added.add(np.add.reduce(product, axis=0, dtype=np.float64))
-                start = stop
             for total, added in zip(totals, sums, strict=True):
                 total[...] = added.result()
 
@@ -264,11 +239,6 @@ class MergedRows:
 def labels_of(loss: Loss, y: Array, classes: int) -> Array:
     """What labels y (n,) of a loss take away from half of a row's scores, (n, 1), or from its probabilities, (n, K)."""
     return hard_targets(y, classes) if loss.name == "softmax" else y[:, None] / 2
-
-
-def filled(taken: Taken, rows: int) -> Taken:
-    """Which rows (n, B) are taken, with those of zeros that fill up the last block: (rows, B)."""
-    return taken if len(taken) == rows else np.pad(taken, ((0, rows - len(taken)), (0, 0)))
 
 
 def _columns(values: Array, rows: int, dtype: type[np.floating]) -> Single:

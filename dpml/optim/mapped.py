@@ -1,13 +1,9 @@
-"""Gradients of rows that every run sees through a map of its own, in single precision: of unit length in the new space.
+"""Gradients of rows that every run sees through its own linear map, in single precision.
 
-Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``, and that of a row of zeros. For the logistic
-loss and softmax z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: the gradient
-is ``2 L (L z'w - y) z``. In either case it is a vector of slopes times a unit row; the slopes are cut at the run's
-clip.
-
-Rows are mapped one by one and keep their places, in double precision, then rounded to single; blocks of 64 are summed
-in it, and these sums added up in double precision: `dpml.sums.single_imprecision` counts what that adds, as for the
-rows of `dpml.optim.descent`.
+Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``; a row of zeros stays one. For the logistic loss
+and softmax, z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: its gradient is
+``2 L (L z'w - y) z``. The slopes are clipped. Blocks of 64 rows are summed in single precision, as in
+`dpml.optim.descent`.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpml.arrays import Array, blocks
-from dpml.optim.descent import BLOCKS, Single, Taken, below, cut_vectors, filled, labels_of
+from dpml.optim.descent import BLOCKS, Single, below, cut_vectors, labels_of
 from dpml.optim.losses import Loss
 from dpml.sums import SHORT, PairwiseSum
 
@@ -86,15 +82,10 @@ class MappedRows:
         shape = (B, count, height)
         return cls(loss, classes, rows.reshape(*shape, d), given.reshape(*shape, width))
 
-    def gradient(self, w: Array | Single, clip: Array, taken: Taken | None = None) -> Array:
-        """The sums of the rows' gradients at models w (B, K d), cut at `clip` (B,), in units of it, in double
-        precision; only of rows that are `taken`, (n, B), if that is given."""
-        total, start = PairwiseSum(), 0
+    def gradient(self, w: Array | Single, clip: Array) -> Array:
+        """Sum the rows' gradients at models w (B, K d), cut at `clip` (B,), in units of it, in double precision."""
+        total = PairwiseSum()
         for rows, slopes in self.parts(w, clip):
-            if taken is not None:
-                n = slopes.shape[1] * slopes.shape[2]
-                slopes *= filled(taken[start : start + n], n).T.reshape(*slopes.shape[:3], 1)
-                start += n
             products = np.matmul(slopes.swapaxes(-1, -2), rows)  # (B, part, K, d)
             total.add(np.add.reduce(products, axis=1, dtype=np.float64))
         found = total.result().reshape(len(w), -1)

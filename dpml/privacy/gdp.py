@@ -1,16 +1,9 @@
 """Gaussian differential privacy: exact (eps, delta) curves, composition, correlated views, calibration.
 
 A Gaussian release with L2 sensitivity ``D`` and noise of standard deviation ``s`` in every direction is mu-GDP with
-``mu = D/s``: telling two neighbours apart is exactly as hard as telling N(0, 1) from N(mu, 1) (Dong, Roth & Su 2019,
-Thm 2.7). Everything else follows: the curve (Balle & Wang 2018, Thm 8)
-
-    delta(eps; mu) = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2),
-
-composition ``mu^2 = sum mu_i^2`` (Dong, Roth & Su 2019, Cor. 3.3), and, for a view with Gaussian noise of covariance
-``S`` whose mean moves by ``v``, ``mu^2 = v' S^-1 v``.
-
-Our own, in a dozen lines a formula, because libraries compute the curve by differences that cancel where delta is
-small or eps is large.
+``mu = D/s`` (Dong, Roth & Su 2019, Thm 2.7). The curve (Balle & Wang 2018, Thm 8), composition and correlated views
+follow: docs/privacy.md. The formulas are our own because libraries compute the curve by differences that cancel where
+delta is small or eps is large.
 
 >>> round(eps_of(mu=1.0, delta=1e-5), 4)
 4.3772
@@ -21,7 +14,7 @@ small or eps is large.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -139,11 +132,6 @@ def classical_mu(eps: float, delta: float) -> float:
     """
     _check(eps=eps, delta=delta)
     return eps / math.sqrt(2 * math.log(1.25 / delta))
-
-
-def compose(mus: Iterable[float]) -> float:
-    """The mu of several Gaussian releases about the same sample, adaptively chosen or not; not rounded up."""
-    return math.sqrt(math.fsum(mu * mu for mu in mus))
 
 
 def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> float:

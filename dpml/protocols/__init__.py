@@ -1,39 +1,12 @@
 """Secure aggregation: the server learns the sum of the parties' vectors, and nothing else about any of them.
 
-Bonawitz et al. 2017 (CCS, "Practical secure aggregation for privacy-preserving machine learning", Fig. 4) with
-signatures and the consistency round, which protects against a malicious server. With a sparse `Topology` it is the
-variant of Bell et al. 2020. Every party sends five messages, each signed with its identity key, and after each round
-the server answers the parties that sent one:
+This is the protocol of Bonawitz et al. 2017 (CCS, Fig. 4), with signatures and the consistency round, which protect
+against a malicious server. With a sparse `Topology` it is the variant of Bell et al. 2020. Each party sends five signed
+messages: KEYS, SHARES, MASKED, CONSISTENCY and UNMASK. A party that does not send the message that is due has dropped
+out. docs/secure_aggregation.md describes the rounds, what is protected and what is not, and why.
 
-1. KEYS: two X25519 public keys, one to agree on sealing keys and one to agree on masks.
-2. SHARES: Shamir shares of the secret mask key ``s_u`` and of a random seed ``b_u``, sealed for each neighbour
-   (ChaCha20-Poly1305 under keys agreed on by X25519 and HKDF-SHA256), and a commitment to ``b_u``.
-3. MASKED: ``y_u = x_u + PRG(b_u) + sum_(v > u) PRG(k_uv) - sum_(v < u) PRG(k_uv)`` modulo 2^64, with ``k_uv`` agreed
-   on by the mask keys of u and its neighbours v, and PRG the key stream of ChaCha20.
-4. CONSISTENCY: the list of the parties whose MASKED arrived, as the server sent it.
-5. UNMASK, after a quorum of signatures on that same list: for every neighbour (and itself) in the sum its share of
-   ``b_u``; for every neighbour that shared its secrets and then dropped out, its share of ``s_u``. Never both for one
-   party: together they would unmask its vector.
-
-A party that has not sent the message that is due has dropped out. t shares of each secret are enough to remove the
-masks from the sum of the parties that sent MASKED. The server checks the secrets that it reconstructs against the
-public key and the commitment, so wrong shares do not change the sum: they are replaced, and their sender
-named, or end the run where too few others are left.
-
-*What is protected* (docs/secure_aggregation.md has the argument). Let a malicious server and C malicious parties pool
-their knowledge, let all parties be neighbours, and let 2t > M + C. For a single list of at least t parties they then
-learn the sum of the honest parties' vectors, and nothing else. On a ring this holds for a server that follows the
-protocol and up to `Topology.colluders` colluders, chosen independently of the seats. A malicious server obtains no
-single party's vector, but can cut the ring and obtain the sums of its parts. All of this assumes that the parties know
-each other's verification keys, and that X25519, HKDF, ChaCha20, Poly1305, Ed25519 and SHA-256 satisfy the usual
-assumptions.
-
-*What is not protected.* A party can send any vector, and thereby spoil the sum. The vector of a party that is alone
-among colluders follows from the sum. Memory is not wiped, and timing is not hidden. Checksums detect damage but not
-forgery: signatures detect forgery.
-
-Our own, because the protocol that comes with Flower signs no message, binds no keys to a session and draws its masks
-from 32 bits; cryptography's primitives are used throughout.
+We wrote our own because the protocol that comes with Flower signs no message, binds no keys to a session and draws its
+masks from 32 bits. The cryptographic primitives are those of the library `cryptography`.
 """
 
 from dataclasses import dataclass

@@ -1,31 +1,13 @@
 """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2): a sum over sites with a trusted curator's noise, but no curator.
 
-Site k holds a share ``f_k`` (d,) of any vector-valued target that is the sum of the shares. (For a mean, the shares are
-``w_k values_k`` with the weights ``w_k = N_k/N`` of Remark 3, which give the noise that the pooled data would need, for
-any sizes.) Let tau be the desired standard deviation of the noise of the sum. Site k draws ``ehat_k ~ N(0, s^2)`` and
-``g_k ~ N(0, 1/M)``, and sends
+Site k holds a share ``f_k`` (d,) of a vector-valued target that is the sum of the shares. (For a mean, the shares are
+``w_k values_k`` with the weights ``w_k = N_k/N`` of Remark 3.) Let tau be the desired standard deviation of the noise
+of the sum. Site k draws ``ehat_k ~ N(0, s^2)`` and ``g_k ~ N(0, 1/M)``, and sends
 
     ``m_k = f_k + tau (ehat_k + g_k)`` openly, and ``ehat_k`` into a secure sum.
 
-The aggregator releases ``sum m - tau sum ehat = sum (f_k + tau g_k)``. In the paper it broadcasts the mean of ehat, and
-the sites send ``f_k + tau (e_k + g_k)`` with ``e_k = ehat_k - mean ehat``. That is ``m_k - tau mean ehat``: the
-aggregator learns the same in both orders, and the guarantees are the same. Here, however, one message carries both
-contributions of a site, which saves a round and makes drop-outs simple:
-
-*Drop-outs.* A site is in the sum of the m_k if and only if it is in the sum of the ehat_k, so the ``e_k`` of any set of
-survivors sum to zero. They do so exactly, because ehat_k is put on the grid of the fixed-point codec before it is used.
-n survivors leave noise of variance ``n/M`` tau^2, which is less than requested; with `least` the g_k are wide enough
-for that number of survivors. With h honest sites among them the whole view has, for g_k of variance v,
-``mu^2 = 1/(h v) + (1 - 1/h)/(s^2 + v)``; v = 1/M and h = M - M_C gives the formula without drop-outs.
-
-*Rounding.* The ehat_k are put on the grid, of step u, at random: in law they are ``ehat_k + T_k`` there, with a
-triangular T_k that knows no data. Given the T_k and the sum of the honest ehat_k, the density of the h honest messages
-is a sum of Gaussian terms over vectors of multiples of u with that sum. By Poisson summation it is the integral, and so
-what it is without rounding, but for a factor ``1 +- e``: e is the sum of ``e^(-2 pi^2 q^2 |w|^2/u^2)`` over the dual
-lattice without 0, whose shortest vectors have ``|w|^2 = 1 - 1/h >= 1/2``, and ``1/q^2 = 1/s^2 + 1/v``. For up to a
-million sites q is above 10^5 u: e is nothing, and mu as it is.
-
-The Gaussians themselves are NumPy's, in floating point, here as everywhere in dpml (Mironov 2012).
+The aggregator releases ``sum m - tau sum ehat = sum (f_k + tau g_k)``. docs/secure_aggregation.md ("CAPE through it")
+compares this with the order of messages in the paper, and derives the guarantee with drop-outs and with rounding.
 """
 
 import math

@@ -1,19 +1,8 @@
 """The mask-sharing graph: the complete graph, or a random ring in which every party has k neighbours.
 
-Bell, Bonawitz, Gascón, Lepoint & Raykova 2020 (CCS, "Secure single-server aggregation with (poly)logarithmic
-overhead"): seat the M parties on a ring in random order, and let the neighbours of each party be the k/2 nearest on
-either side. At most C parties collude and at most D drop out, and neither set is chosen with knowledge of the seats.
-Three things can go wrong; k and t are the least for which a union bound rules them out:
-
-- t or more of an honest party's k neighbours collude, and can find its secrets. Their number is hypergeometric.
-- The honest parties that remain are not connected, so that sums of a part of them are revealed. For that, k/2
-  neighbouring seats in a row must all be lost; one given row has probability ``prod_(i < k/2) (C + D - i)/(M - i)``.
-- Fewer than t of the holders of a party's shares remain, and the run ends without a sum. Hypergeometric again; a
-  party that remains holds one share of its own secrets.
-
-The seats are public. A malicious server can report drop-outs by their seats, and then the second bound is void. Masks
-with fewer neighbours than hold shares would keep it (148 of 272 for M = 1,000) and save a fifth of the CPU time. But
-then that server could drop just those, and get a vector alone.
+On the ring of Bell, Bonawitz, Gascon, Lepoint & Raykova 2020 (CCS) the M parties are seated in random order, and the
+neighbours of a party are the k/2 nearest on either side. k and the threshold t are the least for which a union bound
+over three failures holds: docs/secure_aggregation.md ("What the ring needs").
 """
 
 import hashlib

@@ -1,8 +1,8 @@
-"""Recipes in the words of others: arguments of Flower's and Opacus's classes, and NVFLARE's client configuration.
+"""Recipes in the words of others: arguments of Flower's and Opacus's classes.
 
-Read in their sources: Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), Opacus's
-PrivacyEngine.make_private (1.5), NVFLARE's config_fed_client.json with its filters (2.8). Flower's and Opacus's own
-configuration files have no keys for privacy, so the arguments stand under the name of the class.
+Read in their sources: Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), and Opacus's
+PrivacyEngine.make_private (1.5). Their configuration files have no keys for privacy, so the arguments stand under the
+name of the class.
 """
 
 import math
@@ -21,8 +21,7 @@ _OPACUS = (
     *("batch_size", "drop_last", "rows", "epochs"),
 )
 _ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # by Opacus
-_NVFLARE = "task_result_filters"
-FRAMEWORKS = {"flower", "opacus", _NVFLARE}
+FRAMEWORKS = {"flower", "opacus"}
 
 
 def translated(content: Mapping[str, Any]) -> TrainingRecipe:
@@ -34,7 +33,7 @@ def translated(content: Mapping[str, Any]) -> TrainingRecipe:
     named = sorted(FRAMEWORKS & set(content))
     if len(named) > 1:
         raise UserError(f"a recipe is in the words of one framework, got {' and '.join(named)}.")
-    read = {"flower": _flower, "opacus": _opacus, _NVFLARE: _nvflare}[named[0]]
+    read = _flower if named == ["flower"] else _opacus
     return read(content[named[0]], {key: value for key, value in content.items() if key != named[0]})
 
 
@@ -138,29 +137,3 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         "row_rate": 1 / batches,
     }
     return _agreeing("opacus", typed({"neighbours": "add_remove"} | common | own), common | _ONE)
-
-
-def _nvflare(said: Any, own: dict[str, Any]) -> TrainingRecipe:
-    """The filters of what clients send. None is proven: this says why."""
-    own = {key: value for key, value in own.items() if key not in ("format_version", "handlers", "executors")}
-    own = {key: value for key, value in own.items() if key not in ("components", "task_data_filters", "tasks")}
-    filters = [one for each in _mappings(said) for one in _mappings(each.get("filters", []))]
-    names = [str(one.get("path", one.get("name", ""))).rpartition(".")[2] for one in filters]
-    if "SVTPrivacy" in names:
-        why = "not proven: SVTPrivacy passes scalars without noise and counts its own budget, not that of a record"
-    else:
-        others = sorted({name[:60] for name in names} - {"PercentilePrivacy"})
-        why = "PercentilePrivacy adds no noise" if names else "there is no filter"
-        why = f"not proven: what these filters do is not known: {', '.join(others)}" if others else why
-    for key in ("noise_multiplier", "std"):
-        if own.get(key) is not None:
-            raise UserError(f"no noise is counted of {_NVFLARE}: leave out {key}, or write all in a recipe's own keys.")
-    plain = {"rounds": 1, "delta": 1e-5, "unit": "client", "noise_by": "clients"} | own
-    known = typed(plain | {"noise_multiplier": 0})
-    return TrainingRecipe(**{**vars(known), "unproven": why})
-
-
-def _mappings(said: Any) -> list[Mapping[str, Any]]:
-    if not isinstance(said, list) or not all(isinstance(each, Mapping) for each in said):
-        raise UserError(f"{_NVFLARE} must be a list of tasks with their filters, as in config_fed_client.json.")
-    return said

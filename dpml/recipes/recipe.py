@@ -101,7 +101,7 @@ class TrainingRecipe:
 
     def _check_noise(self) -> None:
         given = [name for name in ("noise_multiplier", "std") if getattr(self, name) is not None]
-        if len(given) != 1 and self.unproven is None:
+        if len(given) != 1:
             raise UserError("a recipe needs either noise_multiplier or std, the deviation of its noise.")
         for name in given:
             if not 0 <= getattr(self, name) < math.inf:

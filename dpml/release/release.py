@@ -4,7 +4,6 @@ import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,6 @@ from dpml.data.preprocess import check_ball
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.card import card
 from dpml.release.exactness import require_exact, require_linear_model
 from dpml.release.facts import Facts, facts_of
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
@@ -65,12 +63,8 @@ class Request:
         return "party" if getattr(self.algorithm, "unit", "sample") == "party" else "sample"
 
 
-def release(
-    request: Request, ledger: Ledger, cap: Cap | None, place: Path, described: Path | None = None
-) -> tuple[Model, LedgerEntry]:
+def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
-
-    Its card for the public registry (`dpml.release.card`) goes to `described`, which must not exist either.
 
     Raises:
         UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. All
@@ -78,10 +72,7 @@ def release(
     """
     algorithm, budget = request.algorithm, request.budget
     _check_setting(request)
-    for path in filter(None, (place, described)):
-        check_writable(path)
-    if described == place:
-        raise UserError(f"the model and its card cannot both be {place}: choose another name for one.")
+    check_writable(place)
     with limit_blas():
         data = request.dataset.load(request.files, request.N, entropy())
         parties = partition(data, request.partition, request.M, entropy(), request.adversary)
@@ -98,8 +89,6 @@ def release(
             # first, so that no model is there that the ledger does not know, wherever this ends
             ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
             write_atomically(place, text)
-            if described is not None:
-                write_atomically(described, card(facts, datetime.now(UTC).date()))
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
             raise UserError(

@@ -52,13 +52,12 @@ def write_report(results: Path, own: Sequence[Path] = ()) -> Path:
 
     Returns:
         The start page.
-
-    Raises:
-        UserError: there are no experiments.
     """
     papers = read(results, own)
     audit = audit_of(figure for paper in papers for _, figure in paper.figures)
     folder = results / "report"
+    if folder.is_symlink():  # in results of others it could lead to any folder, whose files would be replaced
+        raise UserError(f"{folder} is a link to another folder: remove it, then make the report again.")
     folder.mkdir(exist_ok=True)
     environment = _environment()
     pages = {START: _start(papers, audit)} | ({LEDGER: {}} if any(paper.verdicts for paper in papers) else {})

@@ -70,4 +70,7 @@ def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
 def _reason(entry: Entry) -> str:
     """Why a cell has no numbers, without the path of this machine's data folder."""
     cell = entry.point.cell
-    return entry.reason.replace(str(cell.files.root), "data_dir") if cell else entry.reason
+    reason = entry.reason
+    for root in cell.files.roots if cell else ():
+        reason = reason.replace(str(root), "data_dir")
+    return reason

@@ -73,7 +73,7 @@ class Expansion:
     def files(self) -> Files:
         """The location of the data, as a path that is valid in every worker."""
         configured = files(self.config)
-        return replace(configured, data_dir=str(configured.root.resolve()))
+        return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def run(self) -> list[Point]:
         """The points of the configuration itself, as one block.

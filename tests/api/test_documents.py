@@ -16,7 +16,7 @@ TUTORIAL = DOCS / "examples" / "nine_steps.py"
 @pytest.fixture(autouse=True)
 def in_an_empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("MPLBACKEND", "agg")
 

@@ -2,9 +2,7 @@
 
 import math
 import pickle
-import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import joblib
 import numpy as np
@@ -20,16 +18,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpml
 from dpml.algorithms.ensemble.averages import LocalAggregation
-from dpml.api.account import Account, account
 from dpml.api.rows import into_ball
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Guarantee, Problem, gdp
+from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.accountant import Accountant
 
 UNIT = (-1.0, 1.0)
 SEEDED = pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed")
-
-REPEATED = pytest.mark.filterwarnings("ignore:these rows, or some of them, were fitted before")
 
 
 @parametrize_with_checks(
@@ -178,7 +173,6 @@ def test_the_noise_of_a_model_is_that_which_is_counted():
 
 
 @SEEDED
-@REPEATED
 def test_noise_is_new_every_time_unless_a_seed_is_given():
     X, t = made_up()
     models = [dpml.PrivateClassifier(bounds=UNIT, random_state=seed).fit(X, t > 0) for seed in (None, None, 1, 1, 2)]
@@ -224,25 +218,20 @@ def test_what_no_budget_counts_is_warned_of():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         dpml.PrivateClassifier("gop", eps=math.inf).fit(X, t > 0)
-        account.clear()
         dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0)
-        account.clear()
         dpml.PrivateRegressor(bounds=UNIT, y_bounds=(-3, 3)).fit(X, t)
 
 
 def test_a_delta_that_lets_a_record_be_published_is_warned_of():
     X, t = made_up()
-    account.clear()
     with pytest.warns(dpml.PrivacyWarning, match=r"delta=0\.0025 is 1/N or more.*N=400") as said:
         dpml.PrivateClassifier(delta=1 / 400, bounds=UNIT).fit(X, t > 0)
     assert len(said) == 1
-    account.clear()
 
 
 # ---- scikit-learn around them
 
 
-@REPEATED
 def test_they_work_in_pipelines_searches_and_one_against_the_rest():
     X, t = made_up(n=2000)
     model = make_pipeline(FunctionTransformer(np.tanh), dpml.PrivateClassifier(eps=5, bounds=UNIT))
@@ -299,53 +288,11 @@ def test_a_ledger_takes_no_fit_of_which_nothing_is_proven(parameters, why, tmp_p
     assert ledger.entries() == []
 
 
-def test_a_few_rows_of_a_large_table_are_known_again():
-    rng, once = np.random.default_rng(0), Guarantee("release", "sample", 1.0, 0.0, "proven", "test")
-    X, own = rng.uniform(-1, 1, (200_000, 2)), Account(_warned=True)
-    assert own.count(X, [once], 1e-5)[0] == 1
-    for k in range(5):
-        assert own.count(X[[k]], [once], 1e-5)[0] == 2
-    assert own.count(rng.uniform(-1, 1, (200_000, 2)), [once], 1e-5)[0] == 1
-    assert own.count(X, [once], 1e-5)[0] == 7
-    assert own._fits[0][0] is own._fits[-1][0]
-
-
-class SlowList(list):
-    def append(self, item):
-        time.sleep(0.02)
-        super().append(item)
-
-
-def test_fits_of_the_same_rows_in_threads_know_of_each_other():
-    X, _ = made_up()
-    once = Guarantee("release", "sample", 1.0, 0.0, "proven", "test")
-    own = Account(_fits=SlowList(), _warned=True)
-    with ThreadPoolExecutor(4) as threads:
-        counted = [each.result()[0] for each in [threads.submit(own.count, X, [once], 1e-5) for _ in range(4)]]
-    assert sorted(counted) == [1, 2, 3, 4]
-
-
-@REPEATED
 @pytest.mark.parametrize("colluders", [0, 1])
 def test_another_party_is_named_where_no_colluder_is_counted(colluders):
     X, t = made_up()
     model = dpml.PrivateClassifier(parties=3, colluders=colluders, bounds=UNIT).fit(X, t > 0)
     assert ("None of them is against another party" in model.statement_[3]) == (colluders == 0)
-
-
-@REPEATED
-def test_an_eps_of_several_fits_says_at_which_delta():
-    """40 pure fits of eps = 0.1 are 4-DP; the smaller eps at a delta is none without it."""
-    X, t = made_up()
-    account.clear()
-    model = dpml.PrivateClassifier("la", eps=0.1, delta=None, bounds=UNIT)
-    for _ in range(40):
-        model.fit(X, t > 0)
-    assert all(g.delta == 0 for g in model.guarantees_)
-    at = Accountant().spend(0.1, times=40).eps(1e-5)
-    assert at < 3.5
-    assert model.counted_ == (40, at, 1e-5)
-    account.clear()
 
 
 @pytest.mark.filterwarnings("ignore:eps=1 was asked for")
@@ -433,7 +380,6 @@ def test_targets_that_cannot_be_are_value_errors():
         dpml.PrivateRegressor(bounds=UNIT, y_bounds=(1, 2, 3)).fit(X, t)
 
 
-@REPEATED
 def test_a_classifiers_statement_says_that_its_classes_are_of_the_rows(tmp_path) -> None:
     """One row of a class of its own adds weights, so that no list of classes was stated; a target's range was."""
     X, y = np.random.default_rng(0).uniform(-1, 1, (400, 2)), np.arange(400) % 2

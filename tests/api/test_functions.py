@@ -28,7 +28,7 @@ from dpml.seeds import generator
 def folder(tmp_path, monkeypatch):
     """An empty working folder, without a data cache."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DPML_OFFLINE", "1")
     return tmp_path
 

@@ -19,10 +19,9 @@ from dpml.privacy import Budget
 from dpml.release.exactness import option_node
 
 UNIT = (-1.0, 1.0)
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed"),
-    pytest.mark.filterwarnings("ignore:these rows, or some of them, were fitted before"),
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:nothing is proven of this model, because the noise was made from a seed"
+)
 
 
 def made_up(n=400, seed=0):

@@ -342,7 +342,7 @@ def hostile_ledgers(folder: Path) -> Iterator[Path]:
 @pytest.fixture
 def watched(tmp_path, monkeypatch) -> Iterator[Watch]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPML_DATA", str(tmp_path))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path))
     (tmp_path.parent / OUTSIDE).write_text("secret")
     (tmp_path / "b.yaml").write_text(json.dumps({"columns": {"a": {"low": 0, "high": 1}}, "classes": ["no", "yes"]}))
     WATCH.folder, WATCH.seen = tmp_path, []

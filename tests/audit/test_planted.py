@@ -83,7 +83,6 @@ from settings_audit import (
 from dpml.algorithms.descent import network
 from dpml.algorithms.descent.clipped_terms import ClippedTerms
 from dpml.algorithms.descent.layouts import Clients
-from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.algorithms.quadratic.sensitivity import Scales
@@ -418,12 +417,6 @@ def oracle_as_if_fixed(patch, algorithm):
     return algorithm
 
 
-def exact_scores(patch, algorithm):
-    patch.setattr(NoisyDescent, "per_score", lambda self, budget, problem: 1e-12)
-    patch.setattr(NoisyDescent, "mus", lambda self, budget, problem: {"aggregate": 0.2, "release": 0.2})
-    return algorithm
-
-
 ANY: set[str] = set()  # some view beside the release
 SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
 DESCENTS = {
@@ -450,7 +443,6 @@ DESCENTS = {
     "a choice that is not counted": [
         case(oracle_as_if_fixed, replace(JAYARAMAN, step_selection="oracle"), 2_000, SUMS),
     ],
-    "scores without noise": [case(exact_scores, replace(JAYARAMAN, step_selection="private"), 2_000, {"aggregate"})],
 }  # fmt: skip
 GROUPS = TOO_LITTLE, IN_TIME, COUNTED, SENT, DESCENTS
 

@@ -87,7 +87,7 @@ MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the 
     (["M=[1,???]"], "M must be a whole number, got M=???"),
     (["run=3"], "run has keys of its own (run.address, run.decide, run.dry, run.engine, run.force, run.on_error,"),
     (["M=1000"], "M=1000 parties need at least one training row each, but N=455"),
-    (["dataset=crime", "data_dir=nowhere"], "nowhere/crime/communities.data"),
+    (["dataset=crime", "data_dir=nowhere"], "nowhere/crime"),
     (["algo=capefm,conv"], "'algo=capefm,conv' has several values: add -m to dpml-run to sweep over them."),
     (["eps=0,1"], "has several values: add -m to dpml-run to sweep over them, or write a list, eps=[0,1]."),
     (["draws=1,2"], "'draws=1,2' has several values: add -m to dpml-run to sweep over them."),  # it takes no list
@@ -162,7 +162,6 @@ def test_the_sentences_of_further_mistakes(tmp_path, words, expected) -> None:
     [
         (["guarantee", "eps=[1,2]"], "dpml guarantee takes one eps"),
         (["guarantee", "N=0"], "N must be at least 1, got N=0"),
-        (["forecast", "eps=[1,2]"], "dpml forecast takes one eps"),
         (["guarantee", "partition=[equal]"], "partition takes one name, got partition=[equal]: write partition=equal."),
         (["guarantee", "seed=1..2"], "dpml guarantee takes one seed, got seed=1..2."),
         (["guarantee", "epss=1"], "unknown key 'epss': did you mean 'eps'?"),

@@ -13,9 +13,9 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    for name in ("DPML_CACHE", "DPML_MIRROR", "DPML_OFFLINE"):
+    for name in ("DPML_DATA", "DPML_MIRROR", "DPML_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
 
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
 from dpml.data.csv import csv_rows, reading
-from dpml.data.csv.columns import profile_of
+from dpml.data.csv.columns import feature, profile_of
 from dpml.data.extent import norms
 from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
@@ -263,32 +263,34 @@ def test_a_second_file_and_a_bounds_file_are_in_the_checksum(write):
     assert [a == b for a, b in zip(after, before, strict=True)] == [True, True, False, False]
 
 
-def test_a_file_is_parsed_once(wdbc, monkeypatch):
-    first = load(CSV(path=wdbc, label="kind"))
+def test_rows_are_kept_for_the_next_run_only_if_the_user_asks(wdbc, monkeypatch):
+    load(CSV(path=wdbc, label="kind"))
+    assert not cache.root().exists()
+    first = load(CSV(path=wdbc, label="kind", cache=True))
     csv_rows.read_rows.cache_clear()  # as in another process
     monkeypatch.setattr(csv_rows, "read", None)
-    again = load(CSV(path=wdbc, label="kind", test_fraction=0.2))
+    again = load(CSV(path=wdbc, label="kind", test_fraction=0.2, cache=True))
     np.testing.assert_array_equal(first.X, again.X)
-    load(
-        CSV(path=wdbc, label="kind", test_fraction=0.5, steps=("max_norm",))
-    )  # options that reading does not depend on
-    assert len(list(cache.root().glob("processed/*"))) == 1
+    (entry,) = (path for path in cache.root().glob("processed/csv-*") if path.is_dir())
+    assert entry.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in entry.iterdir()} == {0o600}
 
 
 # ---- types, whatever the texts
 
 
-@pytest.mark.parametrize(("block", "peek"), [(1, 1), (2, 1000), (3, 1), (1000, 1000)])
-def test_types_do_not_depend_on_blocks(write, block, peek):
+def test_cells_are_texts_of_which_some_are_numbers(write):
     # numbers until the last row; words for true and false among others; numbers that are written in several ways
     text = "a,b,c,d\n1,True,1,?\n02,,1.0,\n1e1,False,01,7\n,yes,1e0,8\nx,True,001,9\n"
     file = reading.open_file(Path(write(text)))
-    columns = reading.read(file, file.names, block=block, peek=peek)
-    assert columns.texts == {"a": ("02", "1", "1e1", "x"), "b": ("False", "True", "yes")}
-    np.testing.assert_array_equal(columns["a"], [1, 0, 2, np.nan, 3])
-    np.testing.assert_array_equal(columns["b"], [1, np.nan, 0, 2, 1])
-    np.testing.assert_array_equal(columns["c"], np.ones(5))
-    np.testing.assert_array_equal(columns["d"], [np.nan, np.nan, 7, 8, 9])
+    columns = reading.read(file, file.names)
+    assert [name for name, column in columns.items() if column.is_number] == ["c", "d"]
+    assert columns["a"].texts == ("02", "1", "1e1", "x")
+    assert columns["a"].codes.tolist() == [1, 0, 2, -1, 3]
+    assert columns["b"].texts == ("False", "True", "yes")
+    assert columns["b"].codes.tolist() == [1, -1, 0, 2, 1]
+    np.testing.assert_array_equal(feature(columns["c"], "number", ()), np.ones(5))
+    np.testing.assert_array_equal(feature(columns["d"], "number", ()), [np.nan, np.nan, 7, 8, 9])
 
 
 WORDS = st.one_of(
@@ -308,20 +310,19 @@ def is_number(text):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(WORDS, min_size=2, max_size=12), st.integers(1, 4))
-def test_types_and_values_come_back(tmp_path, cells, block):
+@given(st.lists(WORDS, min_size=2, max_size=12))
+def test_types_and_values_come_back(tmp_path, cells):
     """Written with quotes by Pandas, read again: numbers as the same bits, texts as the same texts."""
     pd.DataFrame({"x": pd.Series(cells, dtype=object), "y": 1}).to_csv(tmp_path / "h.csv", index=False)
-    columns = reading.read(reading.open_file(tmp_path / "h.csv"), ["x"], block=block)
-    found = profile_of(columns, "x")
+    column = reading.read(reading.open_file(tmp_path / "h.csv"), ["x"])["x"]
+    found = profile_of(column)
     present = [cell for cell in cells if cell is not None]
     assert found.missing == len(cells) - len(present)
     if all(map(is_number, present)):
         assert found.kind == "number"
         values = [np.nan if cell is None else float(cell) for cell in cells]
-        np.testing.assert_array_equal(columns["x"], values)
+        np.testing.assert_array_equal(feature(column, "number", ()), values)
         return
-    texts = columns.texts["x"]
-    assert [None if np.isnan(code) else texts[int(code)] for code in columns["x"]] == cells
+    assert [None if code < 0 else column.texts[code] for code in column.codes] == cells
     words = {cell.lower() for cell in present}
     assert found.kind == ("boolean" if words <= {"true", "false"} or words <= {"yes", "no"} else "category")

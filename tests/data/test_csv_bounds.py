@@ -15,7 +15,6 @@ from dpml.data.extent import norms
 from dpml.data.partition import Equal, partition
 from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
-from dpml.data.sources import cache
 from dpml.errors import UserError
 
 ROWS = "age,gain,job,member,income\n31,0,nurse,yes,low\n52,999,judge,no,high\n44,9,clerk,yes,high\n29,0,nurse,no,low\n"
@@ -241,8 +240,7 @@ def test_a_row_is_read_as_it_is_alone_whatever_the_others_are(files, kind, decim
     def read(chosen):
         lines = [f"7;{cell}" if of_label else f"{cell};1" for cell in chosen]
         try:
-            with cache.nothing_kept():
-                found = read_rows(CsvOptions(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
+            found = read_rows(CsvOptions(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
         except UserError:
             return None
         return np.column_stack([found.X, found.y])

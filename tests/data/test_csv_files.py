@@ -65,8 +65,8 @@ def test_another_encoding_in_a_later_block(write):
     far = 70_000
     path = write((GOOD + "1,clerk,low\n" * far + "44,Kürschner,high\n").encode("latin-1"))
     assert sentence(path) == (
-        f"DIR/f.csv, line {far + 6}: it is not UTF-8 text (byte 0xfc): say dataset.encoding=cp1252 to read 'Kürschner' "
-        "there; or save it as UTF-8."
+        f"DIR/f.csv, line {far + 6}: it is not UTF-8 text (byte 0xfc): set dataset.encoding, for example cp1252, or "
+        "save the file as UTF-8."
     )
 
 
@@ -92,7 +92,7 @@ def test_a_file_that_may_not_be_read(write, monkeypatch):
     def refused(*arguments):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
-    monkeypatch.setattr("dpml.data.csv.csv_errors.header", refused)
+    monkeypatch.setattr("dpml.data.csv.reading._separator", refused)
     assert sentence(path) == "DIR/f.csv cannot be read: Permission denied."
 
 

@@ -1,16 +1,13 @@
 """Every way a download can go wrong: one sentence for the user, nothing half-written."""
 
 import bz2
-import errno
 import gzip
 import hashlib
 import io
 import lzma
-import os
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from pathlib import Path
 
@@ -19,7 +16,6 @@ import pytest
 
 from dpml.config import catalogue
 from dpml.data import Files, Info, Raw
-from dpml.data.sources import download
 from dpml.data.sources.files import read_content
 from dpml.errors import UserError
 
@@ -40,8 +36,9 @@ def info(server) -> Info:
 
 
 def left(root: Path) -> list[str]:
-    """Every file under a folder, apart from the records of checksums."""
-    return sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file() and "checksums" not in p.parts)
+    """Every file under a folder, apart from the records of checksums and the lock."""
+    files = [path for path in root.rglob("*") if path.is_file() and path.name != ".lock"]
+    return sorted(path.relative_to(root).as_posix() for path in files if "checksums" not in path.parts)
 
 
 def zipped(name: str, content: bytes) -> bytes:
@@ -115,7 +112,6 @@ FAULTS = {
     "not found": (["404"], "it is not there (404)"),
     "server error": (["500", "500"], "the server answered 500"),
     "forbidden": (["403"], "the server answered 403"),
-    "no answer": (["hang up", "hang up"], "the server hung up without an answer (2 tries)"),
 }
 
 
@@ -130,7 +126,7 @@ def test_a_fault_gives_one_sentence_and_leaves_nothing(server, info, tmp_path, f
     assert told in message
     assert "mirror=URL" in message
     assert "\n" not in message
-    assert not (tmp_path / "cache").exists()
+    assert left(tmp_path / "cache") == []
     # and once the fault is mended, the same command works
     assert Files().find(info, "squares.csv").is_file()
 
@@ -150,14 +146,6 @@ def test_a_passing_fault_is_retried(server, info, fault):
     server.fails("/squares.csv", fault)
     assert Files().find(info, "squares.csv").read_bytes() == CONTENT
     assert len(server.hits) == 2
-
-
-def test_what_a_redirection_says_besides_is_not_read(server):
-    """Requests would read it into memory, to its end, before any limit is looked at."""
-    (server.folder / "squares.csv.moved").write_bytes(CONTENT)
-    server.fails("/squares.csv", "elsewhere")
-    assert Files().find(mini(f"{server.url}/squares.csv"), "squares.csv").read_bytes() == CONTENT
-    assert server.hits == ["/squares.csv", "/squares.csv.moved"]
 
 
 def test_no_network(tmp_path):
@@ -181,7 +169,7 @@ def damaged(pack) -> bytes:
     return bytes(content)
 
 
-OF_TAR = r"its archive (is damaged|cannot be read)|its sha256 is"
+OF_TAR = r"its archive cannot be read|its sha256 is"
 
 
 @pytest.mark.parametrize(
@@ -220,38 +208,12 @@ def broken(kind: str) -> bytes:
 @pytest.mark.parametrize("kind", ["damaged", "encrypted", "of an unknown method"])
 def test_an_entry_that_cannot_be_read_is_one_sentence_and_the_next_address_is_tried(server, tmp_path, kind):
     (server.folder / "a.zip").write_bytes(broken(kind))
-    with pytest.raises(UserError, match=r"its archive (is damaged|cannot be read)"):
+    with pytest.raises(UserError, match="its archive cannot be read"):
         Files().find(mini(f"{server.url}/a.zip!squares.csv"), "squares.csv")
     assert left(tmp_path / "cache") == []
     (server.folder / "squares.csv").write_bytes(CONTENT)
     path = Files().find(mini(f"{server.url}/a.zip!squares.csv", f"{server.url}/squares.csv"), "squares.csv")
     assert path.read_bytes() == CONTENT
-
-
-def test_a_slow_server_has_a_deadline(server, tmp_path, monkeypatch):
-    monkeypatch.setattr(download, "_DEADLINE", 0.2)
-    server.fails("/squares.csv", "drip")
-    with pytest.raises(UserError, match="the transfer took more than 0 minutes"):
-        Files().find(mini(f"{server.url}/squares.csv"), "squares.csv")
-    assert left(tmp_path / "cache") == []
-
-
-@pytest.mark.parametrize("way", ["endless", "announced", "zip", "tar", "gz"])
-def test_nothing_larger_than_the_limit_is_taken(server, tmp_path, monkeypatch, way):
-    """Neither what a server sends, nor what it says it will, nor what a small archive unpacks to."""
-    monkeypatch.setattr(download, "LARGEST", 50_000)
-    monkeypatch.setattr(download, "_TAPE", 60_000)
-    zeros = bytes(10_000_000)
-    address = {"zip": "a.zip!squares.csv", "tar": "a.tar!squares.csv", "gz": "squares.csv.gz"}.get(way, "squares.csv")
-    served = {"zip": zipped("squares.csv", zeros), "gz": gzip.compress(zeros)}.get(way, zeros)
-    if way == "tar":
-        served = tarred(("another", zeros), ("squares.csv", zeros))
-    (server.folder / address.partition("!")[0]).write_bytes(served)
-    if way == "endless":
-        server.fails("/squares.csv", "endless")
-    with pytest.raises(UserError, match=r"it is larger than|its archive unpacks to more than|holds more than"):
-        Files().find(mini(f"{server.url}/{address}"), "squares.csv")
-    assert left(tmp_path / "cache") == []
 
 
 @pytest.mark.parametrize(
@@ -303,41 +265,9 @@ def test_what_is_not_pinned_is_never_fetched_in_the_clear():
 def test_a_cache_that_cannot_be_written(info, tmp_path, monkeypatch):
     # a file where a folder should be: no user, not even root, can write below it
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "file" / "cache"))
-    with pytest.raises(UserError, match=r"cannot write the files of dataset=mini .*: .*set DPML_DATA or data_dir=DIR"):
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(UserError, match=r"cannot write the files of dataset=mini .*: .*set DPML_CACHE"):
         Files().find(info, "squares.csv")
-
-
-def test_a_full_disk(info, tmp_path, monkeypatch):
-    def full(self: Path, target: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(UserError, match="No space left on device; set DPML_DATA"):
-        Files().find(info, "squares.csv")
-    assert left(tmp_path / "cache") == []
-
-
-def test_an_interrupted_download_leaves_nothing(info, tmp_path, monkeypatch):
-    def interrupted(*args: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(download._Bar, "advance", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        Files().find(info, "squares.csv")
-    assert left(tmp_path / "cache") == []
-
-
-def test_what_a_killed_process_left_is_swept_away(info, tmp_path):
-    old, young = tmp_path / "cache" / "mini" / ".part-old", tmp_path / "cache" / "mini" / ".part-young"
-    for part in (old, young):
-        part.mkdir(parents=True)
-        (part / "half").write_text("half")
-    two_days_ago = time.time() - 2 * 24 * 3600
-    os.utime(old, (two_days_ago, two_days_ago))
-    Files().find(info, "squares.csv")
-    assert not old.exists()
-    assert young.exists()  # it may belong to a process on another machine
 
 
 def test_two_processes_fetch_a_file_once(server, tmp_path):

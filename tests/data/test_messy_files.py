@@ -13,6 +13,7 @@ from dpml.data.csv.column_bounds import bounds_from, load
 from dpml.data.csv.csv_rows import CsvOptions
 from dpml.data.csv.describe import describe
 from dpml.data.sets.csv import CSV
+from dpml.errors import UserError
 
 CITIES = ("Zürich", "Genève", "Köln")
 TABLE = pd.DataFrame(
@@ -70,8 +71,8 @@ RIGHT = [
     ("DOS", text().encode("cp850"), {"encoding": "cp850"}, CITIES),
     ("Poland", text(cities("Łódź", "Kraków", "Gdańsk")).encode("cp1250"), {"encoding": "cp1250"}, ("Łódź", "Gdańsk")),
     ("Russia", text(cities("Москва", "Казань", "Тверь")).encode("cp1251"), {"encoding": "cp1251"}, ("Москва", "Тверь")),
-    ("Greece", text(cities("Αθήνα", "Πάτρα", "Βόλος")).encode("cp1253"), {}, None),
-    ("Japan", text(cities("東京", "大阪", "京都")).encode("shift_jis"), {}, None),
+    ("Greece", text(cities("Αθήνα", "Πάτρα", "Βόλος")).encode("cp1253"), {"encoding": "cp1253"}, ("Αθήνα", "Βόλος")),
+    ("Japan", text(cities("東京", "大阪", "京都")).encode("shift_jis"), {"encoding": "shift_jis"}, ("東京", "京都")),
     ("n/a among numbers", column("bmi", lambda i: "n/a" if i % 7 == 3 else 20 + i / 2).encode(), {}, CITIES),
     ("NA and a blank", column("bmi", lambda i: "NA " if i % 7 == 3 else 20 + i / 2).encode(), {}, CITIES),
     ("a dash", column("bmi", lambda i: "-" if i % 7 == 3 else 20 + i / 2).encode(), {"na": ("-",)}, CITIES),
@@ -93,17 +94,21 @@ RIGHT = [
 
 @pytest.mark.parametrize(("content", "keys", "names"), [each[1:] for each in RIGHT], ids=[each[0] for each in RIGHT])
 def test_files_that_are_read_with_the_keys_that_describe_prints(write, content, keys, names):
+    """An encoding is not guessed: the user is asked for it."""
     path = write(content)
-    found = describe(CsvOptions(path, "died"))
+    keys = dict(keys)
+    encoding = keys.pop("encoding", None)
+    if encoding is not None:
+        with pytest.raises(UserError, match=r"not UTF-8 text.*set dataset\.encoding, for example"):
+            describe(CsvOptions(path, "died"))
+    found = describe(CsvOptions(path, "died", encoding=encoding or "utf-8"))
     said = {key: getattr(found.options, key) for key in ("encoding", "separator", "decimal", "na")}
     usual = CsvOptions()
-    if names is not None:
-        assert {key: value for key, value in said.items() if value != getattr(usual, key)} == keys
-        assert len(found.noticed) == len(keys)
-        texts = next(each.values for each in found.features if each.name.startswith("city"))
-        assert set(names) <= set(texts)
-    else:  # which encoding it is cannot be told, and every one that is likely is shown
-        assert any(city in found.noticed[0] for city in ("Αθήνα", "東京"))
+    noticed = {key: value for key, value in said.items() if value != getattr(usual, key) and key != "encoding"}
+    assert noticed == keys
+    assert len(found.noticed) == len(keys)
+    texts = next(each.values for each in found.features if each.name.startswith("city"))
+    assert set(names) <= set(texts)
     assert [each.kind for each in found.features] == ["category", "number", "number"]
     assert not found.problems
     data = CSV(path=path, label="died", steps=("impute", "one_hot"), test_fraction=0, missing="keep", **said)
@@ -154,7 +159,7 @@ def test_files_that_are_refused_in_a_sentence(write, content, said):
         ({"encoding": "undefined"}, "unknown dataset.encoding=undefined"),
         ({"encoding": "idna"}, "unknown dataset.encoding=idna"),
         ({"encoding": "punycode"}, "unknown dataset.encoding=punycode"),
-        ({"encoding": "utf-16"}, "f.csv is not utf-16 text: name another dataset.encoding, or save the file as UTF-8."),
+        ({"encoding": "utf-16"}, "f.csv is not utf-16 text: set another dataset.encoding, or save it as UTF-8."),
         (
             {"separator": "::"},
             "dataset.separator must be one character or one of comma, semicolon, tab, bar, got '::'.",

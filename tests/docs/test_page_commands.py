@@ -74,7 +74,7 @@ def in_a_shell(line: str, folder: Path) -> str:
         "PATH": path,
         "PYTHONPATH": modules,
         "DPML_OFFLINE": "1",
-        "DPML_DATA": str(folder / "cache"),
+        "DPML_CACHE": str(folder / "cache"),
         "COLUMNS": "120",
     }
     done = subprocess.run(rest, cwd=folder, env={**os.environ, **own, **environment}, capture_output=True, text=True)

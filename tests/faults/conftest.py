@@ -12,7 +12,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the tests of a module work: always the same place, because manifests name it."""
     place = tmp_path_factory.mktemp("faults") / "work"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPML_DATA", str(place / "cache"))
+        patch.setenv("DPML_CACHE", str(place / "cache"))
         patch.setenv("DPML_OFFLINE", "1")
         patch.setenv("COLUMNS", "100")
         patch.delenv("DPML_CACHE", raising=False)

@@ -14,7 +14,6 @@ from failing import COMMANDS, RUN, go, made, prepare
 
 import dpml
 import dpml.api.estimators  # what a process has loaded counts: before anything is computed
-from dpml.api.account import account
 from dpml.atomic import seal
 from dpml.data.csv import csv_rows
 from dpml.running import cell
@@ -87,7 +86,6 @@ def whole(folder: Path, light: None) -> Path:
         assert go(folder, words)[0] == 0
     rows = pd.read_csv(folder / "own.csv")
     for place in (folder, folder / "other"):
-        account.clear()  # fits of the same rows are counted together
         model = dpml.PrivateClassifier("ssp", bounds=(-5, 5)).fit(rows[["a", "b"]], rows["label"])
         model.save(place / "model.json", unsafe=True)
     for path in folder.glob("results/.cells/dependencies/*"):

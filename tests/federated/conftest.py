@@ -13,7 +13,7 @@ from dpml.federated import party_rows
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The user's own is not filled with made-up rows, and the same rows are parsed once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPML_DATA", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("DPML_CACHE", str(tmp_path_factory.mktemp("cache")))
         yield
 
 

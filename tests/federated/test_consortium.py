@@ -131,7 +131,7 @@ def test_a_number_of_rows_that_is_none_is_one_sentence(tmp_path, monkeypatch, ca
 
 @pytest.mark.slow
 def test_the_steps_make_a_model_that_all_have_and_so_does_the_rehearsal(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     stated = {"columns": {"age": {"low": 0, "high": 100}, "bmi": {"low": 10, "high": 60}, "job": ["farm", "mine"]}}
     (tmp_path / "columns.yaml").write_text(json.dumps({**stated, "classes": ["well", "ill"]}))
     program = [sys.executable, "-c", "from dpml.cli import dpml; dpml()"]

@@ -33,7 +33,7 @@ def commands() -> dict[str, list[str]]:
 
 
 def test_the_commands_of_the_page_make_a_model_that_all_have(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     (tmp_path / "clinics.yaml").write_text(json.dumps(STATED))
     for name, table in zip(CLINICS, tables(), strict=True):
         (tmp_path / f"{name}.csv").write_text(table)

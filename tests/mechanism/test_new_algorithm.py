@@ -65,7 +65,7 @@ def test_its_code_and_its_options_are_short(folder) -> None:
 
 @pytest.mark.parametrize("name", ["centroid", "rounds"])
 def test_it_runs_by_its_name(folder, tmp_path, monkeypatch, name) -> None:
-    monkeypatch.setenv("DPML_DATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     result = dpml.run(
         f"algo={name}", "dataset=wdbc", config_dir=folder / "conf", M=4, eps=[1, 10], delta=1e-5, draws=2,
         results_dir=tmp_path,

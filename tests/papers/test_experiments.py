@@ -136,7 +136,7 @@ def made(name, *words):
 def test_a_substitute_stands_only_where_official_files_cannot_be_had(tmp_path, monkeypatch, official, substitute):
     """The figure itself, and no trial, on the official files if they are here, as the publisher's archive has them."""
     monkeypatch.setenv("DPML_OFFLINE", "1")
-    monkeypatch.setenv("DPML_DATA", str(tmp_path))
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path))
     for source, folder, here in ((HAR, "har/UCI HAR Dataset", official), (HAR73, "har", substitute)):
         for raw in source.info.files if here else ():
             path = tmp_path / folder / raw.name

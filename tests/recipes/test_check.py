@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import re
 
 import numpy as np
 import pytest
@@ -247,27 +246,6 @@ def test_no_attack_is_claimed_where_weights_may_be_of_messages_with_their_noise(
             assert each.verdict != "false"
 
 
-def test_nvflare(tmp_path) -> None:
-    path = tmp_path / "config_fed_client.json"
-    one = {"path": "nvflare.app_common.filters.svt_privacy.SVTPrivacy", "args": {}}
-    content = {"format_version": 2, "executors": [], "components": [], "task_data_filters": []}
-    path.write_text(json.dumps(content | {"task_result_filters": [{"tasks": ["train"], "filters": [one]}]}))
-    assert {each.proven for each in dpml.check(path)} == {math.inf}
-    assert "SVTPrivacy" in dpml.check(path)[0].source
-    with pytest.raises(UserError, match="no noise is counted of task_result_filters: leave out std"):
-        dpml.check(path, std=3)
-    for filters, why in (
-        ([{"path": "ours.GaussianNoise"}, {"name": "PercentilePrivacy"}], "not proven: .* not known: GaussianNoise"),
-        ([{"name": "PercentilePrivacy"}], "PercentilePrivacy adds no noise"),
-        ([], "there is no filter"),
-    ):
-        (first, *_) = dpml.check(task_result_filters=[{"tasks": ["train"], "filters": filters}])
-        assert first.proven == math.inf
-        assert re.fullmatch(why, first.source)
-    with pytest.raises(UserError, match="must be a list of tasks with their filters"):
-        dpml.check(task_result_filters=[{"filters": "GaussianNoise"}])
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -332,11 +310,9 @@ def test_other_numbers_of_yaml_are_read(tmp_path) -> None:
         assert dpml.check(path)[0].pair.rounds == 100
 
 
-@pytest.mark.parametrize("key", ["flower", "opacus", "task_result_filters"])
+@pytest.mark.parametrize("key", ["flower", "opacus"])
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, [1], {"LocalDpMod": 1}, {"LocalDpMod": {"epsilon": -1}}])
 def test_frameworks_words_that_are_none(key, value) -> None:
-    if (key, value) == ("task_result_filters", []):
-        return
     with pytest.raises(UserError):
         dpml.check(**{key: value}, rounds=3, delta=D)
 

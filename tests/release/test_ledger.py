@@ -323,11 +323,12 @@ def test_a_link_to_a_file_has_the_ledger_of_the_file(tmp_path):
 
 
 @pytest.mark.usefixtures("uncomposed")
-def test_data_sets_of_the_same_files_have_one_ledger(tmp_path) -> None:
+def test_data_sets_of_the_same_files_have_one_ledger(tmp_path, monkeypatch) -> None:
     """Each had its own, so that a cap of one let the other's releases of the same rows pass."""
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path))
 
     def place(*words: str) -> Path:
-        usual = (f"data_dir={tmp_path}", "dataset.bounds=public", "algo=ssp", "eps=1", "delta=1e-5")
+        usual = ("dataset.bounds=public", "algo=ssp", "eps=1", "delta=1e-5")
         return request_of(Settings((*words, *usual)))[1]
 
     all_rows, some = ("dataset=kddcup99",), ("dataset=kddcup99_70k",)

@@ -44,12 +44,12 @@ from dpml.release.statement import statement
 BELOW = (Fraction(999, 1000), Fraction(9, 10), Fraction(1, 2))
 BUDGET = Budget(1.0, 1e-5)
 OTHERS = {  # of options that are no literals
-    "sampling": (0.1,), "shift": (1.0,), "clip": (0.3,), "budget_share": (0.5,), "rounds": (3,), "batch": (100,),
+    "shift": (1.0,), "clip": (0.3,), "budget_share": (0.5,), "rounds": (3,), "batch": (100,),
     "variant": ("authors", "halving", "once", "per_coordinate", "radial", "sum", "synchronous"), "lam": (0.1,),
     "calibration": ("published",),
 }  # fmt: skip
 NO_LAW = {
-    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps", "tolerance",
+    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps",
     "epochs", "hidden", "rate", "local", "ruled", "protect_auxiliary", "loss", "sites",
 }  # fmt: skip
 """Options that change the numbers of a law and nothing else; all losses are gone through, and sites have files each."""
@@ -68,13 +68,12 @@ def varied(name: str) -> Iterator[dict[str, Any]]:
         if get_origin(hints[each.name]) is Literal and each.name not in ("sites", "calibration"):
             values = get_args(hints[each.name])
         assert values or each.name in NO_LAW, f"{name}: no value of its new option {each.name} is looked at"
-        few = {"rounds": 2} if each.name == "sampling" else {}
-        yield from ({each.name: value, **few} for value in values)
+        yield from ({each.name: value} for value in values)
 
 
 def algorithms(name: str) -> Iterator[Any]:
     for loss in ("logistic", "squared", "softmax"):
-        for own in varied(name) if loss == "logistic" else [own for own in varied(name) if "sampling" not in own]:
+        for own in varied(name):
             node = {**option_node(name), **own}
             calibration = node.pop("calibration", "tight" if name != "jayaraman_local" else "published")
             node |= {"lam": node.get("lam", 0.1)} if name in ("la", "avg") else {}
@@ -186,7 +185,7 @@ def test_every_field_of_every_message_that_is_described_is_in_its_certificate_or
     """A new field, such as a number of classes, has to be thought of here. Of other classes nothing is said."""
     assert {each for each in describe.registry if each is not object} | {Sum} == MESSAGES.keys()
     for kind, (read, not_read) in MESSAGES.items():
-        assert {each.name for each in fields(kind)} - {"rate"} == {*read.split(), *not_read}, kind
+        assert {each.name for each in fields(kind)} == {*read.split(), *not_read}, kind
 
 
 # ---- what is only derived from what is known

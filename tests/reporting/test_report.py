@@ -363,6 +363,17 @@ def test_light_and_dark_can_be_read(start):
             assert contrast(colours[text], colours[paper]) >= 4.5, (text, paper)
 
 
+def test_a_link_in_place_of_the_reports_folder_is_not_followed(tmp_path):
+    results, elsewhere = tmp_path / "results", tmp_path / "elsewhere"
+    manifest(results, "a/fig1", claims=[claim("A1", "reproduced")])
+    elsewhere.mkdir()
+    (elsewhere / "index.html").write_text("mine")
+    (results / "report").symlink_to(elsewhere)
+    with pytest.raises(UserError, match="report is a link to another folder: remove it"):
+        write_report(results)
+    assert [(path.name, path.read_text()) for path in elsewhere.iterdir()] == [("index.html", "mine")]
+
+
 def test_no_results_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match="no results of experiments"):
         write_report(tmp_path)

@@ -73,7 +73,7 @@ def computed(tmp_path_factory):
     planted_changes.write(folder)
     before = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DPML_DATA", str(folder / "data"))
+        patch.setenv("DPML_CACHE", str(folder / "data"))
         for place in reversed(planted_changes.search_path(folder)):
             patch.syspath_prepend(place)
         dependencies.forget()

@@ -1,22 +1,13 @@
 """Descent on sums of clipped gradients with Gaussian noise: `dpgd`, at one place or over M parties' secure sums.
 
-T rounds of ``w <- w - step (sum_i clip(g_i) + noise)``, g_i the gradient of row i (record level), or the mean gradient
-of party i's rows (party level). None is longer than c, so that a row, or all rows of a party, that are replaced move a
-sum by at most 2c: with noise of standard deviation z c the T rounds have ``mu = 2 sqrt(T) / z``, whatever they depend
-on (Dong, Roth & Su 2019, Cor. 3.3), also if all models on the way are seen. Their average is post-processing.
+T rounds of ``w <- w - step (sum_i clip(g_i) + noise)``, where g_i is the gradient of row i (record level) or the mean
+gradient of party i's rows (party level). At record level the slope of the loss is cut, because rows are in the unit
+ball. At party level the clip follows a quantile of the gradients' lengths (after Andrew et al. 2021), which costs a
+noisy count in every round. The guarantees: docs/privacy/clipped_descent.md, Theorems 1 and 2.
 
-*Record level.* Rows are in the unit ball, so it is the slope that is cut: that of the logistic loss, ``min(sigma(-y
-x'w), c)``, is the slope of a convex loss, straight below the margin log((1 - c)/c); that of the squared loss, Huber's.
-
-*Party level.* How long a party's mean gradient is depends on how its labels lie, and so does the best c: it follows a
-quantile of the lengths, after Andrew et al. 2021 (NeurIPS, "Differentially private learning with adaptive clipping").
-In every round the parties report whether theirs was at most c long. The sum of these M bits, of which a party moves
-one, gets noise of its own, and ``c <- c exp(-pace (share - 1/4))``. The accounting includes it: ``mu^2 = T (4/z^2 +
-1/b^2)``, b the standard deviation of that noise.
-
-*One rule.* With z = 2 sqrt(T)/mu, a step of `noise_step` n mu / sqrt(T) times the noisy *mean* of gradients in units of
-c moves a model by noise of standard deviation ``2 noise_step`` in every coordinate and round, whatever n, mu and c are:
-what grows with n mu is how far the data move it. The constants (`defaults.DESCENT_RULES`) are the same for all data.
+A step of `noise_step` n mu / sqrt(T) times the noisy *mean* of gradients, in units of the clip, moves a model by noise
+of standard deviation ``2 noise_step`` in every coordinate and round, whatever n, mu and the clip are. So the constants
+(`defaults.DESCENT_RULES`) are the same for all data.
 """
 
 import math
@@ -58,7 +49,6 @@ class ClippedDescent(Program):
         noise_step: half of how far noise moves a model in a round, in every coordinate; None: by the rule.
         protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
         noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
-        sampling: the probability that a unit takes part in a round, unseen by anybody else; null: all do.
     """
 
     name: ClassVar[str] = "dpgd"
@@ -75,7 +65,6 @@ class ClippedDescent(Program):
     noise_step: float | None = None
     protocol: SumProtocol = "simulate"
     noise: Noise = "continuous"
-    sampling: float | None = None
 
     def __post_init__(self) -> None:
         check_clipped(self, ("logistic", "softmax", "squared"))
@@ -91,7 +80,7 @@ class ClippedDescent(Program):
         """The noise in the rounds and their steps."""
         rule = self.rule
         rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
-        mu = self.round_mu(budget, problem, rounds)
+        mu = math.sqrt(1 / rounds) * self.target_mu(budget, problem)
         step = min((self.noise_step or rule.noise_step) * self.counted(problem) * mu, rule.largest)
         length = FIRST_CLIP if clip == "adaptive" else step if clip == "step" else clip
         if self.lam:  # a longer step would overshoot
@@ -99,11 +88,11 @@ class ClippedDescent(Program):
         counting = COUNTING_SHARE if clip == "adaptive" else 0.0
         width = 2 / (math.sqrt(1 - counting) * mu)
         counts = 1 / (math.sqrt(counting) * mu) if counting else math.inf
-        return Schedule(rounds, length, step, width, counts, self.participation)
+        return Schedule(rounds, length, step, width, counts)
 
-    def counted(self, problem: Problem) -> float:
-        """The number of gradients that are expected in a sum."""
-        return self.participation * (problem.N if self.unit == "sample" else problem.M)
+    def counted(self, problem: Problem) -> int:
+        """Return the number of gradients in a sum."""
+        return problem.N if self.unit == "sample" else problem.M
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
@@ -114,7 +103,7 @@ class ClippedDescent(Program):
         """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
-        if carrier.simulated and self.unit == "sample" and self.loss.name != "softmax" and self.sampling is None:
+        if carrier.simulated and self.unit == "sample" and self.loss.name != "softmax":
             weights = take_rounds_at_once(carrier, 0, schedules, self.lam)
             clips: Single = np.full(len(steps), schedules[0].clip)
         else:

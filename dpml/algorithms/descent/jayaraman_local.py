@@ -1,12 +1,8 @@
 """Jayaraman et al.'s gradient perturbation as eq. (2) of Kang et al. 2019 writes it: local rounds, and a plain mean.
 
-The paper calls it a special case of its own method. Table 1's noise, whose variance is ``c G^2 T ln(1/delta) / (M^2
-n_min^2 eps^2)``, is in every client's rounds, and not once in the average of a round, as inside the MPC of `jayaraman`.
-In the average of the last models its variance is M times less.
-
-*What is proven.* A row moves the mean gradient of its client by at most 2G/n_k, of the smallest client most. So a
-round of that client has ``mu = 2G/(n_min s)``, where s is the noise in it: M times what is counted in `jayaraman`,
-whose noise is in a mean over all. The average of the last models has less, as in `layouts.Clients`.
+Table 1's noise, whose variance is ``c G^2 T ln(1/delta) / (M^2 n_min^2 eps^2)``, is in every client's rounds, and not
+once in the average of a round, as inside the MPC of `jayaraman`. A round of the smallest client has M times the mu that
+is counted in `jayaraman`: docs/privacy/kang2019.md, Theorem 3.
 """
 
 import math

@@ -1,19 +1,9 @@
 """A small neural network trained on noisy sums of clipped gradients (Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1).
 
-One hidden layer of ReLU units and one sigmoid output, so that the score of a row x is ``t = v'relu(U x + a) + c`` and
-the loss of label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum of their
-rows' clipped gradients, and gradient descent takes a step; only that sum sees the data, so all rounds together cost
-
-    mu^2 = sum over the rounds that a sample takes part in of mu_round^2 = epochs * mu_round^2
-
-(Dong, Roth & Su 2019, Cor. 3.3; adaptively chosen rounds). The rows are dealt to minibatches anew in every epoch by a
-permutation that does not look at the data, so a sample takes part in one round of each epoch and the other rounds are
-the same for neighbours. What is *published* is one round's eps; what is proven is that of all rounds together.
-
-*The authors' variant* is what they ran: minibatches at one place, each row's term divided by the number of rows once
-too often and clipped at 1 after that, noise as if that were a sensitivity of one over the number of rows in each of
-four blocks (M times as much for `nn_conv`, where sqrt M is meant), at most a tenth of the rows in a minibatch, and Adam
-without the correction of its second moment.
+One hidden layer of ReLU units and one sigmoid output: the score of a row x is ``t = v'relu(U x + a) + c``, and the loss
+of label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum of their rows'
+clipped gradients, and gradient descent takes a step. The *published* eps is that of one round, the proven one that of
+all rounds: docs/privacy/imtiaz2019.md, Theorem 3, which also describes `variant=authors`, what the authors ran.
 """
 
 import math

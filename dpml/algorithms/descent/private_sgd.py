@@ -1,28 +1,13 @@
 """Regularised logistic regression over M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
 
-`psgd` approaches the minimiser that `gop` (`perturbation.objective`) computes at one place: a third party asks the M
-parties for the gradient, who answer with fresh noise rho and with their share of eta, and it sees the sum of the
-answers only. One sample is the unit.
+`psgd` approaches the minimiser that `gop` (`perturbation.objective`) computes at one place. Party k answers round t
+with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to exp(-eps/2 ||rho||), eta^k ~
+N(0, sigma^2/M) drawn once; the third party sees the sum of the answers only. The paper leaves w_0 and z_t open: here
+w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, for which the distance to the limit point falls as T^-1/2.
 
-Party k answers round t with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to
-exp(-eps/2 ||rho||), eta^k ~ N(0, sigma^2/M) drawn once. The paper leaves w_0 and z_t open: here w_0 = 0 and
-``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, of which sum z_t is infinite and sum z_t^2 is not (Robbins & Monro
-1951), the first step is 1/(the largest curvature), and the distance to the limit point falls as T^-1/2, because no
-curvature is below (lam + Delta)/2.
-
-The theorem is about the limit point. What is released after finitely many rounds is not that point, and what the third
-party has seen are all sums: the proven guarantees are those of all sums (`proofs.noisy_sums`), for each view of them.
-`tight` promises the same eps to the third party with the colluders: fresh Gaussian noise in every round, no eta, T
-rounds composed exactly; each party's share is so large that the honest ones' is enough. More rounds then cost nothing
-but time, as the mean of their noise stays the same. It has the ridge of gop's `tight`, not for privacy, but because
-where the objective is flatter T rounds of noise would not average out. Who sees the last model only learns no less: the
-weight ``z_t prod_(s > t) (1 - z_s (lam + Delta))`` of a round in it is the same for all rounds, so that a row whose
-gradient does not turn moves it as T rounds do.
-
-*Halving* is what the paper tries first (Sec. 3.2), and expects to fail: no eta and no Delta, and in round t = 1, 2, ...
-rho of density proportional to exp(-eps_t/2 ||rho||) with ``eps_t = eps/2^t``. One party's rho makes a round eps_t-DP in
-every view of it, so that T adaptive rounds are eps (1 - 2^-T)-DP, delta = 0, in every view, and no number of rounds is
-above eps. The noise doubles from round to round.
+The proven guarantees are those of all sums: docs/privacy/rajkumar2012.md, Theorem 3. `tight` draws fresh Gaussian noise
+in every round and no eta. *Halving* (Sec. 3.2 of the paper) has neither eta nor Delta, and rho for ``eps/2^t`` in round
+t = 1, 2, ...: Theorem 4.
 """
 
 import math
@@ -55,7 +40,6 @@ from dpml.mechanism.options import (
     SumProtocol,
     check_choice,
     check_common,
-    check_not_negative,
     check_positive,
     check_published_only,
 )
@@ -159,8 +143,7 @@ class PrivateSGD(Program):
         calibration: `published` noise, or `tight`: the least that is proven to be enough.
         variant: `paper`, or `halving`: the budget of a round is half that of the one before.
         lam: coefficient of lam/2 ||w||^2.
-        rounds: T, counted in full by the guarantees.
-        tolerance: a run stops before that as soon as a step is at most this long; 0 for never.
+        rounds: T.
         protocol: `simulate` draws the sums; with `secagg` every party's answers go through the real secure aggregation
             (`dpml.protocols.secure_sum`), one run a round for all budgets and draws.
     """
@@ -172,7 +155,6 @@ class PrivateSGD(Program):
     variant: str = "paper"
     lam: float = 0.01
     rounds: int = 1000
-    tolerance: float = 0.0
     protocol: SumProtocol = "simulate"
 
     def __post_init__(self) -> None:
@@ -185,7 +167,6 @@ class PrivateSGD(Program):
                 f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "
                 f"in every round, got {self.rounds}."
             )
-        check_not_negative("algo.tolerance of psgd", self.tolerance)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
 
     @property
@@ -260,32 +241,24 @@ class PrivateSGD(Program):
         """The last iterates.
 
         `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach, with the same eta;
-        `rounds` is how many were used.
+        `rounds` is T.
         """
         perturbations = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
         strength = carrier.per_run([self.lam + p.extra for p in perturbations])[:, None]
-        w, used = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))
+        w = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))
         weights = carrier.by_budget(w)
         assert carrier.constant is not None
         eta = np.array([p.sigma for p in perturbations])[:, None, None] * carrier.constant.sum(axis=0)
         limit = perturbed_minimisers(self.loss, self.lam, carrier.mechanism.parties, perturbations, eta)
         distance = np.linalg.norm(weights - limit, axis=-1)
-        return Release(weights, {"distance": distance, "rounds": carrier.by_budget(used)})
+        return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
-    def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> tuple[Array, Array]:
-        """The last models (B, d) of runs with ridges (B, 1), and the rounds they took (B,); sums are asked for.
+    def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
+        """Return the last models (B, d) of runs with ridges (B, 1).
 
         ``ask(w, t)`` gets the models and the round, from 0, and returns the sums.
         """
         w = np.zeros((len(strength), problem.d))
-        used = np.zeros(len(w))
-        moving = np.ones((len(w), 1), dtype=bool)
         for t in range(self.rounds):
-            step = moving * (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
-            w = w - step
-            used += moving[:, 0]
-            if self.tolerance:
-                moving &= np.linalg.norm(step, axis=1, keepdims=True) > self.tolerance
-                if not moving.any():
-                    break
-        return w, used
+            w = w - (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
+        return w

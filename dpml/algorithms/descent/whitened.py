@@ -1,25 +1,13 @@
 """Descent on clipped gradients in a space where the rows' noisy second moments are alike in all directions: `wdgd`.
 
-A share of mu^2 buys noisy X'X. Its eigenvalues are raised to the edge of the noise's spectrum, for classifiers to a
-tenth of 1/d at least, as small directions would fill the rows otherwise; P is the inverse of its square root, and rows
-go through P and are made unit length again: post-processing of the one released matrix, applied by whoever holds a row,
-so that a row that is replaced moves a sum of clipped gradients by at most 2c as before. Noise that is the same in all
-directions of that space is wide in the old one where the rows say little; how accurate that is was measured, not
-proven. All noise is Gaussian, so ``mu^2`` adds up over the matrix, the labels and all rounds, whatever they depend on
-(Dong, Roth & Su 2019, Cor. 3.3).
+A share of mu^2 buys noisy X'X, another the labels, the rest sums of clipped gradients of rows that are mapped by P, the
+inverse root of the noisy X'X, and made unit length again. The guarantee: docs/privacy/clipped_descent.md, Theorem 4.
 
-*Rules* (`defaults.WHITENED_RULES`), in x = n mu/d, read no row. Slopes of classifiers are cut at c, which grows with x
-until nothing is cut: noise is in proportion to c, and so is what a row can still say when others have been fitted.
-Where one class is rare, its rows have the long slopes, so that c is not below `RARE` over the noisy share of all
-classes but the largest. The squared loss has no largest slope: there c is in proportion to x as well, in units of the
-targets' range, so that noise moves predictions by about `REACH` at most. As the residuals become smaller, c falls, to
-`LAST_CLIP` or what is in proportion to x if that is more. Where X'X is mostly noise, mapped rows are shorter than P is
-made for, and noise moves predictions by less: c is then larger, so that it is `LEAST_REACH` at least. (Shrinking the
-model afterwards, by the noise that is known to be in it, was no better: where x is small it is too short already.)
-
-*Several classes*: X'X gets less of mu^2, next to nothing where its noise would hide it; and steps grow.
-
-*Party level*: the clip follows the parties' mean gradients, as in `dpgd`.
+The rules for clips and steps (`defaults.WHITENED_RULES`) are functions of x = n mu/d and read no row. The slopes of
+classifiers are cut at a clip that grows with x until nothing is cut, and that is not below `RARE` over the noisy share
+of all classes but the largest. For the squared loss the clip is in proportion to x, in units of the targets' range, so
+that noise moves predictions by about `REACH` at most; it falls to `LAST_CLIP` as the residuals become smaller, and is
+`LEAST_REACH` at least where X'X is mostly noise.
 """
 
 import math
@@ -78,8 +66,6 @@ class WhitenedDescent(Program):
             adaptive.
         protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
         noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
-        sampling: the probability that a unit takes part in a round, unseen by anybody else; null: all do. X'X and the
-            labels are of all.
     """
 
     name: ClassVar[str] = "wdgd"
@@ -96,7 +82,6 @@ class WhitenedDescent(Program):
     clip: float | None = None
     protocol: SumProtocol = "simulate"
     noise: Noise = "continuous"
-    sampling: float | None = None
 
     def __post_init__(self) -> None:
         check_clipped(self, ("logistic", "softmax", "squared"))
@@ -124,10 +109,11 @@ class WhitenedDescent(Program):
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """The mu of all rounds, for a unit that takes part in all."""
+        """Return the mu of all rounds together."""
         share = 1 - self.share(budget, problem) - LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
-        return math.sqrt(rounds) * self.round_mu(budget, problem, rounds, self._gradients(problem), share)
+        each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
+        return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
         """The part of mu^2 that X'X gets: by the rule little where it would be hidden all the same."""
@@ -145,7 +131,7 @@ class WhitenedDescent(Program):
         width = 2 * math.sqrt(rounds / (1 - counting)) / left
         clip = FIRST_CLIP if self.adaptive else self.clip or self.rule.clip
         counts = math.sqrt(rounds / counting) / left if counting else math.inf
-        return Schedule(rounds, clip, 0.0, width, counts, self.participation)
+        return Schedule(rounds, clip, 0.0, width, counts)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         moved = math.sqrt(2) if problem.d > 1 else 1.0  # xx' of unit rows at a right angle; on a line, 1 and 0
@@ -174,8 +160,7 @@ class WhitenedDescent(Program):
         d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
-        expected = self.participation * n
-        reach = expected * carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
+        reach = n * carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
         first = self.schedule(carrier.budgets[0], carrier.problem)
         clips = None if self.adaptive or self.clip else self._clips(carrier, reach, n, steepest, lengths)
         longest = np.full(len(maps), first.clip) if clips is None else clips[0]
@@ -184,7 +169,7 @@ class WhitenedDescent(Program):
 
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             step = clip / (2 * steepest) if self.loss.name == "squared" and not self.adaptive else far[t]
-            towards = gradients / np.float32(expected)
+            towards = gradients / np.float32(n)
             if lam:  # a longer step would turn the model round, in every round further
                 step = np.minimum(step, clip / lam)
                 towards = towards + lam * w / clip[:, None]

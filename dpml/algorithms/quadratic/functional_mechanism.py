@@ -1,15 +1,12 @@
 """The functional mechanism, at one curator and at M sites (Imtiaz, Mohammadi & Sarwate 2019).
 
-What is released, and how its noise is counted: `coefficients` and `sensitivity`. Site k sends N_k/N of its own
-coefficients (the weights of the paper's Remark 3), so that sites of any size behave alike: their messages move by the
-same amount when a sample is replaced.
+`coefficients` says what is released, and `sensitivity` how its noise is counted. Site k sends N_k/N of its own
+coefficients (the weights of the paper's Remark 3), so that a replaced sample moves every site's message by the same
+amount.
 
-*CAPE* (Alg. 4, `capefm`). Site k adds to its share of the coefficients a zero-sum ``e_k``, agreed on through secure
-aggregation, and its own ``g_k``. Only the latter survive the sum. With H honest sites, spread s of the zero-sum noise
-and 1/M the variance of ``g_k`` (the sum has variance 1), the whole view of the aggregator and the colluders - every
-site's message, the broadcast sum, the colluders' own noise - has ``mu^2 = M/H + (1 - 1/H) / (s^2 + 1/M)``. At the
-published s = 1 that is M/(M+1) (1 + M/H), where the paper's Theorem 1 has about 1: it inverts a covariance with a wrong
-factor and leaves the colluders' noise random. As `tight`, the zero-sum noise is wide enough to leave only M/H.
+*CAPE* (Alg. 4, `capefm`): site k adds to its coefficients a zero-sum ``e_k``, agreed on through secure aggregation, and
+its own ``g_k``. Only the latter survive the sum. docs/privacy/imtiaz2019.md, Theorem 2, has the mu of every view, and
+where Theorem 1 of the paper fails.
 """
 
 import math

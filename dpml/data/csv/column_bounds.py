@@ -56,14 +56,6 @@ class ColumnBounds:
         column = self.columns[name]
         return column if not isinstance(column, Range) else (self.dates[name],) if name in self.dates else ()
 
-    def texts(self, names: Collection[str], label: str | None = None) -> list[str]:
-        """Those of the columns, and the label, that are read as texts, even if all of their values are numbers.
-
-        Otherwise one row would decide how the others are read.
-        """
-        classes = [label] if label is not None and self.target is None else []
-        return [name for name in names if self.kind(name) in ("category", "date")] + classes
-
     def content(self) -> dict[str, Any]:
         """The same statements in the form above, for `bounds_from`."""
         columns = {name: self._written(name, column) for name, column in self.columns.items()}

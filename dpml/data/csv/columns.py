@@ -1,4 +1,4 @@
-"""The kind of a column of a file: numbers, categories, or booleans."""
+"""The kind of a column of a file: numbers, categories, booleans or dates, and its values as a feature."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from dpml.arrays import Array
 from dpml.data.csv.dates import days, forms_of
-from dpml.data.csv.reading import CsvColumns, look_up
+from dpml.data.csv.reading import TextColumn
 
 Kind = Literal["number", "category", "boolean", "date"]
 
@@ -53,8 +53,8 @@ class ColumnProfile:
     name: str
     kind: Kind
     missing: int
-    low: float
-    high: float
+    low: float = np.nan
+    high: float = np.nan
     values: tuple[str, ...] = ()
     problem: str = ""
     hint: str = ""
@@ -65,49 +65,51 @@ class ColumnProfile:
         return len(self.values) if self.kind == "category" else 0
 
 
-def profile_of(columns: CsvColumns, name: str) -> ColumnProfile:
-    """The properties of a column, determined from its values."""
-    cells, texts = columns[name], columns.texts.get(name, ())
-    missing = int(np.isnan(cells).sum())
-    if missing == len(cells):
-        return ColumnProfile(name, "number", missing, np.nan, np.nan, problem="has no values")
-    low, high = float(np.nanmin(cells)), float(np.nanmax(cells))
-    if name not in columns.texts:
-        problem = ""
-        if max(-low, high) > LARGEST:
-            row = int(np.flatnonzero(np.abs(cells) > LARGEST)[0])
-            size = "an infinite value" if np.isinf(cells[row]) else f"a value beyond {LARGEST:g}"
-            problem = f"has {size} ({columns.file.where(row)})"
-        return ColumnProfile(name, "number", missing, low, high, problem=problem)
+def profile_of(column: TextColumn) -> ColumnProfile:
+    """Return the properties of a column, determined from its values."""
+    name, texts = column.name, column.texts
+    if column.is_number:
+        return _number_profile(column)
+    missing = int(np.sum(column.codes < 0))
     if is_boolean(texts):
-        yes = look_up(cells, [_boolean(value) for value in texts])
-        return ColumnProfile(name, "boolean", missing, float(np.nanmin(yes)), float(np.nanmax(yes)), texts)
+        yes = [_boolean(text) for text in texts]
+        return ColumnProfile(name, "boolean", missing, min(yes), max(yes), texts)
     forms = forms_of(texts)
     if len(forms) == 1:
         found = days(texts, forms[0])
         return ColumnProfile(name, "date", missing, found.min(), found.max(), (forms[0],))
     if forms:
         problem = f"has dates such as {texts[0]!r}, of which day and month cannot be told apart: state their format"
-        return ColumnProfile(name, "date", missing, np.nan, np.nan, (forms[0],), problem)
-    return ColumnProfile(
-        name, "category", missing, np.nan, np.nan, texts, _problem(columns, name, len(cells) - missing)
-    )
+        return ColumnProfile(name, "date", missing, values=(forms[0],), problem=problem)
+    problem = _problem(column, len(column.codes) - missing)
+    return ColumnProfile(name, "category", missing, values=texts, problem=problem)
 
 
-def _problem(columns: CsvColumns, name: str, present: int) -> str:
+def _number_profile(column: TextColumn) -> ColumnProfile:
+    cells = column.rows([np.nan if number is None else number for number in column.numbers])
+    missing = int(np.isnan(cells).sum())
+    if missing == len(cells):
+        return ColumnProfile(column.name, "number", missing, problem="has no values")
+    low, high, problem = float(np.nanmin(cells)), float(np.nanmax(cells)), ""
+    if max(-low, high) > LARGEST:
+        row = int(np.flatnonzero(np.abs(cells) > LARGEST)[0])
+        size = "an infinite value" if np.isinf(cells[row]) else f"a value beyond {LARGEST:g}"
+        problem = f"has {size} ({column.file.where(row)})"
+    return ColumnProfile(column.name, "number", missing, low, high, problem=problem)
+
+
+def _problem(column: TextColumn, present: int) -> str:
     """Why a column of texts, `present` of which are not missing, is not categorical; empty if it is."""
-    texts = columns.texts[name]
-    if columns.file.written.decimal == "." and with_commas(texts):
+    texts = column.texts
+    if column.file.written.decimal == "." and with_commas(texts):
         example = next(text for text in texts if COMMA.fullmatch(text))
         return f"has numbers with a decimal comma, such as {example!r} (dataset.decimal=comma reads them)"
     if len(texts) > _SURE_CATEGORIES:
-        words = [code for code, value in enumerate(texts) if columns.file.written.number(value) is None]
+        words = [code for code, number in enumerate(column.numbers) if number is None]
         if len(words) < len(texts) / 2:
-            code = words[0] if words else 0
-            row = int(np.flatnonzero(columns[name] == code)[0])
-            return (
-                f"has numbers, and {texts[code][:40]!r}, which is none ({columns.file.where(row)}){_key(texts[code])}"
-            )
+            row = int(np.flatnonzero(column.codes == words[0])[0])
+            word = texts[words[0]]
+            return f"has numbers, and {word[:40]!r}, which is none ({column.file.where(row)}){_key(word)}"
         if len(texts) == present:
             return f"has another text in every row, such as {texts[0][:40]!r}, so that it tells nothing about new rows"
     if len(texts) > CATEGORIES:
@@ -116,7 +118,7 @@ def _problem(columns: CsvColumns, name: str, present: int) -> str:
 
 
 def with_commas(texts: Sequence[str]) -> bool:
-    """Whether texts are numbers with a decimal comma, but for words that are none at all."""
+    """Return whether texts are numbers with a decimal comma, but for words that are none at all."""
     numbers = [text for text in texts if any(letter.isdigit() for letter in text)]
     with_comma = [text for text in numbers if COMMA.fullmatch(text)]
     whole = [text for text in numbers if text.lstrip("+-").isdigit()]
@@ -125,38 +127,35 @@ def with_commas(texts: Sequence[str]) -> bool:
 
 
 def is_boolean(texts: tuple[str, ...]) -> bool:
-    """Whether all the texts are words for true and false."""
-    return any({value.lower() for value in texts} <= words for words in WORDS)
+    """Return whether all the texts are words for true and false."""
+    return any({text.lower() for text in texts} <= words for words in WORDS)
 
 
-def recode(codes: Array, texts: tuple[str, ...], values: tuple[str, ...]) -> Array:
-    """Map codes of `texts` to codes of `values`: -1 for a text that is not in `values`; NaN stays NaN."""
-    place = {value: float(number) for number, value in enumerate(values)}
-    return look_up(codes, [place.get(value, -1.0) for value in texts])
+def feature(column: TextColumn, kind: Kind, values: tuple[str, ...]) -> Array:
+    """Return a column (n,) as a feature of that kind; NaN is a missing value.
 
-
-def feature(columns: CsvColumns, name: str, kind: Kind, values: tuple[str, ...]) -> Array:
-    """A column as a feature of that kind: numbers, codes of `values` (-1: another text), 0 and 1, or days.
-
-    NaN is a missing value.
-
-    Raises:
-        UserError: a value is of another kind; the message names the line.
+    A number, a boolean (0 or 1), a day since 1970, or the place of a category in `values`, -1 for another text. A value
+    of another kind is a UserError that names its line. What a value is never depends on other rows.
     """
-    cells, texts = columns[name], columns.texts.get(name)
+    texts = column.texts
     if kind == "category":
-        return recode(cells, columns.texts[name], values)
+        place = {value: float(number) for number, value in enumerate(values)}
+        return column.rows([place.get(text, -1.0) for text in texts])
     if kind == "date":
-        found = days(columns.texts[name], values[0])
-        numbers = look_up(cells, list(np.where(np.isnan(found), np.inf, found)))
-        what = f"no date of the form {values[0]}"
+        found, what = days(texts, values[0]), f"no date of the form {values[0]}"
+        cells = column.rows(np.where(np.isnan(found), np.inf, found).tolist())
     else:
-        numbers, what = _plain(columns, cells, texts, kind)
-    wrong = np.isinf(numbers)
-    if wrong.any() and texts is not None and kind == "number":
-        what += _key(texts[int(cells[wrong][0])])
-    columns.refuse(name, wrong, what)
-    return numbers
+        what = "no number" if kind == "number" else "not true or false, yes or no"
+        numbers = [np.inf if number is None else number for number in column.numbers]
+        if kind == "boolean":  # 0 and 1 are the same beside a word as they are alone
+            known = [number in (0.0, 1.0) or np.isnan(number) for number in numbers]
+            numbers = [n if plain else _boolean(text) for n, plain, text in zip(numbers, known, texts, strict=True)]
+        cells = column.rows(numbers)
+    wrong = np.isinf(cells)
+    if wrong.any() and kind == "number":
+        what += _key(texts[column.codes[wrong][0]])
+    column.refuse(wrong, what)
+    return cells
 
 
 def _key(text: str) -> str:
@@ -166,27 +165,10 @@ def _key(text: str) -> str:
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
 
 
-def _plain(columns: CsvColumns, cells: Array, texts: Sequence[str] | None, kind: Kind) -> tuple[Array, str]:
-    """Numbers, or 0 and 1, with infinity for a value of another kind, and what such a value is."""
-    what = "no number" if kind == "number" else "not true or false, yes or no"
-    if texts is None and kind == "boolean":
-        return np.where(np.isin(cells, (0.0, 1.0)) | np.isnan(cells), cells, np.inf), what
-    if texts is None:
-        return cells, what
-    found = [columns.file.written.number(value) for value in texts]
-    numbers = [np.inf if value is None else value for value in found]
-    if kind == "boolean":  # 0 and 1 are the same beside a word as they are alone
-        numbers = [
-            number if number in (0.0, 1.0) or np.isnan(number) else _boolean(value)
-            for number, value in zip(numbers, texts, strict=True)
-        ]
-    return look_up(cells, numbers), what
-
-
 def _boolean(text: str) -> float:
     return {"false": 0.0, "no": 0.0, "true": 1.0, "yes": 1.0}.get(text.lower(), np.inf)
 
 
 def as_text(value: float) -> str:
-    """A number as the name of a class: an integer has no decimal point."""
+    """Return a number as the name of a class: an integer has no decimal point."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))

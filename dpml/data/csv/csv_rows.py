@@ -1,8 +1,9 @@
 """A user's own file as features, labels and parties, according to the options; the result is cached."""
 
+import hashlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from multiprocessing import parent_process
 from pathlib import Path
@@ -16,16 +17,17 @@ from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kind, as_text, feature, profile_of
 from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import CsvColumns, CsvFile, open_file, read
+from dpml.data.csv.reading import Columns, CsvFile, open_file, read
 from dpml.data.dataset import PLACE
 from dpml.data.info import Column, Task
 from dpml.data.sources import cache
-from dpml.data.sources.files import content_of, read_content, stamp
+from dpml.data.sources.files import open_raw, stamp
 from dpml.data.table import joint_checksum
 from dpml.errors import UserError, nearest
 
 Missing = Literal["drop", "keep", "refuse"]
 FITTED = "fitted"
+_NO_FILE = "dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN."
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class CsvOptions:
         separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: found out.
         decimal: `point` or `comma`, before the decimals of a number.
         na: Texts that stand for a missing value, besides the usual ones: [TEXT, ...].
+        cache: Keep the parsed rows in the user's cache, which nobody else can read, for the next run.
     """
 
     path: str | None = field(default=None, metadata=PLACE)
@@ -61,6 +64,7 @@ class CsvOptions:
     separator: str | None = None
     decimal: str = "point"
     na: tuple[Any, ...] = ()
+    cache: bool = field(default=False, metadata=PLACE)
     stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
 
     def __post_init__(self) -> None:
@@ -122,49 +126,46 @@ class CsvRows:
         return self.labels.task
 
 
+@lru_cache(maxsize=8)
 def checksums(options: CsvOptions) -> dict[str, str]:
-    """The checksums of the files' content. A file is read only if it has changed.
-
-    Raises:
-        UserError: no file is named, or one cannot be read.
-    """
+    """Return the checksum of every file's content, by its role."""
     if options.path is None:
-        raise UserError("dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN.")
+        raise UserError(_NO_FILE)
     digests = {}
     for name, path in options.paths.items():
         if name == "bounds":
             load(path)  # raises a one-line error about the problem
-            digests[name] = read_content(path).sha256  # small, and often temporary: not worth a record
         else:
             open_file(path, options.written)
-            digests[name] = content_of(path).sha256
+        with open_raw(path) as content:
+            digests[name] = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
     return digests
 
 
 def checksum(options: CsvOptions) -> str:
-    """One checksum for all the files."""
+    """Return one checksum for all the files."""
     return joint_checksum(checksums(options))
 
 
 @lru_cache(maxsize=2)
 def read_rows(options: CsvOptions) -> CsvRows:
-    """The rows of a file, from the cache if they are there.
-
-    Raises:
-        UserError: the file cannot be used like this; the message gives the reason, with line and column if known.
-    """
-    digests = checksums(options)
-    values = {f.name: repr(getattr(options, f.name)) for f in fields(CsvOptions) if not f.metadata.get("place")}
-    key = {"code": code.digest(__name__), "options": values, "files": digests}
+    """Return the rows of a file, with ``dataset.cache=true`` from the user's cache if they are there."""
+    if options.path is None:
+        raise UserError(_NO_FILE)
     stated = load(options.paths["bounds"]) if "bounds" in options.paths else None
 
     def build() -> tuple[cache.Arrays, cache.Facts]:
         built = _build(options, stated)
-        if checksums(options) != digests:
+        if options.stamp != replace(options).stamp:
             raise UserError(f"{options.path} changed while it was read: give the command again.")
         return built
 
-    arrays, facts = cache.load_or_build("csv", key, build)
+    if options.cache:
+        values = {f.name: repr(getattr(options, f.name)) for f in fields(CsvOptions) if not f.metadata.get("place")}
+        key = {"code": code.digest(__name__), "options": values, "files": checksums(options)}
+        arrays, facts = cache.load_or_build("csv", key, build, private=True)
+    else:
+        arrays, facts = build()
     labels = facts["labels"]
     target = stated.target if stated else None
     result = CsvRows(
@@ -199,26 +200,23 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
     if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
     label = options.label
-    party_column = [options.party] if options.party is not None else []
-    texts = list(party_column)
     if stated:
         stated.of(features, file.path)
-        texts += stated.texts(features, label)
-    columns = read(file, [*features, label, *party_column], texts)
-    if len(columns.X) < 2:
-        has = "one row" if len(columns.X) else "no rows"
+    columns = read(file, [*features, label, *([options.party] if options.party is not None else [])])
+    if len(columns[label].codes) < 2:
+        has = "one row" if len(columns[label].codes) else "no rows"
         raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
     kinds = _stated_kinds(stated, features) if stated else _inferred_kinds(columns, features)
     positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
-    labels = find_labels(columns, label, options.task, positive, stated)
-    X, y, party, left = _arrays(columns, kinds, labels, label, options)
+    labels = find_labels(columns[label], options.task, positive, stated)
+    X, y, party, left = _arrays(file, columns, kinds, labels, label, options)
     if len(y) < 2:
-        raise _too_few(columns, left)
+        raise _too_few(file, left + len(y), left)
     parties, rows, left_out = [], len(y), [left, 0]
     more: cache.Arrays = {}
-    if party is not None:
+    if party is not None and options.party is not None:
         present, more["party"] = np.unique(party, return_inverse=True)
-        parties = [columns.texts[name][int(code)] for name in party_column for code in present]
+        parties = [columns[options.party].texts[code] for code in present]
     if "test" in options.paths:
         X_test, y_test, left_out[1] = _test(options, kinds, labels, label)
         X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
@@ -267,63 +265,57 @@ def _stated_kinds(stated: ColumnBounds, features: list[str]) -> Kinds:
     return {name: (stated.kind(name), stated.values(name)) for name in features}
 
 
-def _inferred_kinds(columns: CsvColumns, features: list[str]) -> Kinds:
-    profiles = [profile_of(columns, name) for name in features]
+def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
+    profiles = [profile_of(columns[name]) for name in features]
     for each in profiles:
         if each.problem:
             raise UserError(
-                f"the column {each.name!r} of {columns.file.path} {each.problem}: mend it, or leave it out with "
-                f"dataset.drop=[{each.name}]."
+                f"the column {each.name!r} of {columns[each.name].file.path} {each.problem}: mend it, or leave it out "
+                f"with dataset.drop=[{each.name}]."
             )
     return {each.name: (each.kind, each.values) for each in profiles}
 
 
 def _arrays(
-    columns: CsvColumns, kinds: Kinds, labels: Labels, label: str, options: CsvOptions
-) -> tuple[Array, Array, Array | None, int]:
-    """Features, labels, party codes, and the number of rows left out because a value is missing.
-
-    The columns of the features, which come first, are overwritten.
-    """
-    y = to_labels(columns, label, labels)
+    file: CsvFile, columns: Columns, kinds: Kinds, labels: Labels, label: str, options: CsvOptions
+) -> tuple[Array, Array, Index | None, int]:
+    """Features, labels, party codes, and the number of rows left out because a value is missing."""
+    y = to_labels(columns[label], labels)
     incomplete = np.isnan(y)
-    party = columns[options.party] if options.party is not None and options.party in columns.names else None
+    party = columns[options.party].codes if options.party is not None and options.party in columns else None
     if party is not None:
-        incomplete |= np.isnan(party)
+        incomplete |= party < 0
     if options.missing == "keep":
-        _refuse(columns, incomplete, options, "the label or the party")
-    X = columns.X[:, : len(kinds)]
+        _refuse(file, incomplete, options, "the label or the party")
+    X = np.empty((len(y), len(kinds)), order="F")  # the layout in which it is filled: column by column
     for place, (name, (kind, values)) in enumerate(kinds.items()):
-        X[:, place] = feature(columns, name, kind, values)
+        X[:, place] = feature(columns[name], kind, values)
         missing = np.isnan(X[:, place])
         if options.missing != "keep":
             incomplete |= missing
         elif kind == "category":
             X[missing, place] = -1.0
     if options.missing == "refuse":
-        _refuse(columns, incomplete, options, "a value")
-    left = int(incomplete.sum())
-    if not left:
-        return X, y, party, 0
+        _refuse(file, incomplete, options, "a value")
     kept = ~incomplete
-    return X[kept], y[kept], None if party is None else party[kept], left
+    return X[kept], y[kept], None if party is None else party[kept], int(incomplete.sum())
 
 
-def _too_few(columns: CsvColumns, left: int) -> UserError:
+def _too_few(file: CsvFile, rows: int, left: int) -> UserError:
     return UserError(
-        f"{columns.file.path} has {left:,} of {len(columns.X):,} rows with a missing value, so that too few are left: "
-        "leave columns out with dataset.drop, or set dataset.missing=keep with the step impute."
+        f"{file.path} has {left:,} of {rows:,} rows with a missing value, so that too few are left: leave columns out "
+        "with dataset.drop, or set dataset.missing=keep with the step impute."
     )
 
 
-def _refuse(columns: CsvColumns, incomplete: Array, options: CsvOptions, what: str) -> None:
+def _refuse(file: CsvFile, incomplete: Array, options: CsvOptions, what: str) -> None:
     if incomplete.any():
         row = int(np.flatnonzero(incomplete)[0])
         count = int(incomplete.sum())
         others = f", and {count - 1:,} more rows" if count > 1 else ""
         fill = "dataset.missing=keep with the step impute fills them in, and " if options.missing == "refuse" else ""
         raise UserError(
-            f"{columns.file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
+            f"{file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
             f"{fill}dataset.missing=drop, in experiments only, leaves such rows out."
         )
 
@@ -336,11 +328,10 @@ def _test(options: CsvOptions, kinds: Kinds, labels: Labels, label: str) -> tupl
             raise UserError(
                 f"{file.path} has no column {name!r}, which {options.path} has: {nearest(name, file.names)}"
             )
-    texts = {name for name, (kind, _) in kinds.items() if kind in ("category", "date")}
-    columns = read(file, [*kinds, label], texts | ({label} if labels.classes else set()))
-    if not len(columns.X):
+    columns = read(file, [*kinds, label])
+    if not len(columns[label].codes):
         raise UserError(f"{file.path} has no rows below the names.")
-    X, y, _, left = _arrays(columns, kinds, labels, label, options)
+    X, y, _, left = _arrays(file, columns, kinds, labels, label, options)
     if not len(y):
-        raise _too_few(columns, left)
+        raise _too_few(file, left, left)
     return X, y, left

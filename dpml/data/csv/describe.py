@@ -12,7 +12,7 @@ from dpml.data.csv.csv_rows import CsvOptions, roles
 from dpml.data.csv.dates import iso
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.noticing import as_meant, hint
-from dpml.data.csv.reading import CsvColumns, open_file, read
+from dpml.data.csv.reading import Columns, CsvFile, open_file, read
 from dpml.data.info import Column, Range
 from dpml.errors import UserError
 
@@ -22,7 +22,9 @@ class Description:
     """The content of a file.
 
     Attributes:
+        file: The file.
         columns: All columns that are not dropped: the features first.
+        rows: The number of its rows.
         features: The properties of each feature.
         labels: The properties of the labels; None if no label column is named.
         classes: Rows of each class, in the order of ``labels.classes``; for a regression the smallest and largest
@@ -33,7 +35,9 @@ class Description:
         noticed: A sentence for everything that was noticed.
     """
 
-    columns: CsvColumns
+    file: CsvFile
+    columns: Columns
+    rows: int
     features: tuple[ColumnProfile, ...]
     labels: Labels | None
     classes: tuple[float, ...]
@@ -54,12 +58,7 @@ class Description:
 
 
 def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Description:
-    """The content of a file, read in one pass; naming a label is optional.
-
-    Raises:
-        UserError: the file cannot be read, has no such column, its labels do not allow learning, or they are not those
-            that are stated.
-    """
+    """Return the content of a file; naming a label is optional."""
     noticed = as_meant(options)
     options = noticed.options
     path, label, party = options.paths["rows"], options.label, options.party
@@ -67,25 +66,24 @@ def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Descrip
     features = roles(file, options)
     if stated is not None:
         stated.of(features, path)
-    texts = [] if stated is None else stated.texts(features, label)
-    more = [name for name in (label, party) if name is not None]
-    columns = read(file, [*features, *more], [*texts, *([party] if party is not None else [])])
-    if not len(columns.X):
+    columns = read(file, [*features, *(name for name in (label, party) if name is not None)])
+    rows = len(columns[features[0]].codes)
+    if not rows:
         raise UserError(f"{path} has no rows below the names.")
-    labels = None if label is None else find_labels(columns, label, "auto", None, stated)
+    labels = None if label is None else find_labels(columns[label], "auto", None, stated)
     classes: tuple[float, ...] = ()
     y = None
     if label is not None and labels is not None:
-        y = to_labels(columns, label, labels)
+        y = to_labels(columns[label], labels)
         if labels.task == "regression":
             classes = float(np.nanmin(y)), float(np.nanmax(y))
         else:
             classes = tuple(int(np.sum(y == number)) for number in labels.numbers)
-    profiles = tuple(profile_of(columns, name) for name in features)
-    profiles = tuple(replace(each, hint=hint(columns, each, y, labels)) for each in profiles)
-    parties = None if party is None else len(columns.texts[party])
-    complete = int(np.sum(~np.isnan(columns.X).any(axis=1)))
-    return Description(columns, profiles, labels, classes, parties, complete, options, noticed.sentences)
+    profiles = tuple(profile_of(columns[name]) for name in features)
+    profiles = tuple(replace(each, hint=hint(columns[each.name], each, y, labels)) for each in profiles)
+    parties = None if party is None else len(columns[party].texts)
+    complete = int(np.sum(~np.any([column.missing for column in columns.values()], axis=0)))
+    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, noticed.sentences)
 
 
 @dataclass(frozen=True)
@@ -100,24 +98,20 @@ class OutOfBounds:
 
 
 def outside(description: Description, stated: ColumnBounds, label: str | None) -> list[OutOfBounds]:
-    """The features, and the target of a regression, with values outside their stated range or values.
-
-    Raises:
-        UserError: a value is of another kind.
-    """
-    columns = description.columns
+    """Return the features, and the target of a regression, with values outside their stated range or values."""
     known: dict[str, Column] = {profile.name: stated.columns[profile.name] for profile in description.features}
     if label is not None and stated.target is not None:
         known[label] = stated.target
     result = []
     for name, column in known.items():
         kind, values = ("number", ()) if name == label else (stated.kind(name), stated.values(name))
-        cells = feature(columns, name, kind, values)
+        found = description.columns[name]
+        cells = feature(found, kind, values)
         wrong = (cells < column.low) | (cells > column.high) if isinstance(column, Range) else cells < 0
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             said = _said(column, kind)
-            result.append(OutOfBounds(name, int(wrong.sum()), columns.text(name, row), columns.file.where(row), said))
+            result.append(OutOfBounds(name, int(wrong.sum()), found.shown(row), found.file.where(row), said))
     return result
 
 
@@ -128,11 +122,7 @@ def _said(column: Column, kind: Kind) -> str:
 
 
 def bounds_text(description: Description, label: str) -> str:
-    """A file for `dataset.bounds` with the ranges and values of the rows; it is refused until the user has edited it.
-
-    Raises:
-        UserError: a column cannot be a feature.
-    """
+    """Return a file for `dataset.bounds` with what the rows have; it is refused until the user has edited it."""
     import yaml  # slow to load
 
     for profile in description.problems:
@@ -148,7 +138,7 @@ def bounds_text(description: Description, label: str) -> str:
         content["classes"] = list(labels.classes)
     body = yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110)
     return (
-        f"# What is known of the columns of {description.columns.file.path.name} without its rows, "
+        f"# What is known of the columns of {description.file.path.name} without its rows, "
         f"for dataset.label={label} dataset.bounds=THIS FILE.\n"
         "# The ranges and values below were taken from the rows: they are as private as the rows. Put in their place\n"
         "# what the documentation or the meaning of a column says, then delete the next line.\n"

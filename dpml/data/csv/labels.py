@@ -8,7 +8,7 @@ import numpy as np
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.csv.columns import as_text, feature
-from dpml.data.csv.reading import CsvColumns, look_up
+from dpml.data.csv.reading import TextColumn
 from dpml.data.info import Range, Task
 from dpml.errors import UserError, nearest
 
@@ -49,21 +49,19 @@ class Labels:
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
 
-def find_labels(
-    columns: CsvColumns, label: str, choice: str, positive: str | None, stated: ColumnBounds | None
-) -> Labels:
-    """The properties of the labels, from the requested task, and from the stated classes or else the labels' values.
+def find_labels(column: TextColumn, choice: str, positive: str | None, stated: ColumnBounds | None) -> Labels:
+    """Return the properties of the labels, from the requested task, and from the stated classes or the labels' values.
 
-    Raises:
-        UserError: they do not fit the requested task, or do not allow learning.
+    Labels that do not fit the requested task, or do not allow learning, are a UserError.
     """
+    where = f"{column.name!r} of {column.file.path}"
     if choice not in get_args(TaskChoice):
         raise UserError(f"unknown dataset.task={choice!r}: {nearest(choice, get_args(TaskChoice))}")
-    names = class_names(columns, label) if stated is None else stated.classes
-    numbers = label not in columns.texts if stated is None else stated.target is not None
+    names = class_names(column) if stated is None else stated.classes
+    numbers = column.is_number if stated is None else stated.target is not None
     if stated is None and len(names) < 2:
         has = f"{names[0]!r} in every row" if names else "no values"
-        raise UserError(f"the label {label!r} of {columns.file.path} has {has}, so that there is nothing to learn.")
+        raise UserError(f"the label {where} has {has}, so that there is nothing to learn.")
     task = _task(choice, positive, names, numbers)
     if positive is not None and task != "binary":
         raise UserError(f"dataset.positive={positive} is for two classes, and the task is {task}.")
@@ -73,21 +71,18 @@ def find_labels(
     if task == "regression":
         return Labels(task, range=stated.target if stated else None)
     if positive is not None and positive not in names:
-        raise UserError(
-            f"dataset.positive={positive} is no value of the column {label!r} of {columns.file.path}: "
-            f"{nearest(positive, names)}"
-        )
+        raise UserError(f"dataset.positive={positive} is no value of the column {where}: {nearest(positive, names)}")
     if task == "multiclass":
         if len(names) > CLASSES:
             raise UserError(
-                f"the column {label!r} of {columns.file.path} has {len(names):,} classes, and {CLASSES} are the most; "
+                f"the column {where} has {len(names):,} classes, and {CLASSES} are the most; "
                 "if it is of numbers, dataset.task=regression says which value is none."
             )
         return Labels(task, names)
     if positive is None and len(names) > 2:
         raise UserError(
-            f"the column {label!r} of {columns.file.path} has {len(names):,} classes, and dataset.task=binary needs "
-            "two: say with dataset.positive=VALUE which is +1, and all others are -1."
+            f"the column {where} has {len(names):,} classes, and dataset.task=binary needs two: say with "
+            "dataset.positive=VALUE which is +1, and all others are -1."
         )
     if positive is None or len(names) == 2:
         last = positive or names[1]
@@ -108,12 +103,11 @@ def _are_classes(names: tuple[str, ...]) -> bool:
     return len(names) == 2 or (len(names) <= _INTEGER_CLASSES and all(float(name).is_integer() for name in names))
 
 
-def class_names(columns: CsvColumns, label: str) -> tuple[str, ...]:
-    """The different labels in order, as texts: numbers by size, texts in alphabetical order."""
-    if label in columns.texts:
-        return columns.texts[label]
-    values = np.unique(columns[label])
-    return tuple(as_text(value) for value in values[~np.isnan(values)])
+def class_names(column: TextColumn) -> tuple[str, ...]:
+    """Return the different labels in order, as texts: numbers by size, texts in alphabetical order."""
+    if not column.is_number:
+        return column.texts
+    return tuple(as_text(number) for number in sorted({n for n in column.numbers if n is not None and n == n}))
 
 
 def _plain(value: float | None) -> str:
@@ -121,27 +115,23 @@ def _plain(value: float | None) -> str:
     return "" if value is None or not np.isfinite(value) else as_text(value)
 
 
-def to_labels(columns: CsvColumns, label: str, labels: Labels) -> Array:
-    """The labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
+def to_labels(column: TextColumn, labels: Labels) -> Array:
+    """Return the labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
 
-    What a label is depends on itself alone: 1.0 is the class 1, whether or not a label of another row is a word.
-
-    Raises:
-        UserError: a label is of no known class, or is not a number; the message names the line.
+    What a label is depends on itself alone: 1.0 is the class 1, whether or not a label of another row is a word. A
+    label of no known class is a UserError that names its line.
     """
-    cells, texts = columns[label], columns.texts.get(label)
     if labels.task == "regression":
-        return feature(columns, label, "number", ())
-    if texts is None:
-        values, where = np.unique(cells, return_inverse=True)
-        texts, codes = tuple(as_text(value) for value in values if not np.isnan(value)), where.astype(float)
-        codes[np.isnan(cells)] = np.nan
-    else:
-        codes = cells
+        return feature(column, "number", ())
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}
-    other = -1.0 if labels.rest else np.nan
-    written = columns.file.written
-    y = look_up(codes, [number.get(text, number.get(_plain(written.number(text)), other)) for text in texts])
+    other = -1.0 if labels.rest else np.inf
+
+    def value(text: str, found: float | None) -> float:
+        if found is not None and np.isnan(found):
+            return np.nan
+        return number.get(text, number.get(_plain(found), other))
+
+    y = column.rows([value(text, found) for text, found in zip(column.texts, column.numbers, strict=True)])
     shown = ", ".join(labels.classes[:10]) + (", ..." if len(labels.classes) > 10 else "")
-    columns.refuse(label, np.isnan(y) & ~np.isnan(cells), f"none of the classes {shown}")
+    column.refuse(np.isinf(y), f"none of the classes {shown}")
     return y

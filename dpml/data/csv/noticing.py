@@ -9,11 +9,9 @@ import numpy as np
 
 from dpml.arrays import Array
 from dpml.data.csv.columns import COMMA, GROUPED, WORDS_FOR_MISSING, ColumnProfile, with_commas
-from dpml.data.csv.csv_errors import WrongEncodingError
 from dpml.data.csv.csv_rows import CsvOptions
 from dpml.data.csv.labels import Labels
-from dpml.data.csv.reading import CsvColumns, CsvFile, open_file, read
-from dpml.errors import UserError
+from dpml.data.csv.reading import TextColumn, open_file, read
 
 _NUMBERS_FOR_MISSING = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 _FEW = 20
@@ -29,26 +27,22 @@ class Noticed:
 
 
 def as_meant(options: CsvOptions) -> Noticed:
-    """The options with the encoding, decimal character and texts for missing values that the file seems to have.
-
-    Raises:
-        UserError: it cannot be read at all.
-    """
-    noticed = _encoding(options)
-    options = noticed.options
+    """Return the options with the decimal character and texts for missing values that the file seems to have."""
     file = open_file(options.paths["rows"], options.written)
     if not file.is_text:
-        return noticed
-    kept = [name for name in file.names if name not in options.drop]
-    columns = read(file, kept)
-    commas = [name for name in kept if name in columns.texts and with_commas(columns.texts[name])]
-    sentences = list(noticed.sentences)
+        return Noticed(options)
+    columns = read(file, [name for name in file.names if name not in options.drop]).values()
+    words_only = [column for column in columns if not column.is_number]
+    commas = [column for column in words_only if with_commas(column.texts)]
+    sentences = []
     if commas and options.written.decimal == ".":
-        example = next(text for text in columns.texts[commas[0]] if COMMA.fullmatch(text))
-        sentences.append(f"{_quoted(commas)}: numbers such as {example} have a decimal comma (dataset.decimal=comma).")
+        example = next(text for text in commas[0].texts if COMMA.fullmatch(text))
+        names = _quoted([column.name for column in commas])
+        sentences.append(f"{names}: numbers such as {example} have a decimal comma (dataset.decimal=comma).")
         options = replace(options, decimal="comma")
         file = open_file(options.paths["rows"], options.written)
-    words = {text: name for name in columns.texts for text in _gaps(file, columns.texts[name])}
+        words_only = [replace(column, file=file) for column in words_only]
+    words = {text: column.name for column in words_only for text in _gaps(column)}
     if words:
         options = replace(options, na=(*options.na, *words))
         names, texts = _quoted(list(dict.fromkeys(words.values()))), _quoted(list(words))
@@ -56,36 +50,18 @@ def as_meant(options: CsvOptions) -> Noticed:
     return Noticed(options, tuple(sentences))
 
 
-def _encoding(options: CsvOptions) -> Noticed:
-    """The options with an encoding that reads all of the file: the one that is said, or else a likely one."""
-    path = options.paths["rows"]
-    sentences: list[str] = []
-    for _ in range(3):
-        try:
-            file = open_file(path, options.written)
-            if file.is_text:
-                read(file, file.names[:1])
-            return Noticed(options, tuple(sentences))
-        except WrongEncodingError as error:
-            if not error.likely:
-                raise
-            sentences = [f"{error} Below it is read with {error.likely}."]
-            options = replace(options, encoding=error.likely)
-    raise UserError(f"{path} cannot be read as text: name its dataset.encoding.")
-
-
-def _gaps(file: CsvFile, texts: Sequence[str]) -> list[str]:
+def _gaps(column: TextColumn) -> list[str]:
     """The words for a missing value among texts that are numbers but for them; empty if others are not either."""
-    words = [text for text in texts if file.written.number(text) is None]
+    words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
     likely = [text for text in words if text.lower() in WORDS_FOR_MISSING]
-    return likely if len(likely) == len(words) < len(texts) else []
+    return likely if len(likely) == len(words) < len(column.texts) else []
 
 
-def hint(columns: CsvColumns, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
-    """What may be wrong with a column that can be a feature, and the key for that; empty if nothing is noticed."""
+def hint(column: TextColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
+    """Return what may be wrong with a column that can be a feature, and the key for that; empty if nothing is."""
     if profile.problem:
         return ""
-    cells, name = columns[profile.name], profile.name
+    cells, name = _cells(column), profile.name
     values = np.unique(cells[~np.isnan(cells)])
     if y is not None and labels is not None and _tells(cells, y, labels):
         return f"tells the label: it may be the label under another name (dataset.drop=[{name}])"
@@ -102,6 +78,13 @@ def hint(columns: CsvColumns, profile: ColumnProfile, y: Array | None, labels: L
     if any(GROUPED.fullmatch(value) for value in profile.values):
         return "numbers with grouped digits? write them without"
     return ""
+
+
+def _cells(column: TextColumn) -> Array:
+    """A number for every row: its number, or the place of its text; NaN if it is missing."""
+    if column.is_number:
+        return column.rows([np.nan if number is None else number for number in column.numbers])
+    return column.rows(range(len(column.texts)))
 
 
 def _number_hint(profile: ColumnProfile, cells: Array, values: Array) -> str:

@@ -1,7 +1,16 @@
-"""Read a CSV or Parquet file as an array of numbers and codes of texts, in blocks; any error rejects the whole file."""
+"""Read a CSV or Parquet file as columns of text, in one pass; any error rejects the whole file.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+What a cell means is decided afterwards, column by column (`dpml.data.csv.columns`), and never depends on how pandas
+would read the cells of other rows.
+"""
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +18,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpml.arrays import Array
-from dpml.data.csv import csv_errors
-from dpml.data.csv.dialect import MISSING, PLAIN, Dialect
+from dpml.arrays import Array, Index
+from dpml.data.csv.dialect import MISSING, PLAIN, SEPARATORS, Dialect
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
 
-# numbers to the nearest float, as Python reads them: Pandas before 3.1 needs an option for this, later versions do not
-_EXACT: dict[str, Any] = (
-    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
-)
-
-_WHOLE = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+_START = 1 << 16  # bytes from which the separator is found
 
 
 @dataclass(frozen=True)
@@ -37,50 +40,65 @@ class CsvFile:
         return bool(self.written.separator)
 
     def where(self, row: int) -> str:
-        """How an error message names row number `row` (0 is the first): by its line, or by its number."""
+        """Return how an error message names row number `row` (0 is the first): by its line, or by its number."""
         if not self.is_text:
             return f"{self.path}, row {row + 1}"
-        return f"{self.path}, line {csv_errors.line_of(self.path, self.written, row)}"
+        return f"{self.path}, line {next(islice(_rows(self.path, self.written), row + 1, None))[0]}"
 
 
 @dataclass(frozen=True)
-class CsvColumns:
-    """Some columns of a file.
+class TextColumn:
+    """A column of a file, as text.
 
     Attributes:
-        file: The file they come from.
-        names: Their names.
-        X: Their values (n, p); NaN is missing. In a text column the number k stands for text number k.
-        texts: The texts of each text column, sorted.
+        file: The file that it comes from.
+        name: Its name.
+        codes: The place of each row's text in `texts` (n,); -1 is a missing value.
+        texts: The different texts, sorted; blanks at their ends do not count.
     """
 
     file: CsvFile
-    names: tuple[str, ...]
-    X: Array
-    texts: Mapping[str, tuple[str, ...]]
+    name: str
+    codes: Index
+    texts: tuple[str, ...]
 
-    def __getitem__(self, name: str) -> Array:
-        """The values of one column (n,)."""
-        return self.X[:, self.names.index(name)]
+    @cached_property
+    def numbers(self) -> list[float | None]:
+        """The number that each text is: NaN for one that stands for a missing value, None for no number."""
+        return self.file.written.numbers(self.texts)
 
-    def text(self, name: str, row: int) -> str:
-        """A value as an error message shows it."""
-        value = self[name][row]
-        return repr(self.texts[name][int(value)]) if name in self.texts else f"{value:g}"
+    @cached_property
+    def is_number(self) -> bool:
+        """Whether all texts are numbers."""
+        return None not in self.numbers
 
-    def refuse(self, name: str, wrong: NDArray[np.bool_], what: str) -> None:
-        """Raise UserError if a value of a column is wrong, (n,): the first of them is `what`."""
+    @property
+    def missing(self) -> NDArray[np.bool_]:
+        """Whether the value of each row is missing, (n,)."""
+        gap = [number is not None and number != number for number in self.numbers]
+        return np.append(np.array(gap, dtype=bool), True)[self.codes]
+
+    def rows(self, values: Sequence[float]) -> Array:
+        """Return a value for every row (n,) from one for every text; NaN for a missing value."""
+        return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
+
+    def shown(self, row: int) -> str:
+        """Return a value as an error message shows it."""
+        number = self.numbers[self.codes[row]]
+        return repr(self.texts[self.codes[row]]) if number is None else f"{number:g}"
+
+    def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
+        """Raise UserError if the value of a row is wrong, (n,): the first of them is `what`."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raise UserError(f"{self.file.where(row)}, column {name!r}: {self.text(name, row)} is {what}.")
+            raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}.")
+
+
+Columns = Mapping[str, TextColumn]
 
 
 def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
-    """Open a file for reading, with the names of its columns.
-
-    Raises:
-        UserError: there is no such file, it is not a table, or its columns have no names.
-    """
+    """Return a file with the names of its columns and its separator."""
     if not path.exists():
         raise UserError(f"there is no file {path} (dataset.path, dataset.test_path).")
     if not path.is_file():
@@ -88,143 +106,55 @@ def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
     try:
         if _is_parquet(path):
             return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)))
-        return CsvFile(path, *csv_errors.header(path, written))
+        written = replace(written, separator=written.separator or _separator(path, written))
+        rows = _rows(path, written)
+        names = [name.rstrip() for name in next(rows, (1, []))[1]]
+        _check_names(path, names)
+        if len(next(rows, (2, names))[1]) != len(names):  # pandas would take an extra value for the name of the row
+            check(path, written)
+        return CsvFile(path, tuple(names), written)
     except (OSError, EOFError) as error:
         raise _unreadable(path, error) from error
 
 
-def read(
-    file: CsvFile, names: Sequence[str], texts: Collection[str] = (), block: int = 1 << 16, peek: int = 1000
-) -> CsvColumns:
-    """The columns `names`. A column is numeric if all its values are numbers and it is not in `texts`; else it is text.
-
-    Blanks after a text do not count.
-
-    Text columns are guessed from the first `peek` rows; a wrong guess only costs a second reading. Rows are read in
-    blocks of `block`.
-
-    Raises:
-        UserError: the file is not a table of numbers and texts; the message names the line.
-    """
-    as_text = set(texts)
+def read(file: CsvFile, names: Sequence[str]) -> dict[str, TextColumn]:
+    """Read the columns `names`."""
     try:
-        if file.is_text:
-            as_text |= _not_numbers(next(_frames(file, as_text, peek), pd.DataFrame()), names)
-        while True:
-            columns, late = _read(file, tuple(names), as_text, block)
-            if not late:
-                return _numbers(columns, as_text - set(texts))
-            as_text |= late
+        frame = _frame(file) if file.is_text else _parquet(file.path)
+        if file.is_text and bool((frame.iloc[:, -1] == "").any()):  # pandas fills rows that are too short
+            check(file.path, file.written)
     except (pd.errors.ParserError, UnicodeError) as error:
         if file.is_text:
-            csv_errors.check(file.path, file.written)
+            check(file.path, file.written)
         raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
     except (OSError, EOFError) as error:
         raise _unreadable(file.path, error) from error
+    missing = {*MISSING, *file.written.na} if file.is_text else set()
+    return {name: _column(file, name, frame[name], missing) for name in names}
 
 
-def _unreadable(path: Path, error: OSError | EOFError) -> UserError:
-    return UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.")
+def _column(file: CsvFile, name: str, cells: "pd.Series[Any]", missing: set[str]) -> TextColumn:
+    codes, values = pd.factorize(cells.astype(float) if cells.dtype.kind == "f" else cells)
+    stripped = [str(value).rstrip() for value in values.tolist()]
+    texts = sorted(set(stripped) - missing)
+    place = {text: number for number, text in enumerate(texts)}
+    places = np.array([*(place.get(text, -1) for text in stripped), -1])
+    return TextColumn(file, name, places[codes], tuple(texts))  # the code of a value that pandas misses is -1
 
 
-def _read(file: CsvFile, names: tuple[str, ...], as_text: Collection[str], rows: int) -> tuple[CsvColumns, set[str]]:
-    """The columns, and the names of those that turned out to be text although they are not in `as_text`."""
-    blocks: list[Array] = []
-    known: dict[str, dict[str, int]] = {name: {} for name in names if name in as_text}
-    late: set[str] = set()
-    short, missing = False, {*MISSING, *file.written.na} if file.is_text else set()
-    gaps = sorted(file.written.gaps)
-    for frame in _frames(file, as_text, rows):
-        late |= _not_numbers(frame, names) - known.keys()
-        short |= bool(frame.iloc[:, -1].isna().any())
-        if late:  # the rest is read only to find other such columns
-            continue
-        block = np.empty((len(frame), len(names)), order="F")  # the layout in which it is processed: column by column
-        for place, name in enumerate(names):
-            column = frame[name]
-            numbers = name not in known
-            block[:, place] = _floats(column, gaps) if numbers else _codes(column, known[name], missing)
-        blocks.append(block)
-    if short and file.is_text:  # Pandas fills rows that are too short
-        csv_errors.check(file.path, file.written)
-    X = np.concatenate(blocks) if blocks else np.empty((0, len(names)))
-    del blocks
-    return CsvColumns(
-        file, names, X, {name: _sort(X[:, names.index(name)], codes) for name, codes in known.items()}
-    ), late
-
-
-def _not_numbers(frame: pd.DataFrame, names: Sequence[str]) -> set[str]:
-    return {name for name in names if name in frame and frame[name].dtype.kind not in "iuf"}
-
-
-def _numbers(columns: CsvColumns, guessed: Collection[str]) -> CsvColumns:
-    """The same with numbers, in place, where texts turn out to be nothing else: blanks had hidden missing values."""
-    texts = dict(columns.texts)
-    for name in [name for name in columns.names if name in guessed]:
-        values = [columns.file.written.number(text) for text in texts[name]]
-        if values and None not in values:
-            columns[name][:] = look_up(columns[name], [value for value in values if value is not None])
-            del texts[name]
-    return replace(columns, texts=texts)
-
-
-def look_up(codes: Array, numbers: Sequence[float]) -> Array:
-    """The number at the index given by each code; NaN stays NaN."""
-    return np.array([*numbers, np.nan])[np.where(np.isnan(codes), len(numbers), codes).astype(np.intp)]
-
-
-def _floats(column: "pd.Series[Any]", gaps: Sequence[float]) -> Array:
-    """A column of numbers, NaN for the numbers that stand for a missing value.
-
-    Pandas finds -999.00 by itself only where a column has a fraction, and no text: where another row says so.
-    """
-    numbers = column.to_numpy(float, na_value=np.nan)
-    return np.where(np.isin(numbers, gaps), np.nan, numbers) if gaps else numbers
-
-
-def _codes(column: "pd.Series[Any]", known: dict[str, int], missing: Collection[str]) -> Array:
-    """The code of every text, NaN for a missing value; a text that is not in `known` gets the next code."""
-    codes, values = pd.factorize(column)
-    texts = [str(value).rstrip() for value in values]
-    places = [np.nan if text in missing else float(known.setdefault(text, len(known))) for text in texts]
-    return np.array([*places, np.nan])[codes]  # the code of a missing value is -1
-
-
-def _sort(column: Array, known: Mapping[str, int]) -> tuple[str, ...]:
-    """Renumber a column of codes, in place, into the order of the sorted texts; return these texts."""
-    texts = sorted(known)
-    rank = np.full(len(texts) + 1, np.nan)
-    rank[[known[value] for value in texts]] = np.arange(len(texts))
-    column[:] = rank[np.where(np.isnan(column), len(texts), column).astype(np.intp)]
-    return tuple(texts)
-
-
-def _frames(file: CsvFile, as_text: Collection[str], rows: int) -> Iterator[pd.DataFrame]:
-    """A file's rows with all columns, `rows` at a time; the columns in `as_text` are read as raw text."""
-    if not file.is_text:
-        yield _parquet(file.path)
-        return
-    with (
-        open_raw(file.path) as raw,
-        pd.read_csv(
+def _frame(file: CsvFile) -> pd.DataFrame:
+    with open_raw(file.path) as raw:
+        return pd.read_csv(
             raw,
             sep=file.written.separator,
             encoding=file.written.codec,
-            decimal=file.written.decimal,
             header=0,
             names=list(file.names),
             index_col=False,
-            dtype=dict.fromkeys(as_text, str),
-            keep_default_na=False,
-            na_values=[*MISSING, *file.written.na],
+            dtype=object,
+            na_filter=False,
             skipinitialspace=True,
-            low_memory=False,  # one type for each column of a block
-            chunksize=rows,
-            **_EXACT,
-        ) as frames,
-    ):
-        yield from frames
+        )
 
 
 def _is_parquet(path: Path) -> bool:
@@ -234,15 +164,110 @@ def _is_parquet(path: Path) -> bool:
 
 def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
     try:
-        import pyarrow  # optional
-        import pyarrow.parquet as parquet
+        import pyarrow.parquet as parquet  # optional
     except ImportError:
         raise UserError(f"{path} is a Parquet file: pip install pyarrow to read it, or save it as CSV.") from None
     try:
-        if rows:
-            # whole numbers stay whole where one is missing, so that the category 1 is not read as 1.0 in all other rows
-            whole = {getattr(pyarrow, kind.lower())(): pd.api.types.pandas_dtype(kind) for kind in _WHOLE}
-            return parquet.read_table(path).to_pandas(ignore_metadata=True, types_mapper=whole.get)
-        return parquet.read_schema(path).empty_table().to_pandas(ignore_metadata=True)
+        table = parquet.read_table(path) if rows else parquet.read_schema(path).empty_table()
+        # whole numbers stay whole where one is missing, so that the category 1 is not read as 1.0 in all other rows
+        return table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
         raise UserError(f"{path} cannot be read as a Parquet file: {error}.") from None
+
+
+def _unreadable(path: Path, error: OSError | EOFError) -> UserError:
+    return UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.")
+
+
+# ---- the names of columns, and where a file is no table
+
+
+def _separator(path: Path, written: Dialect) -> str:
+    """Return the separator that splits the first rows into equally many values, the most; or else the first line."""
+    with open_raw(path) as file:
+        start = file.read(_START)
+    if b"\0" in start and codecs.lookup(written.encoding).name == "utf-8":
+        raise UserError(f"{path}, line 1: it is not UTF-8 text: set dataset.encoding, for example utf-16.")
+    lines = start.decode(written.codec, errors="replace").splitlines(keepends=True)
+    lines = lines[:-1] if len(start) == _START else lines
+    first = next((line for line in lines if line.strip()), "")
+
+    def width(separator: str) -> tuple[int, int]:
+        rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
+        widths = {len(row) for row in islice((row for row in rows if "".join(row).strip()), 20)}
+        return max(widths, default=0) if len(widths) == 1 else 0, first.count(separator)
+
+    found = max(SEPARATORS, key=width)
+    return found if width(found)[0] > 1 else max(SEPARATORS, key=first.count)
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    if not names:
+        raise UserError(f"{path} is empty: its first line must name the columns.")
+    for place, name in enumerate(names, start=1):
+        if not name:
+            raise UserError(
+                f"{path}, line 1: column {place} has no name (row numbers that a program wrote?); name every column, "
+                "and leave out those that are no features with dataset.drop=[NAME]."
+            )
+    if len(names) < 2:
+        raise UserError(
+            f"{path}, line 1: there is one column only, {names[0][:60]!r}, and a label and a feature are needed; "
+            "values are parted by commas, semicolons, tabs or bars, or by dataset.separator. Lines above the names "
+            "must be deleted."
+        )
+    for place, name in enumerate(names, start=1):
+        if names.index(name) < place - 1:
+            first = names.index(name) + 1
+            raise UserError(f"{path}, line 1: columns {first} and {place} are both called {name!r}; rename one.")
+    for name in names:
+        if PLAIN.number(name) is not None and not name.isdecimal():  # years and pixels are names, too
+            raise UserError(
+                f"{path}, line 1: {name} is a number where the name of a column is expected; the first line must name "
+                "the columns."
+            )
+
+
+def check(path: Path, written: Dialect) -> None:
+    """Raise UserError at the first place where a file's text is not a table.
+
+    That is where there are wrong bytes, a quote that is never closed, or a row of another length.
+    """
+    columns = 0
+    for line, row in _rows(path, written):
+        columns = columns or len(row)
+        if len(row) != columns:
+            counted = "there is 1 value" if len(row) == 1 else f"there are {len(row)} values"
+            raise UserError(f"{path}, line {line}: {counted}, and line 1 names {columns} columns.")
+
+
+def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a file that are not blank, the names first, each with the line on which it begins."""
+    start = 1
+    try:
+        with open_raw(path) as raw, io.TextIOWrapper(raw, encoding=written.codec, newline="") as file:
+            reader = csv.reader(file, delimiter=written.separator, skipinitialspace=True, strict=True)
+            for row in reader:
+                if len(row) > 1 or "".join(row).strip():
+                    yield start, row
+                start = reader.line_num + 1
+    except UnicodeError:
+        raise _wrong_bytes(path, written) from None
+    except csv.Error as error:
+        what = "a quote is opened and never closed" if "unexpected end" in str(error) else str(error)
+        raise UserError(f"{path}, line {start}: {what}.") from None
+
+
+def _wrong_bytes(path: Path, written: Dialect) -> UserError:
+    """Return the error that names the first line that is not UTF-8, or else only the encoding."""
+    if codecs.lookup(written.encoding).name == "utf-8":
+        with open_raw(path) as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    return UserError(
+                        f"{path}, line {number}: it is not UTF-8 text (byte {line[error.start]:#04x}): set "
+                        "dataset.encoding, for example cp1252, or save the file as UTF-8."
+                    )
+    return UserError(f"{path} is not {written.encoding} text: set another dataset.encoding, or save it as UTF-8.")

@@ -1,8 +1,7 @@
-"""Parsed and preprocessed arrays on disk, as .npy files that are memory-mapped when they are used again.
+"""Parsed arrays of data sets on disk, as .npy files that are memory-mapped when they are used again.
 
-Everything here can be computed again from the raw files, so a folder that is not writable only costs time, and a
-damaged entry is built again: every array has a checksum (CRC-32, against disk faults), which is verified when the array
-is mapped.
+Everything here can be computed again from the raw files: a folder that cannot be written only costs time, and a damaged
+entry is built again.
 """
 
 import hashlib
@@ -11,11 +10,9 @@ import os
 import shutil
 import sys
 import tempfile
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,174 +22,94 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
-from dpml.atomic import MACHINE, seal, unseal
+from dpml.atomic import seal, unseal
 
 _CHUNK = 1 << 20
-_STALE = 24 * 3600  # seconds
-
-OWN = "csv"
-"""The name of entries of users' own files, which nobody else may read."""
-
-_KEPT = ContextVar("kept", default=True)
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
+Entry = tuple[Arrays, Facts]
 
 
 def root() -> Path:
-    """The folder of derived files: DPML_CACHE, else DPML_DATA, else the user's cache. Never the folder `data_dir`."""
-    chosen = os.environ.get("DPML_CACHE") or os.environ.get("DPML_DATA") or user_cache_path("dpml")
-    return Path(chosen).expanduser()
+    """Return the folder of downloaded files and parsed arrays: DPML_CACHE, else the user's cache."""
+    return Path(os.environ.get("DPML_CACHE") or user_cache_path("dpml")).expanduser()
 
 
 def folder(name: str, key: Mapping[str, Any]) -> Path:
-    """The folder of the entry for `key` (plain JSON values), whether or not it exists."""
+    """Return the folder of the entry for `key` (plain JSON values), whether or not it exists."""
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     return root() / "processed" / f"{name}-{digest[:16]}"
 
 
-def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], tuple[Arrays, Facts]]) -> tuple[Arrays, Facts]:
-    """The result of `build`: from the cache if it is there, otherwise built now and stored.
+def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry], private: bool = False) -> Entry:
+    """Return the cached result of `build`; if there is none, build and store it.
 
-    Arrays from the cache are read-only and memory-mapped. An entry is written atomically; if two processes need the
-    same entry, the second waits for the first.
+    Arrays from the cache are read-only and memory-mapped. An entry appears whole or not at all. If two processes need
+    the same entry, the second waits for the first. Nobody but the user can read a `private` entry.
     """
     place = folder(name, key)
-    entry = _read(place)
-    if entry is not None:
+    if (entry := _read(place)) is not None:
         return entry
-    if name == OWN and not _KEPT.get():
-        return build()
-    with locked(place.with_name(f".{place.name}.lock")) as held:
-        entry = _read(place)  # another process may have built it meanwhile
-        if entry is None:
-            if held:
-                sweep(place.parent, place.name)
-            arrays, facts = build()
-            if not _write(place, arrays, facts):
-                return arrays, facts
-            del arrays  # before the same bytes are mapped
-            entry = _read(place) or build()
-    return entry
-
-
-@contextmanager
-def nothing_kept() -> Iterator[None]:
-    """Nothing that is parsed or computed of a user's own files in this block is written to the disk."""
-    token = _KEPT.set(False)
     try:
-        yield
-    finally:
-        _KEPT.reset(token)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(place.with_suffix(".lock")):
+            if (entry := _read(place)) is not None:  # another process has built it meanwhile
+                return entry
+            entry = build()
+            _write(place, *entry, private)
+            return _read(place) or entry
+    except (OSError, NotImplementedError) as error:
+        _note(f"note: cannot keep parsed data in {place.parent} ({error}); set DPML_CACHE=DIR to save time.")
+        return entry or build()
 
 
-def kept() -> bool:
-    """Whether derived files may be written."""
-    return _KEPT.get()
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[bool]:
-    """Wait until no other process holds the lock file `path`, then hold it; yields whether the lock is held.
-
-    The lock only avoids double work: the code it guards is safe without it. Without a lock, execution continues.
-    """
-    lock = FileLock(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except (OSError, NotImplementedError):  # a folder that is not writable, or a file system without locks
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        path.unlink(missing_ok=True)
-        lock.release()
-
-
-def part_prefix(name: str = "") -> str:
-    """The prefix of the names of this machine's temporary folders for `name`."""
-    return f".part-{MACHINE}-{name}"
-
-
-def sweep(folder: Path, name: str = "") -> None:
-    """Remove temporary folders left by killed processes of this machine; the caller must hold their lock.
-
-    Folders of other machines, which may not see that lock, are removed when they are a day old.
-    """
-    for part in folder.glob(".part-*"):
-        with suppress(OSError):
-            if part.name.startswith(part_prefix(name)) or time.time() - part.stat().st_mtime > _STALE:
-                shutil.rmtree(part)
-
-
-def _read(place: Path) -> tuple[Arrays, Facts] | None:
+def _read(place: Path) -> Entry | None:
     if not place.is_dir():
         return None
     try:
         described = json.loads(unseal((place / "facts.json").read_bytes()) or "")
-        if described["place"] != place.name:
-            raise ValueError(f"{place} holds another entry")
-        return {name: _map(place / f"{name}.npy", crc) for name, crc in described["arrays"].items()}, described["facts"]
-    except (OSError, ValueError, KeyError, EOFError):  # damaged: treated as absent
+        paths = [place / f"{name}.npy" for name in described["arrays"]]
+        if described["place"] != place.name or described["crc"] != _crc(paths):
+            raise ValueError(f"{place} is damaged")
+        return {path.stem: _map(path) for path in paths}, described["facts"]
+    except (OSError, ValueError, KeyError, EOFError):
         shutil.rmtree(place, ignore_errors=True)
         return None
 
 
-def _map(path: Path, crc: int) -> NDArray[Any]:
-    """The array in a file; raises ValueError when the file does not match its checksum."""
-    if _crc(path) != crc:
-        raise ValueError(f"{path} is damaged")
-    # an empty file cannot be mapped; a plain view of the map is as fast as any other array and behaves like one
-    try:
-        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except ValueError:
-        array = np.load(path, allow_pickle=False)
-        if array.size:
-            raise
-        return array
+def _map(path: Path) -> NDArray[Any]:
+    # the file of an empty array has a header only and cannot be mapped; a plain view of a map behaves like any array
+    mode: Any = "r" if path.stat().st_size > 128 else None
+    return np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
 
 
-def _crc(path: Path) -> int:
+def _crc(paths: Iterable[Path]) -> int:
     crc = 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            crc = zlib.crc32(chunk, crc)
+    for path in paths:
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                crc = zlib.crc32(chunk, crc)
     return crc
 
 
-def _write(place: Path, arrays: Arrays, facts: Facts) -> bool:
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=part_prefix(place.name), dir=place.parent))
-        try:
-            for name, array in arrays.items():
-                np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
-            crcs = {name: _crc(unfinished / f"{name}.npy") for name in arrays}
-            described = json.dumps({"place": place.name, "arrays": crcs, "facts": facts}, indent=1)
-            (unfinished / "facts.json").write_text(seal(described), encoding="utf-8")
-            if not place.name.startswith(f"{OWN}-"):  # mkdtemp's folders are private
-                unfinished.chmod(0o755)
-            _move(unfinished, place)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-    except OSError as error:
-        _say_once(
-            f"note: cannot keep parsed data in {place.parent} ({error.strerror}); set DPML_CACHE=DIR to save time."
-        )
-        return False
-    return True
-
-
-def _move(unfinished: Path, place: Path) -> None:
-    try:
-        unfinished.replace(place)
-    except OSError:
-        if not (place / "facts.json").exists():  # otherwise another process was faster
-            raise
+def _write(place: Path, arrays: Arrays, facts: Facts, private: bool) -> None:
+    with tempfile.TemporaryDirectory(prefix=".part-", dir=place.parent) as part:
+        unfinished = Path(part) / place.name
+        unfinished.mkdir(mode=0o700 if private else 0o755)
+        for name, array in arrays.items():
+            np.save(unfinished / f"{name}.npy", array, allow_pickle=False)
+        crc = _crc(unfinished / f"{name}.npy" for name in arrays)
+        described = {"place": place.name, "arrays": list(arrays), "crc": crc, "facts": facts}
+        (unfinished / "facts.json").write_text(seal(json.dumps(described, indent=1)), encoding="utf-8")
+        if private:
+            for path in unfinished.iterdir():
+                path.chmod(0o600)
+        with suppress(FileExistsError):
+            unfinished.replace(place)
 
 
 @cache
-def _say_once(message: str) -> None:
+def _note(message: str) -> None:
+    """Print a message to stderr, once."""
     print(message, file=sys.stderr)

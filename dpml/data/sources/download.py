@@ -1,309 +1,177 @@
-"""Download raw files. Each file arrives complete and verified, or not at all; concurrent downloads are safe.
-
-No server can block a run for ever or fill a disk: each transfer has a deadline and a size limit, sent or unpacked.
-
-Pooch is not used: the published checksums are of uncompressed files inside archives, which it cannot verify before it
-puts a file in its place, and it would see a deadline only after a whole chunk has arrived.
-"""
+"""Download raw files with pooch, and unpack the archives they come in. A file arrives complete and verified, or not."""
 
 import lzma
+import shutil
 import struct
 import sys
 import tarfile
 import tempfile
-import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
-from rich.filesize import decimal
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from filelock import FileLock
 
 from dpml.data.info import Info, Raw
-from dpml.data.sources.cache import locked, part_prefix, sweep
 from dpml.errors import UserError
-from dpml.screen import Screen
-
-if TYPE_CHECKING:
-    import requests
-
-T = TypeVar("T")
 
 _TRIES = 2  # attempts per address, when the transfer breaks
 _TIMEOUT = 30  # seconds without a byte
-_DEADLINE = 3600  # seconds for one transfer: 65 kB/s are enough for the largest archive
-LARGEST = 1 << 30  # bytes of one file or archive, sent or unpacked: over four times the largest of any data set
-_TAPE = 16 * LARGEST  # bytes of everything that is unpacked on the way to a file in a tar archive
-_CHUNK = 1 << 16
+_UNREACHABLE = "no connection"
+
+Accept = Callable[[Raw, Path], str]
 
 
-def fetch(info: Info, wanted: Iterable[Raw], folder: Path, accept: Callable[[Raw, Path], str]) -> None:
+def fetch(info: Info, wanted: Sequence[Raw], folder: Path, accept: Accept) -> None:
     """Fetch the files `wanted` into `folder`, each from the first of its addresses that has the right content.
 
-    Args:
-        info: The data set they belong to.
-        wanted: The files to fetch.
-        folder: The target folder; created if it does not exist.
-        accept: Returns the compression suffix of a fetched file, or raises UserError when its content is wrong.
-
-    Raises:
-        UserError: a file is not available, or `folder` is not writable. Correct files are kept, all others are removed.
+    `accept` returns the compression suffix of a fetched file, or raises UserError if its content is wrong. Files with
+    the right content are kept, all others are removed. Two processes that fetch the same files fetch them once.
     """
-    created = [path for path in (folder, folder.parent) if not path.exists()]
     try:
-        with locked(folder / ".lock") as held:
-            folder.mkdir(parents=True, exist_ok=True)
-            if held:
-                sweep(folder)
-            with tempfile.TemporaryDirectory(prefix=part_prefix(), dir=folder) as part:
-                _Transfer(info, folder, Path(part), accept).run(list(wanted))
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.parent / ".lock")
+        with lock, tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as part:
+            missing = [raw for raw in wanted if not _arrived(raw, folder)]
+            if missing:
+                print(f"Fetching {missing[0].name} of dataset={info.name}{_more(len(missing) - 1)}", file=sys.stderr)
+            transfer = _Transfer(Path(part), [url for raw in missing for url in raw.urls])
+            reasons = {raw.name: _keep(raw, folder, transfer, accept) for raw in missing}
     except OSError as error:
         raise UserError(
-            f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; "
-            f"set DPML_DATA or data_dir=DIR to a folder that can be written."
+            f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; set DPML_CACHE "
+            "to a folder that can be written."
         ) from error
-    finally:
-        for path in created:  # those that are still empty
-            with suppress(OSError):
-                path.rmdir()
+    failed = {name: reason for name, reason in reasons.items() if reason}
+    if failed:
+        problems = {place: problem for reason in failed.values() for place, problem in reason.items()}
+        raise _failure(info, list(failed), problems, folder)
 
 
-class _Transfer:
-    """One call of `fetch`, under its lock: an archive that several files share is transferred and read once."""
+def _arrived(raw: Raw, folder: Path) -> bool:
+    """Return whether another process fetched a file while this process waited for the lock."""
+    return any((folder / f"{raw.name}{suffix}").is_file() for suffix in ("", ".gz", ".xz", ".bz2"))
 
-    def __init__(self, info: Info, folder: Path, part: Path, accept: Callable[[Raw, Path], str]) -> None:
-        self.info, self.folder, self.part, self.accept = info, folder, part, accept
-        self.unpacked: dict[str, dict[str, Path] | _FailedError] = {}
 
-    def run(self, wanted: list[Raw]) -> None:
-        missing = [raw for raw in wanted if not self._arrived(raw)]
-        problems: dict[str, str] = {}
-        for rank in range(max((len(raw.urls) for raw in missing), default=0)):
-            addresses = [url for raw in missing for url in raw.urls]
-            for raw in [raw for raw in missing if rank < len(raw.urls)]:
-                address = raw.urls[rank]
-                server = urlsplit(address).netloc or unquote(address).rpartition("!")[0].rpartition("/")[2]
-                try:
-                    self._keep(raw, self._path(address, addresses))
-                    missing.remove(raw)
-                except _FailedError as error:
-                    if str(error) != _NOT_THERE or server not in problems:
-                        problems[server] = str(error)
-        if missing:
-            raise self._failure(missing, problems)
-
-    def _arrived(self, raw: Raw) -> bool:
-        """Whether another process fetched the file while this process waited for the lock."""
-        return any((self.folder / f"{raw.name}{suffix}").is_file() for suffix in ("", ".gz", ".xz", ".bz2"))
-
-    def _keep(self, raw: Raw, path: Path) -> None:
-        """Move a fetched file to its place if its content is right."""
+def _keep(raw: Raw, folder: Path, transfer: "_Transfer", accept: Accept) -> dict[str, str]:
+    """Move a file to its place from the first address that has it; return the problem of every server if none has."""
+    problems: dict[str, str] = {}
+    for address in raw.urls:
         try:
-            suffix = self.accept(raw, path)
-        except UserError as error:
-            raise _FailedError(str(error).replace(str(path), raw.name).removesuffix(".")) from None
-        place = self.folder / f"{raw.name}{suffix}"
+            path = transfer.path_of(address)
+            place = folder / f"{raw.name}{accept(raw, path)}"
+        except (_FailedError, UserError) as error:
+            said = str(error) if isinstance(error, _FailedError) else str(error).replace(str(path), raw.name)
+            server = urlsplit(address).netloc or unquote(address).rpartition("!")[0].rpartition("/")[2]
+            problems[server] = said.removesuffix(".")
+            continue
         place.parent.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o644)  # it is private until now, like all temporary files
+        path.chmod(0o644)  # temporary files are private
         path.replace(place)
-
-    def _path(self, address: str, addresses: list[str]) -> Path:
-        """The file at an address, which may lie in an archive; of that archive all `addresses` are unpacked."""
-        archive, inside, member = address.rpartition("!")
-        if not inside:
-            return self._download(address)
-        if archive not in self.unpacked:
-            inner = [each.removeprefix(f"{archive}!") for each in addresses if each.startswith(f"{archive}!")]
-            try:
-                members = {each.partition("!")[0] for each in inner}
-                self.unpacked[archive] = _extract(self._path(archive, addresses), members, self.part)
-            except _FailedError as error:
-                self.unpacked[archive] = error
-        unpacked = self.unpacked[archive]
-        if isinstance(unpacked, _FailedError):
-            raise unpacked
-        if member not in unpacked:
-            raise _FailedError(f"its archive does not hold {member}")
-        return unpacked[member]
-
-    def _download(self, url: str) -> Path:
-        if url.startswith("file:"):  # an archive that was saved by hand
-            return Path(url2pathname(urlsplit(url).path))
-        import requests  # imported here because it is slow to import and rarely needed
-        import urllib3
-
-        target = _new_file(self.part)
-        for _ in range(_TRIES):
-            try:
-                with _Bar(url) as bar:
-                    _stream(url, target, bar)
-                return target
-            except requests.HTTPError as error:
-                status = error.response.status_code if error.response is not None else 0
-                reason = _NOT_THERE if status == 404 else f"the server answered {status}"
-                if status < 500:
-                    break
-            except urllib3.exceptions.HTTPError:  # while the content arrives
-                reason = f"the transfer broke off ({_TRIES} tries)"
-            except requests.ConnectTimeout:
-                reason = _UNREACHABLE
-                break
-            except requests.Timeout:
-                reason = f"no answer within {_TIMEOUT} s"
-            except requests.ConnectionError as error:
-                if "RemoteDisconnected" not in str(error):
-                    reason = _UNREACHABLE
-                    break
-                reason = f"the server hung up without an answer ({_TRIES} tries)"
-            except (requests.RequestException, ValueError) as error:
-                reason = f"{url} is not an address that can be fetched ({error})"
-                break
-        raise _FailedError(reason)
-
-    def _failure(self, left: list[Raw], problems: dict[str, str]) -> UserError:
-        names = ", ".join(raw.name for raw in left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
-        which = f"cannot fetch {names} of dataset={self.info.name}"
-        mend = f"set mirror=URL to another place, or put it there yourself as {self.folder / left[0].name}"
-        if all(problem == _UNREACHABLE for problem in problems.values()):
-            return UserError(f"{which}: no network connection to {' or '.join(problems)}; go online, {mend}.")
-        reasons = "; ".join(f"{where}: {problem}" if where else problem for where, problem in problems.items())
-        return UserError(f"{which}: {reasons}. Nothing of it was kept; try again later, {mend}.")
+        return {}
+    return problems
 
 
-_UNREACHABLE = "no connection"
-_NOT_THERE = "it is not there (404)"
+def _failure(info: Info, names: list[str], problems: dict[str, str], folder: Path) -> UserError:
+    which = f"cannot fetch {', '.join(names[:3])}{_more(len(names) - 3)} of dataset={info.name}"
+    mend = f"set mirror=URL to another place, or put it there yourself as {folder / names[0]}"
+    if all(problem == _UNREACHABLE for problem in problems.values()):
+        return UserError(f"{which}: no network connection to {' or '.join(problems)}; go online, {mend}.")
+    reasons = "; ".join(f"{where}: {problem}" if where else problem for where, problem in problems.items())
+    return UserError(f"{which}: {reasons}. Try again later, {mend}.")
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
 
 
 class _FailedError(Exception):
     """An address that could not be used, with the reason."""
 
 
-def _stream(url: str, target: Path, bar: "_Bar") -> None:
-    """Download the content of `url` into a file, in chunks as they arrive."""
-    import requests
+class _Transfer:
+    """Downloads and unpacked files by address; an archive that several files share is transferred and read once."""
 
-    deadline, arrived = time.monotonic() + _DEADLINE, 0
-    hooks = {"response": _close_redirect}
-    with requests.get(url, stream=True, timeout=_TIMEOUT, hooks=hooks) as response, target.open("wb") as file:
-        response.raise_for_status()
-        announced = int(response.headers.get("Content-Length", 0))
-        bar.begin(announced)
-        # `read1` returns the available bytes: waiting for a whole chunk could take longer than the deadline
-        while announced <= LARGEST and (chunk := response.raw.read1(_CHUNK, decode_content=True)):
-            arrived += len(chunk)
-            if arrived > LARGEST:
-                break
-            if time.monotonic() > deadline:
-                raise _FailedError(f"the transfer took more than {_DEADLINE / 60:.0f} minutes")
-            file.write(chunk)
-            bar.advance(len(chunk))
-    if max(announced, arrived) > LARGEST:
-        raise _FailedError(f"it is larger than {decimal(LARGEST)}, which no file of a data set is")
+    def __init__(self, part: Path, addresses: Sequence[str]) -> None:
+        self.part, self.addresses = part, addresses
+        self.outcomes: dict[str, Path | _FailedError] = {}
 
+    def path_of(self, address: str) -> Path:
+        """Return the file at an address, ``URL`` or ``URL!MEMBER`` of an archive; raise _FailedError if it has none."""
+        if address not in self.outcomes:
+            archive, inside, _ = address.rpartition("!")
+            try:
+                self.outcomes |= self._members(archive) if inside else {address: _download(address, self._new())}
+            except _FailedError as error:
+                self.outcomes[address] = error
+        outcome = self.outcomes[address]
+        if isinstance(outcome, _FailedError):
+            raise outcome
+        return outcome
 
-def _close_redirect(response: "requests.Response", **_: object) -> None:
-    """Leave the content of an answer that names another address, which Requests would read into memory, to its end."""
-    if response.is_redirect:
-        response.close()
+    def _members(self, archive: str) -> dict[str, Path | _FailedError]:
+        """Unpack every member of an archive that an address names, in one pass."""
+        inner = (each.removeprefix(f"{archive}!") for each in self.addresses if each.startswith(f"{archive}!"))
+        members = {each.partition("!")[0] for each in inner}
+        absent = {f"{archive}!{name}": _FailedError(f"its archive does not hold {name}") for name in members}
+        found: dict[str, Path] = {}
+        try:
+            for name, content in _entries(self.path_of(archive)):
+                member = next((each for each in members - found.keys() if f"/{name}".endswith(f"/{each}")), None)
+                if member is not None and not name.startswith("__MACOSX/"):
+                    found[member] = self._new()
+                    with content() as source, found[member].open("wb") as target:
+                        shutil.copyfileobj(source, target)
+        except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError,
+                RuntimeError, ValueError, IndexError) as error:  # fmt: skip
+            raise _FailedError(f"its archive cannot be read ({error})") from error
+        return absent | {f"{archive}!{name}": path for name, path in found.items()}
 
-
-def _extract(archive: Path, members: set[str], folder: Path) -> dict[str, Path]:
-    """Extract the `members` that exist from a zip or tar archive in one pass, into files in `folder`."""
-    extracted: dict[str, Path] = {}
-    entries = _entries(archive)
-    while len(extracted) < len(members) and (entry := _read(lambda: next(entries, None))) is not None:
-        path, content = entry
-        member = _member(path, members - extracted.keys())
-        if member is not None:
-            extracted[member] = _copy(content, folder)
-    return extracted
-
-
-def _read(step: Callable[[], T]) -> T:
-    """One step of reading an archive; converts every error of the archive into one type of failure.
-
-    Damaged streams raise errors of their compression (bz2: plain OSErrors), encrypted entries RuntimeErrors, those
-    of an unknown method NotImplementedErrors.
-    """
-    try:
-        return step()
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
-        raise _FailedError(f"its archive is damaged ({error})") from error
-    except (OSError, EOFError, RuntimeError, NotImplementedError, ValueError, IndexError, struct.error) as error:
-        raise _FailedError(f"its archive cannot be read ({error})") from error
+    def _new(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self.part)) / "content"
 
 
-def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes] | None]]]:
-    """The path of each file in a zip or tar archive, and a function to open it before the next iteration."""
+def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
+    """Yield the path of each file in a zip or tar archive, and a function that opens it before the next iteration."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as box:
-            for entry in box.infolist():
-                yield entry.filename, partial(box.open, entry)
+            for name in box.namelist():
+                yield name, partial(box.open, name)
         return
-    with tarfile.open(archive, "r|*") as tape:
+    with tarfile.open(archive) as tape:
         for item in tape:
-            if item.offset_data + item.size > _TAPE:
-                raise _FailedError(f"its archive unpacks to more than {decimal(_TAPE)}")
             if item.isfile():
-                yield item.name, partial(tape.extractfile, item)
+                yield item.name, partial(tape.extractfile, item)  # type: ignore[misc]
 
 
-def _member(path: str, members: Iterable[str]) -> str | None:
-    """The element of `members` that a path in an archive matches; members may lie in a folder inside it."""
-    if path.startswith("__MACOSX/"):
-        return None
-    return next((member for member in members if path == member or path.endswith(f"/{member}")), None)
+def _download(url: str, target: Path) -> Path:
+    if url.startswith("file:"):  # an archive that was saved by hand
+        return Path(url2pathname(urlsplit(url).path))
+    import pooch  # slow to load, and rarely needed
+    import requests
 
-
-def _copy(content: Callable[[], IO[bytes] | None], folder: Path) -> Path:
-    """Copy a file in an archive to a new file in `folder`."""
-    target, size = _new_file(folder), 0
-    source = _read(content)
-    assert source is not None  # only files get here
-    with source, target.open("wb") as file:
-        while chunk := _read(lambda: source.read(_CHUNK)):
-            size += len(chunk)
-            if size > LARGEST:
-                raise _FailedError(f"its archive unpacks to more than {decimal(LARGEST)}")
-            file.write(chunk)
-    return target
-
-
-def _new_file(folder: Path) -> Path:
-    return Path(tempfile.mkdtemp(dir=folder)) / "content"
-
-
-class _Bar:
-    """A progress bar; without a terminal, one line that names the file being fetched."""
-
-    def __init__(self, url: str) -> None:
-        console = Screen(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self.progress = Progress(
-            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-        )
-        self.url = url
-        self.task = self.progress.add_task(f"{url.rpartition('/')[2]} from {urlsplit(url).netloc}", total=None)
-
-    def __enter__(self) -> "_Bar":
-        self.progress.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.progress.stop()
-
-    def begin(self, size: int) -> None:
-        """Set the expected number of bytes; 0 if it is unknown."""
-        self.progress.update(self.task, total=size or None)
-        if self.progress.disable:
-            print(f"Fetching {self.url}" + (f" ({decimal(size)})" if size else ""), file=sys.stderr)
-
-    def advance(self, size: int) -> None:
-        """Report this number of further bytes received."""
-        self.progress.update(self.task, advance=size)
+    pooch.get_logger().setLevel("ERROR")  # it reports checksums, of archives
+    downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT)
+    for _ in range(_TRIES):
+        try:
+            return Path(pooch.retrieve(url, None, target.name, target.parent, downloader=downloader))
+        except requests.HTTPError as error:
+            status = 0 if error.response is None else error.response.status_code
+            reason = "it is not there (404)" if status == 404 else f"the server answered {status}"
+            if status < 500:
+                break
+        except requests.Timeout:
+            reason = f"no answer within {_TIMEOUT} s"
+        except requests.exceptions.ChunkedEncodingError:
+            reason = f"the transfer broke off ({_TRIES} tries)"
+        except requests.ConnectionError:
+            reason = _UNREACHABLE
+        except (requests.RequestException, ValueError) as error:
+            reason = f"{url} is not an address that can be fetched ({error})"
+            break
+    raise _FailedError(reason)

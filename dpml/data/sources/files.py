@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from platformdirs import user_cache_path
-
 from dpml.atomic import seal, unseal, write_atomically
 from dpml.data.info import Info, Raw
 from dpml.data.sources import cache, download
@@ -27,6 +25,7 @@ SUFFIXES = {"": b"", ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 _CHUNK = 1 << 20
+_LARGEST = 1 << 30  # bytes of a file, unpacked: over four times the largest of any data set
 
 
 @dataclass(frozen=True)
@@ -40,36 +39,44 @@ class Content:
 
 @dataclass(frozen=True)
 class Files:
-    """The location of data files: `data_dir`, else the environment variable DPML_DATA, else the user's cache folder.
+    """Where data files lie: in `data_dir` (or DPML_DATA), which is only read, and in the user's cache.
 
-    Missing files are unpacked from archives in the set's folder that were saved by hand, else downloaded to that
-    folder, from `mirror` (or DPML_MIRROR) if one is set, else from their publisher, unless `offline` (or
-    DPML_OFFLINE=1) forbids it. A mirror has the same layout as a data folder.
+    Missing files are unpacked from archives in the set's folder that were saved by hand, else downloaded, into the
+    cache or the folder `into`: from `mirror` (or DPML_MIRROR) if one is set, else from their publisher, unless
+    `offline` (or DPML_OFFLINE=1) forbids it. A mirror has the same layout as a data folder.
     """
 
     data_dir: str | None = None
     mirror: str | None = None
     offline: bool = False
+    into: str | None = None
 
     @property
     def chosen(self) -> Path | None:
-        """The folder, if one is named."""
+        """The folder that `data_dir` or DPML_DATA names."""
         name = self.data_dir or os.environ.get("DPML_DATA")
         return Path(name).expanduser() if name else None
 
     @property
     def root(self) -> Path:
-        return self.chosen or user_cache_path("dpml").expanduser()
+        """The folder that a data set of the user's reads: the one that is named, else the cache."""
+        return self.chosen or cache.root()
+
+    @property
+    def target(self) -> Path:
+        """The folder that missing files are put into."""
+        return Path(self.into).expanduser() if self.into else cache.root()
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders in which files are looked for, in order."""
+        return tuple(dict.fromkeys((self.root, self.target, cache.root())))
 
     def find(self, info: Info, filename: str) -> Path:
-        """The path of one of a data set's files; the file is downloaded first if it is missing.
+        """Return the path of one of a data set's files; the file is downloaded first if it is missing.
 
-        It may lie in ``root/<name>/``, in another of the set's `folders`, or in ``root`` itself, plain or compressed;
+        It may lie in ``ROOT/NAME/``, in another of the set's `folders`, or in ``ROOT`` itself, plain or compressed;
         also in a folder there that was unpacked from its archive by hand.
-
-        Raises:
-            UserError: the file is missing and not available; the message gives the file, the places searched, and how
-                to get it.
         """
         path = self.local(info, filename)
         if path is None:
@@ -80,31 +87,32 @@ class Files:
         return path
 
     def local(self, info: Info, filename: str) -> Path | None:
-        """The path of a file that is already on disk, or None."""
-        found = (path for place in places(info, filename) if (path := self.root / place).is_file())
+        """Return the path of a file that is already on disk, or None."""
+        found = (path for root in self.roots for place in places(info, filename) if (path := root / place).is_file())
         return next(found, None) or next(self._unpacked(info, filename), None)
 
     def _unpacked(self, info: Info, filename: str) -> Iterator[Path]:
-        """The file in an archive's own folders: ``har/UCI HAR Dataset/train/X_train.txt``."""
-        for folder in dict.fromkeys([info.name, *info.folders]):
+        """Yield the file in an archive's own folders: ``har/UCI HAR Dataset/train/X_train.txt``."""
+        for folder in self._folders(info):
             for depth in ("*", "*/*"):
-                yield from sorted(path for path in (self.root / folder).glob(f"{depth}/{filename}") if path.is_file())
+                yield from sorted(path for path in folder.glob(f"{depth}/{filename}") if path.is_file())
+
+    def _folders(self, info: Info) -> Iterator[Path]:
+        for root in self.roots:
+            yield from (root / name for name in dict.fromkeys([info.name, *info.folders]))
 
     def _saved(self, info: Info, raw: Raw) -> Iterator[str]:
-        """Where the file would be in the archives in the set's folder: addresses, as those of its publisher."""
+        """Yield where the file would be in the archives in the set's folders: addresses, as those of its publisher."""
         inside = dict.fromkeys(part for url in raw.urls for part in _inside(url))
-        for folder in dict.fromkeys([info.name, *info.folders]):
-            for path in sorted((self.root / folder).glob("*")):
+        for folder in self._folders(info):
+            for path in sorted(folder.glob("*")):
                 if path.is_file() and path.name.endswith(ARCHIVES):
                     yield from (f"{path.resolve().as_uri()}!{part}" for part in inside)
 
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
-        """Path and checksum (of the uncompressed content) of each of a data set's files, by name.
+        """Return path and checksum (of the uncompressed content) of each of a data set's files, by name.
 
-        A checksum is computed once per file, and recorded until the file or its dates change (`_stamp`).
-
-        Raises:
-            UserError: a file is not available, or is not the official file.
+        A checksum is computed once per file, and recorded until the file or its dates change.
         """
         verified = {}
         for raw in info.files:
@@ -133,13 +141,12 @@ class Files:
         if filename not in [raw.name for raw in wanted]:
             forbidden = offline and any(raw.name == filename and (raw.urls or mirror) for raw in addresses)
             raise self._missing(info, filename, "Offline mode forbids fetching it: " if forbidden else "")
-        download.fetch(info, wanted, self.root / info.name, _accept)
+        download.fetch(info, wanted, self.target / info.name, _accept)
 
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
-        folders = dict.fromkeys([info.name, *info.folders, "."])
-        looked = " nor ".join(str(self.root / folder / filename) for folder in folders)
+        folders = " nor in ".join(str(root / info.name) for root in self.roots)
         return UserError(
-            f"dataset={info.name} needs the file {filename}, which is neither {looked} (also tried with .gz, .xz "
+            f"dataset={info.name} needs the file {filename}, which is not in {folders} (also tried with .gz, .xz "
             f"and .bz2). {why}{info.how_to_get} Put it there, or set data_dir=DIR to the folder that holds it."
         )
 
@@ -192,10 +199,8 @@ def read_content(path: Path, separator: str | None = None) -> Content:
                 lines += chunk.count(b"\n")
                 last = chunk[-1:]
                 size += len(chunk)
-                if size > download.LARGEST:
-                    raise UserError(
-                        f"{path} holds more than {download.LARGEST >> 20:,} MiB, which no data set's file does."
-                    )
+                if size > _LARGEST:
+                    raise UserError(f"{path} holds more than {_LARGEST >> 20:,} MiB, which no data set's file does.")
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise UserError(f"{path} cannot be read to its end ({error}): it is damaged or incomplete.") from error
     values = first.partition(b"\n")[0].split(separator.encode() if separator else None)
@@ -263,16 +268,14 @@ def known_content(path: Path) -> Content | None:
 
 
 def content_of(path: Path, separator: str | None = None) -> Content:
-    """The recorded content of a file, or else the result of `fresh_content`."""
+    """Return the recorded content of a public file, or else the result of `fresh_content`."""
     return known_content(path) or fresh_content(path, separator)
 
 
 def fresh_content(path: Path, separator: str | None = None) -> Content:
-    """Read a whole file (`read_content`), and record the result until the file changes."""
+    """Read a whole public file (`read_content`), and record the result until the file changes."""
     before = stamp(path)  # a file that changes while it is being read is read again next time
     content = read_content(path, separator)
-    if not cache.kept():
-        return content
     record = asdict(content) | {"path": str(path.resolve()), "stamp": before}
     with suppress(OSError):  # then it is computed again next time
         _record_path(path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,17 +1,10 @@
 """Integers of a law that is given by blocks, sampled exactly and many at once: what `gaussian` and `laplace` share.
 
-With a block of ``t = 2^b`` integers a magnitude is ``x = t v + u``:
-
-1. v >= 0 has the weight of ``t v``, by inversion of its cumulative weights;
-2. u < t is uniform: b random bits;
-3. it is kept with probability ``e^-gamma``, the weight of x over that of ``t v``, in more than 96 of 100 cases;
-4. a sign, a random bit; -0 is dropped, so that 0 does not count twice.
-
-So x has its weight at either sign. Both 1 and 3 compare a uniform U with real numbers. 64-bit integers decide that from
-the first digits of U wherever bounds on the numbers allow; the few lanes that are left get further digits and bounds of
-arbitrary precision (`bounds.settle`). Neither floating point nor a bound on the tail is used: the law is exact if the
-random bits are. An integer beyond 63 bits, of probability e^-128 at most, comes as its remainder modulo 2^64, as a sum
-of 64-bit integers would.
+With a block of ``t = 2^b`` integers a magnitude is ``x = t v + u``: v is drawn by inversion of its cumulative weights,
+u is b random bits, the pair is kept with probability ``e^-gamma``, and a random bit is the sign. 64-bit integers decide
+every comparison of a uniform number with a real one from its first digits wherever bounds allow; the few lanes that are
+left get more digits (`bounds.settle`). No floating-point number takes part. Why the law is exact: docs/privacy/
+discrete_noise.md, "Sampling".
 """
 
 import os

@@ -1,26 +1,11 @@
-"""The exact privacy loss of a sum of L2-Laplace vectors that moves by at most 2: only the sum is seen.
+"""The exact privacy loss of a sum of L2-Laplace vectors with sensitivity 2, of which only the sum is seen.
 
 The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, beta = eps/2, has the density
 
     f(x) = 2 (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r),   r = beta ||x||,   v = h (d + 1)/2 - d/2,
 
-times beta^d, because it is a Gaussian of variance ``(2/beta^2) Gamma(h (d + 1)/2)`` (`noise.l2_laplace_total`).
-
-*The longest shift is the worst.* f is log-concave, as a convolution of log-concave densities (Prekopa 1973). Let
-``H(s) = int (f(x - s e) - e^eps f(x))+ dx`` for a direction e. Along every line parallel to e the ratio
-``f(x - s e)/f(x)`` increases, so that the integrand is positive from a point on, call it a, and
-
-    H'(s) = int_lines int_(a, inf) -d/dx_1 f(x - s e) dx_1 = int_lines f(a - s e) >= 0
-
-(where the integrand ends it is 0, so that the movement of a does not count). f knows no direction. So the pair of a
-shift by 2 dominates that of every shorter one, and rounds whose shifts depend on the rounds before compose as copies
-of it (Zhu, Dong & Wang 2022, Thm 10). Both directions of the pair are one, by reflection.
-
-*On atoms.* With the two centres at t = -+eps/2 of an axis and rho the distance from it (both times beta) the loss
-``L = g(r_Q) - g(r_P)``, g = -log f, falls in t, and where t < 0 in rho as well: a mixture of Gaussians has
-``g'(r)/r`` decreasing. So the corners of a cell bound L in it, and its mass goes to these two values as in `pld`: the
-masses under P and under Q stay. The half t > 0 is the other with P and Q exchanged. Integrals over cells are Gauss's
-with 4 x 4 nodes; the difference from 3 x 3 is added, and what is missing from a total of 1 counts at L = eps.
+times beta^d. A shift by 2 dominates every shorter one, and its loss is put on a grid from above:
+docs/privacy/rajkumar2012.md, Theorem 3, proof of bound 2.
 """
 
 import math

@@ -6,18 +6,8 @@ phi_t(w) by at most m_t, whatever w is. With C_t the product of the later c, the
     mu^2 = min sum_t (a_t / s_t)^2   over a >= 0 with   sum_{t <= k} C_t a_t <= sum_{t <= k} C_t m_t  for all k,
                                                         and equality for k = T.
 
-*Proof* (shifted interpolation: Bok, Su & Altschuler 2024). Let X run on the first data set, Y on the second with the
-same noise Z, and let W start where they do, ``W_t = phi_t(W_{t-1}) + l_t (phi'_t(Y_{t-1}) - phi_t(W_{t-1})) + Z_t``.
-Where ``|Y_{t-1} - W_{t-1}| <= z_{t-1}`` the bracket is at most ``c_t z_{t-1} + m_t`` long. With a_t up to that and l_t
-their ratio, W steps aside by at most a_t and ``|Y_t - W_t| <= z_t = c_t z_{t-1} + m_t - a_t``. The constraints above
-say ``C_t z_t >= 0`` and ``z_T = 0``, so that the last W is the last Y. Given W_{t-1}, W_t is a mixture of Gaussians
-within a_t of ``N(phi_t(W_{t-1}), s_t^2 I)``, from which no test tells it better than the farthest Gaussian: round t
-makes X and W differ by a_t/s_t-GDP more (adaptive composition, Dong, Roth & Su 2019, Cor. 3.3).
-
-*The least sum.* With ``x_t = C_t a_t`` and ``v_t = (C_t s_t)^2`` it is the energy of a path that stays below the points
-(v_1 + ... + v_t, C_1 m_1 + ... + C_t m_t) and ends in the last one: the greatest convex minorant, whose pieces are
-found by pooling adjacent rounds until ``sum C m / sum v`` increases. A piece costs ``(sum C m)^2 / sum v``: what a
-chain of affine maps reaches if there is one piece only; if every round is one, all is as in plain composition.
+The proof, by shifted interpolation (Bok, Su & Altschuler 2024), and the minimum as a greatest convex minorant:
+docs/privacy/kang2019.md, Theorem 2.
 """
 
 import math

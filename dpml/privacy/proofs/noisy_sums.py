@@ -1,37 +1,9 @@
 """Privacy of many rounds of noisy sums, each with fresh L2-Laplace noise, with or without a Gaussian that stays.
 
 In every round each of h parties adds a vector of density proportional to exp(-beta ||rho||), beta = eps/2, to a sum
-that moves by at most 2 when a row is replaced; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. Four
-proofs about T such rounds, the models of which may depend on the rounds before. The best one counts:
-
-- *pure*: one party's rho alone makes a round eps-DP (optimal composition, `pld.pure`);
-- *exact*: the privacy loss of one round's sum, composed T times (`laplace_sums`); for few parties and features;
-- *scales*: h such vectors sum to a Gaussian of variance ``W = (2/beta^2) Gamma(h (d + 1)/2)``
-  (`noise.l2_laplace_total`). W is independent of the data, so the proof may reveal it: a round is then a Gaussian
-  release with ``mu^2 = 4/W`` of a random W that is seen. Revealing it costs a relative 1/shape of mu^2, which is
-  negligible for the shapes beyond *exact*;
-- *eta*: given all W_t and with eta, the rounds are mu-GDP with ``mu^2 = sum 1/W_t + 1/common^2``: as T rounds that move
-  by 1 only and one Gaussian release of mu = 1/common.
-
-delta is averaged over the W_t in the last two, because a mixture that is seen is composed like any release.
-
-*What eta adds.* Given the W_t the noise of all rounds has the covariance ``C = diag(W) + common^2 11'`` in every
-coordinate. The shifts are ``v_t = s_t' u' - s_t u`` for the rows u = y x and u', with slopes s in (0, 1) that the
-round's model decides. With weights 1/W_t of sum S, ``r = common^2 S / (1 + common^2 S)``, and E the weighted mean,
-
-    v' C^-1 v = S (E ||v||^2 - r ||E v||^2) <= S / r = S + 1/common^2,
-
-for with c = (u' - u)/2, ``E ||v||^2 - r ||Ev||^2 <= max ||v - c||^2 - ||c||^2 + ||c||^2 / r``, where the maximum over
-the parallelogram is ``||c||^2``, which leaves at most 1/r, or ``||u + u'||^2 / 4`` when that is more, which leaves at
-most ``x + (1 - x)/2r <= 1/r`` with x = <u, u'> in [0, 1]. So eta halves mu in the long run, and no more is proven: rows
-whose slopes alternate would cancel it. As v_t depends on the past only, so do the whitened shifts, and where their
-squares sum to mu^2 the whitened loss is exactly Gaussian (exponential martingale; a sum that stays below is filled up
-by one more round): mu-GDP.
-
-*Scales on a grid.* ``delta(eps; mu)`` is convex in ``y(mu) = erf(mu/sqrt(8))`` for every eps, because ``d delta/d mu =
-phi(z)``, z = eps/mu - mu/2, has the logarithmic derivative ``z (eps/mu^2 + 1/2) >= -mu/4``, that of y'. So a mu between
-two others may become both, with shares that keep y, and with shares as if y' fell at the rate of the upper end, which
-gives that end more.
+whose sensitivity is 2; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. The module computes four upper
+bounds on the privacy curve of T adaptive rounds and returns the best, with its name: *pure*, *exact*, *scales* and
+*eta*. They are the four proofs of Theorem 3 in docs/privacy/rajkumar2012.md, in this order.
 """
 
 import math
@@ -112,6 +84,7 @@ def _scales(moved: float, shape: float, rounds: int, delta: float, most: float) 
     mass = np.exp(log_scale - shape * _rate(u)) * weights * half * (1 + _SLACK)
     mus, mu = (moved / np.sqrt(8 * shape * np.exp(at)) for at in (edges, u))
     high, low = mus[:-1, None], mus[1:, None]
+    # as if erf(mu / sqrt 8) bent everywhere as much as at the upper end, which gives that end more mass
     share = np.expm1(-high / 4 * (mu - low)) / np.expm1(-high / 4 * (high - low))
     masses = np.zeros(len(edges))
     masses[:-1] += (mass * share).sum(axis=1)

@@ -1,52 +1,12 @@
 r"""Privacy of objective perturbation, replacing one row of norm at most 1: Gaussian noise, and pure (L2-Laplace) noise.
 
-Released is the minimiser of ``sum_i log(1 + exp(-y_i x_i'w)) + R/2 ||w||^2 + b'w``, b random, any number of rows in any
-dimension, R > 0. Write u = y x and s = 1/(1 + exp(u'w)): the row's gradient is -s u and its curvature s (1 - s), so
-that *where the gradient is long there is no curvature*. Let O be the data without the row. By change of variables w ->
-b, the densities of w with u and without it differ by the noise, b_(O+u) = b_O + s u, and by the factor ``1 + k``, k =
-s (1 - s) q, ``q = u'J^-1 u <= 1/R`` with J the Hessian without u. (A row of norm v < 1 is one of norm 1 with v s for s
-and, as v^2 s (1 - s) <= v s (1 - v s), no more curvature.)
+Released is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w``, b random, for any number of
+rows in any dimension, R > 0 and shift >= 0. Where the gradient of a row is long, its curvature is small; so noise and
+Jacobian are bounded together.
 
-With a shift of the margin, losses ``log(1 + exp(shift - u'w))``, s is 1/(1 + exp(u'w - shift)), and all that follows
-holds unchanged. It uses that 0 <= s <= 1, the curvature s (1 - s), and ds/dA = -k/(1 + k) below, which comes from the
-curvature: ``ds = -s (1 - s) u'dw``, ``u'dw = q d(A + s)``. The point where s = 1/2 plays no role.
-
-*Pure noise*, of density proportional to exp(-beta ||b||). Replacing u by u' moves b by at most s + s' <= s + 1, and the
-Jacobian of the row that comes is on our side: the loss is at most ``beta + max_s (beta s + log(1 + s (1 - s)/R))``,
-`pure_eps`, which is 2 beta, as if there were no Jacobian, for R >= 1/beta.
-
-*Gaussian noise*, N(0, sigma^2 I); mu = 1/sigma, d_mu the curve of mu-GDP, H_t the hockey-stick divergence at e^t.
-
-Removing a row. ``A = -u'b_(O+u)`` is N(0, sigma^2) with u, and ``A + s`` is without it. On a line where the rest of b
-is fixed, s is a function of A, and ds/dA = -k/(1 + k): *where there is curvature, the gradient gets shorter*. So, with
-phi the density of N(0, sigma^2), H_t(with, without) is the mean over lines of ``int (phi(A) - e^t phi(A + s)(1 +
-s'))_+ dA``, where s falls from at most 1 to at least 0 and ``-s' <= k/(1 + k)`` for k = s (1 - s)/R. Without curvature
-the most is d_(s mu)(t) = D0(s), by the events A > a_s = t sigma^2/s - s/2, and D0' = phi(a_s). Let ::
-
-    V(A, s) = D(s)                                                    for A <= a_s,
-    V(A, s) = D(s) - D0(s) + Pr[N > A] - e^t Pr[N > A + s]            above,
-    D' = M(s) = max over A <= a_s of phi(A) - (e^t phi(A + s) - phi(A))/k,    D(0) = 0.
-
-Along every s(A), V falls by at least the integrand. Below a_s: the integrand is convex in s' and 0 at s' = 0, so it is
-enough to look at the steepest s', where ``-s' D'`` is at least the integrand by the choice of M. Above a_s the
-derivative of V is minus (the term in the brackets) plus s' (D' - D0'), and D' >= D0' (take A = a_s). As V >= 0 at the
-end and V = D(s) at the start, ``H_t(with, without) <= D(1) = int_0^1 M(s) ds`` for t >= 0. For s (1 - s) a_s <= s R the
-maximum is at a_s: no price. And for ``t >= rho = 1/R - 1/(2 sigma^2)`` the loss itself, ``(s A + s^2/2)/sigma^2 +
-log(1 + k) <= e + (1 - s)(s rho - e)`` with e = (A + 1/2)/sigma^2, exceeds t only where e > t: H_t <= d_mu(t).
-
-Adding a row has no curvature to pay for: at most d_mu(t) for t >= 0. For any two laws ``H_t(P, Q) = 1 - e^t + e^t
-H_-t(Q, P)``, so at t <= 0 removing a row costs no more than d_mu(t) either.
-
-Replacing is adding and removing in either order, and H_(s+t)(P, Q) <= H_s(P, O) + e^s H_t(O, Q) for every O and every
-split. With s, t = (eps -+ mu^2)/2 and both curves Gaussian that is exactly ``d_2mu(eps)``: the Gaussian mechanism of
-sensitivity 2. It holds for ``eps <= 1/sigma^2``, where s <= 0 and the row is removed first, and for ``eps >= 2/R -
-2/sigma^2`` (`paid`); between the two, `delta_of` searches the splits of both orders.
-
-Paid apart, with ``a = log(1 + 1/(4 R))``: 1 + k is at most e^a, so that H_(t+a)(with, without) <= e^a d_mu(t) for every
-t (at t < 0 by the identity above, for densities without their Jacobian), and replacing a row, which is removed first,
-costs at most ``e^a d_2mu(eps - a)``.
-
-Chaudhuri et al. 2011, Rajkumar & Agarwal 2012 and Kifer et al. 2012 bound noise and Jacobian apart, in d dimensions.
+- Gaussian noise N(0, sigma^2 I): docs/privacy/rajkumar2012.md, Theorems 1 and 2 (without a shift), and
+  docs/privacy/perturbed_minima.md, Theorem 1 (with a shift) and "Noise and Jacobian apart".
+- Noise of density proportional to exp(-beta ||b||): docs/privacy/imtiaz2019.md, Theorem 5.
 """
 
 import math

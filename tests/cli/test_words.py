@@ -1,0 +1,42 @@
+"""Words of a command line that are written otherwise than they must be, and their completion in a shell."""
+
+import subprocess
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("p", {"plot", "predict"}), ("data des", {"describe"}), ("release --ca", {"--cap", "--cap-delta"})],
+)
+def test_bash_completes(run_command, words, expected) -> None:
+    done = run_command("dpml", "completion", "bash")
+    assert (done.code, done.err) == (0, "")
+    ask = f'COMP_WORDS=(dpml {words}); COMP_CWORD={len(words.split())}; _shtab_dpml; echo "${{COMPREPLY[@]}}"'
+    found = subprocess.run(["bash", "-c", done.out + ask], capture_output=True, text=True, check=True)
+    assert set(found.stdout.split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("dpml guarantee algo=capefm --eps 1", "dpml: error: --eps is a setting, not an option: write eps=1."),
+        ("dpml-run algo=capefm --eps=2", "dpml-run: error: --eps=2 is a setting, not an option: write eps=2."),
+        ("dpml-run -m --algo.shift 2", "--algo.shift is a setting, not an option: write algo.shift=2."),
+        ("dpml release --delta", "--delta is a setting, not an option: write delta=VALUE."),
+        ("dpml run algo=capefm", "runs and sweeps have a command of their own: write dpml-run, with a dash."),
+    ],
+)
+def test_what_to_write_instead(run_command, command, said) -> None:
+    done = run_command(*command.split())
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_multirun_may_stand_anywhere(run_command) -> None:
+    words = ["algo=constant", "draws=1", "run.dry=true", "M=2"]
+    first = run_command("dpml-run", "-m", *words, "seed=0,1")
+    late = run_command("dpml-run", *words, "-m", "seed=0,1")
+    assert (late.code, late.out) == (0, first.out)
+    assert "2 to run" in first.out or "2 cells" in first.out
