@@ -141,7 +141,7 @@ def require(holds: object, why: str) -> None:
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """A number of a file, exactly as it is written: above 0, or at least `least`."""
+    """Return a number of a file, exactly as it is written: above 0, or at least `least`."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
     require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is no number")
@@ -150,7 +150,7 @@ def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
 
 
 def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
-    """A whole number of a file."""
+    """Return a whole number of a file."""
     require((found := number(content, key, Q(least))).denominator == 1, f"{key} is no whole number")
     return int(found)
 
@@ -204,7 +204,7 @@ class Total(NamedTuple):
     objective: tuple[Q, Q] | None
 
     def delta(self, eps: Q) -> Q:
-        """An upper bound on their delta at an eps."""
+        """Return an upper bound on their delta at an eps."""
         if self.objective is None:
             return delta_of(self.mu, eps - self.pure) if eps >= self.pure else Q(1)
         deviation, ridge = self.objective
@@ -213,7 +213,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """What all messages guarantee together to one who does not know the noise of these heads."""
+    """Return what all messages guarantee together to one who does not know the noise of these heads."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -235,7 +235,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """What is sent guarantees in every view that a certificate names."""
+    """Return what the messages of a certificate guarantee in every view that it names."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
     require(certificate["format"] == CERTIFICATE, f"it does not say format: {MODEL!r}, nor {CERTIFICATE!r}")
@@ -246,7 +246,6 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
     found = {}
     for view, stated in views.items():
         require_only(stated, "eps messages")
-        number(stated, "eps")
         sent = certificate["messages"] or stated.get("messages")
         require(view in VIEWS and sent, f"nothing is known of what is sent, or seen in the view {view[:40]!r}")
         require(unit == "sample" or "objective" not in json.dumps(sent), "objectives are of rows")
@@ -264,20 +263,20 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
 
 
 def basis_of(certificate: dict[str, Any]) -> str:
-    """The basis of its guarantees: a proof is about the published numbers only where all noise is exact integers."""
+    """Return the basis of its guarantees: they hold for the published numbers if all noise is exact integers."""
     sent = certificate["messages"] or [one for view in certificate["views"].values() for one in view["messages"]]
     exact = sent and all(message["law"].startswith("discrete") for message in sent)
     return "declared" if "declared" in certificate else "proven" if exact else REAL
 
 
 def written(x: float) -> str:
-    """A proven number in four digits, rounded up, but for an excess of a millionth."""
+    """Return a proven number in four digits, rounded up, but for an excess of a millionth."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 
 
 def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
-    """The first sentences of a model's statement, about its unit, its guarantee and its noise."""
+    """Return the first sentences of a model's statement, about its unit, its guarantee and its noise."""
     noise, delta = certificate["noise"], float(number(certificate, "delta", Q(0)))
     how, drawn = NOISES[basis_of(certificate)]
     who = "One trusted place adds it."
@@ -294,7 +293,7 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON none of whose keys occurs twice: another reader may take the other one."""
+    """Return an object of JSON none of whose keys occurs twice: another reader may take the other value."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 
@@ -341,7 +340,7 @@ def check_model(content: dict[str, Any]) -> None:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """The content of a file of a model or a certificate; RejectedError where it contradicts itself, or is neither."""
+    """Return the content of a model or a certificate; raise RejectedError if it is neither or contradicts itself."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=without_repeats)
         seal, plain = content.pop("checksum"), json.dumps(content)

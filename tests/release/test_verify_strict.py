@@ -291,6 +291,7 @@ EDITS = [
     *(with_more("messages", 0, "times", times) for times in (0, "1/2", True, None, -1, math.nan, math.inf)),
     *(with_more("messages", 0, "times", times) for times in ([1], "\u0664")),
     *(with_more("messages", 0, "stated", stated) for stated in (False, 0, 1, "true", None)),
+    lambda made: made["messages"][0]["blocks"][0].update(variance="6", step=1e9),  # too narrow for the theorem
     with_more("messages", 0, "sensitivity", 0), with_more("declared", ""), with_more("declared", "a b"),
     *(with_more("views", "release", "eps", eps) for eps in (0, True, None, math.nan, math.inf, [1], "1e0", "", "-1")),
     *(with_more("delta", delta) for delta in (True, math.nan, "1e-5", "1/0", [1e-5], 10**400)),
@@ -425,6 +426,7 @@ FORGERIES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "no message is sent": (SHARED_NOISE, smaller(times=0)),
     "nothing moves a message": (SHARED_NOISE, smaller(sensitivity=0)),
     "a view is left out": (SHARED_NOISE, lambda made: made["guarantees"].pop()),
+    "a view is there twice": (SHARED_NOISE, lambda made: made["guarantees"].__setitem__(1, made["guarantees"][0])),
     "no guarantees": (SHARED_NOISE, with_more("guarantees", [])),
     "all are published": (SHARED_NOISE, all_published),
     "one more is published": (SHARED_NOISE, lambda made: made["guarantees"].append(made["guarantees"][0])),
@@ -453,6 +455,8 @@ FORGERIES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "a version of something else": (SHARED_NOISE, with_more("versions", "secret", "1")),
     "a version that is long": (SHARED_NOISE, with_more("versions", "dpml", "1" * 1000)),
     "a version that is none": (SHARED_NOISE, with_more("versions", "dpml", "1\nGuarantee: none")),
+    "a label that is no text": (SHARED_NOISE, with_more("label", 5)),
+    "steps that are no text": (SHARED_NOISE, with_more("steps", [7])),
     "a control character": (SHARED_NOISE, with_more("label", "\x1b[2J")),
     "another key": (SHARED_NOISE, with_more("comment", "safe")),
     "a key that is missing": (SHARED_NOISE, without("setting")),
@@ -484,6 +488,14 @@ def test_a_key_that_is_there_twice_is_not_read_as_either(word, tmp_path) -> None
     assert verify.main(str(path)) == 2
     with pytest.raises(UserError, match="a key occurs twice"):
         read_model(path)
+
+
+def test_a_model_of_which_nothing_is_proven_is_read_and_not_verified(tmp_path, capsys) -> None:
+    made = model(*SHARED_NOISE) | {"certificate": None, "guarantees": [], "statement": NOTHING}
+    path = sealed(tmp_path, made)
+    assert verify.main(str(path)) == 2
+    assert "nothing is proven of it" in capsys.readouterr().out
+    assert read_model(path).certificate is None
 
 
 def test_a_weaker_model_says_so(tmp_path, capsys) -> None:
