@@ -35,7 +35,7 @@ from dpml.packs.frontier.outpert import GaussianOutput
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.release import verify
-from dpml.release.certificate import certificate, describe, described_as
+from dpml.release.certificate import certificate, described_as
 from dpml.release.exactness import option_node
 from dpml.release.facts import facts_about
 from dpml.release.model import Model, read_model
@@ -157,12 +157,12 @@ def test_no_message_is_accepted_below_its_own_proof_whichever_of_its_fields_is_c
     for each in changed(message):
         delta = BUDGET.delta if each.law == "gaussian" else 0.0
         try:
-            eps, parts = each.proven(delta).eps, described_as(each)
+            eps, part = each.proven(delta).eps, described_as(each)
         except (TypeError, ValueError, AttributeError, ZeroDivisionError):
             continue  # not even dpml takes it
-        if not math.isinf(eps):
+        if part and not math.isinf(eps):
             checked += 1
-            made = {"delta": delta, "noise": {"by": "curator"}, "messages": json.loads(json.dumps(parts))}
+            made = {"delta": delta, "noise": {"by": "curator"}, "messages": json.loads(json.dumps([part]))}
             assert not lax(made, "release", eps), each
     assert checked >= 4
 
@@ -182,8 +182,7 @@ MESSAGES = {
 
 
 def test_every_field_of_every_message_that_is_described_is_in_its_certificate_or_need_not_be() -> None:
-    """A new field, such as a number of classes, has to be thought of here. Of other classes nothing is said."""
-    assert {each for each in describe.registry if each is not object} | {Sum} == MESSAGES.keys()
+    """A new field, such as a number of classes, has to be thought of here. Other classes are not described."""
     for kind, (read, not_read) in MESSAGES.items():
         assert {each.name for each in fields(kind)} == {*read.split(), *not_read}, kind
 
