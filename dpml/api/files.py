@@ -19,13 +19,7 @@ _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "samp
 
 
 def save(estimator: Any, path: Path, **allowed: bool) -> None:
-    """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
-
-    Raises:
-        UserError: the preprocessing is fitted to private rows, so the file would reveal them; `path` exists; or the
-            model has floating-point noise, or nothing is proven of it, or no ledger has it, and it is not said that
-            this may be.
-    """
+    """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions."""
     _check(estimator, path, **allowed)
     names = getattr(estimator, "feature_names_in_", [f"x{number}" for number in range(estimator.n_features_in_)])
     low, high = estimator.bounds_

@@ -329,7 +329,7 @@ def check_model(content: dict[str, Any]) -> None:
         require_only(each, "view unit eps delta basis source mu curve")
         same = {"delta": certificate["delta"], "unit": certificate["unit"], "basis": basis}
         same["eps"] = certificate["views"][each["view"]]["eps"]
-        mu = each["mu"] is None or (0 < sent.mu <= number(each, "mu") * (1 + Q(1, 10**12)) and not sent.pure)
+        mu = each["mu"] is None or (0 < sent.mu <= Q(each["mu"] * (1 + 1e-12)) and not sent.pure)
         curve = each["curve"] is None or (sent.objective is not None and each["curve"] == [*sent.objective, 0])
         require(mu and curve and {**each, **same} == each, "the model says something else than its certificate")
     require(tuple(said[:3]) == statement(certificate), "its statement says something else than its certificate")

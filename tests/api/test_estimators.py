@@ -288,13 +288,6 @@ def test_a_ledger_takes_no_fit_of_which_nothing_is_proven(parameters, why, tmp_p
     assert ledger.entries() == []
 
 
-@pytest.mark.parametrize("colluders", [0, 1])
-def test_another_party_is_named_where_no_colluder_is_counted(colluders):
-    X, t = made_up()
-    model = dpml.PrivateClassifier(parties=3, colluders=colluders, bounds=UNIT).fit(X, t > 0)
-    assert ("None of them is against another party" in model.statement_[3]) == (colluders == 0)
-
-
 @pytest.mark.filterwarnings("ignore:eps=1 was asked for")
 @pytest.mark.parametrize(("algo", "eps"), [("gop", math.inf), ("wdgd", math.inf), ("nonpriv", 1.0)])
 def test_a_model_without_noise_is_not_said_to_have_some(algo, eps):

@@ -98,14 +98,10 @@ MODEL = {
     "certificate": None,
 }
 CERTIFICATE = {
-    "format": verify.CERTIFICATE,
-    "unit": "sample",
-    "neighbours": "replace one",
-    "delta": "1/100",
-    "noise": {"by": "curator"},
+    "format": verify.CERTIFICATE, "unit": "sample", "neighbours": "replace one", "delta": "1/100",
+    "noise": {"by": "curator"}, "views": {"release": {"eps": 1}},
     "messages": [{"law": "gaussian", "times": 1, "sensitivity": 1, "deviation": 2}],
-    "views": {"release": {"eps": 1}},
-}
+}  # fmt: skip
 RECIPE = {
     "rounds": 3,
     "delta": 1e-5,

@@ -69,7 +69,7 @@ def test_cards_make_a_plan(tmp_path, cards, bounds, monkeypatch, capsys) -> None
     assert [(seat.name, seat.rows) for seat in plan.seats] == [("p0", 60), ("p1", 80), ("p2", 100), ("p3", 120)]
     assert plan.dropouts == 1
     said = " ".join(capsys.readouterr().out.split())
-    assert "the aggregator together with 2 of the 4 parties" in said  # one is missing, perhaps
+    assert "4 parties add it, of whom 1 may collude and 1 more may be missing" in said
     assert "The release is one secure sum: 5 messages to every party." in said
     assert plan.terms.options == {"noise": "discrete"}
     assert "Noise: exact integers" in said

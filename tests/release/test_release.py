@@ -20,7 +20,7 @@ from dpml.algorithms.ensemble.voting import Vote
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.atomic import seal_object, write_atomically
+from dpml.atomic import write_atomically
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
@@ -363,9 +363,8 @@ def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monke
 def a_model(**changes: object) -> Model:
     stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), (), Range(0.0, 50.0))  # type: ignore[arg-type]
     weights = np.array([[0.1, 0.25, -1 / 3, 0.5]])
-    facts = facts_about(
-        SufficientStatistics(LOSSES["squared"], noise="discrete"), Problem(1, 500, 3), Budget(1.0, 1e-5)
-    )
+    ssp = SufficientStatistics(LOSSES["squared"], noise="discrete")
+    facts = facts_about(ssp, Problem(1, 500, 3), Budget(1.0, 1e-5))
     values = {
         "task": "regression", "loss": "squared", "label": "y", "stated": stated, "weights": weights,
         "steps": ("one_hot", "symmetric", "bias", "sample_norm"), "guarantees": facts.held,
@@ -493,17 +492,6 @@ def test_every_class_has_its_shape(tmp_path) -> None:
     assert len({colour for colour in DISTINCT[:3] if colour.lower() in drawn.lower()}) == 3  # one for each class
 
 
-def resealed(change):
-    """Another content with a checksum that is right: what no damage makes."""
-
-    def altered(text: str) -> str:
-        content = json.loads(change(text))
-        content.pop("checksum", None)
-        return json.dumps(seal_object(content))
-
-    return altered
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -514,19 +502,22 @@ def resealed(change):
         lambda text: text.replace("0.25", "0.26"),
         lambda text: text.replace('"checksum"', '"cheksum"'),
         lambda text: re.sub(r',\s*"checksum": "\w+"', "", text),
-        resealed(lambda text: text.replace('"dpml model 2"', '"dpml model 9"')),
-        resealed(lambda text: text.replace('"steps"', '"stops"')),
-        resealed(lambda text: text.replace("0.25,", "")),
-        resealed(lambda text: text.replace("0.25", '"much"')),
-        resealed(lambda text: text.replace("symmetric", "symetric")),
     ],
 )
 def test_a_file_that_is_no_model_is_one_sentence(tmp_path, change) -> None:
-    """Of a step that there is not, it names the nearest that there is."""
-    changed = change(a_model().text())
-    (tmp_path / "m.json").write_text(changed)
-    with pytest.raises(UserError, match="symmetric" if "symetric" in changed else r"m\.json is not a valid model file"):
+    (tmp_path / "m.json").write_text(change(a_model().text()))
+    with pytest.raises(UserError, match=r"m\.json is not a valid model file"):
         read_model(tmp_path / "m.json")
+
+
+def test_a_model_that_cannot_be_used_is_one_sentence(tmp_path) -> None:
+    for change, said in (
+        ({"steps": ("symetric",)}, "symmetric"),
+        ({"weights": np.ones((1, 3))}, "is not a valid model"),
+    ):
+        (tmp_path / "m.json").write_text(a_model(**change).text())
+        with pytest.raises(UserError, match=said):
+            read_model(tmp_path / "m.json")
 
 
 def test_every_byte_that_is_flipped_is_noticed_or_harmless(tmp_path) -> None:

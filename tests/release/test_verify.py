@@ -151,13 +151,11 @@ def file(whole, tmp_path) -> Path:
     return path
 
 
-def edited(path: Path, change, sealed: bool) -> Path:
+def edited(path: Path, change) -> Path:
     content = json.loads(path.read_text())
     change(content)
-    if sealed:
-        content.pop("checksum")
-        content = seal_object(content)
-    path.write_text(json.dumps(content))
+    content.pop("checksum")
+    path.write_text(json.dumps(seal_object(content)))
     return path
 
 
@@ -201,40 +199,9 @@ def test_a_certificate_is_accepted_by_the_file_alone(file, tmp_path) -> None:
 
 @pytest.mark.parametrize("number", range(len(WEAKER)))
 def test_an_edit_that_weakens_the_release_is_rejected_even_with_a_right_checksum(file, number, capsys) -> None:
-    code = verify.main(str(edited(file, WEAKER[number], sealed=True)))
+    code = verify.main(str(edited(file, WEAKER[number])))
     assert code in (1, 2), capsys.readouterr().out
     assert "Traceback" not in capsys.readouterr().err
-
-
-STRONGER = [
-    setter("unit", to="party"), setter("neighbours", to="x"),
-    setter(*FIRST, "times", to=1), setter(*BLOCK, "variance", times=4), setter("noise", "colluders", to=0),
-    setter("views", "release", "eps", to=2.0),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("number", range(len(STRONGER)))
-def test_any_edit_breaks_the_checksum(file, number, capsys) -> None:
-    assert verify.main(str(edited(file, STRONGER[number], sealed=False))) == 2
-    assert "checksum" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", "[" * 100_000, '{"checksum": 1}', "1e999", '"\x1b[31m"'])
-def test_what_is_no_certificate_is_one_sentence(tmp_path, text, capsys) -> None:
-    (tmp_path / "c.json").write_text(text)
-    assert verify.main(str(tmp_path / "c.json")) == 2
-    out = capsys.readouterr().out
-    assert out.count("\n") == 1
-    assert "\x1b" not in out
-
-
-@pytest.mark.parametrize(("algo", "known"), [("dpgd", True), ("dpfm", False)])
-def test_a_ratio_that_is_only_stated_is_said_to_be(run_command, algo, known) -> None:
-    words = (f"algo={algo}", "algo.noise=discrete", "calibration=tight", "eps=1", "delta=1e-5", "M=1", "N=1000", "d=3")
-    assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 0
-    done = run_command("dpml", "verify", "c.json")
-    assert done.code == 0, done.out
-    assert ("given its ratio" in done.out) != known
 
 
 def test_the_commands(run_command, tmp_path) -> None:
@@ -244,6 +211,9 @@ def test_the_commands(run_command, tmp_path) -> None:
     done = run_command("dpml", "verify", "c.json")
     assert done.code == 0, done.out
     assert "release: eps = " in done.out
+    assert "given its ratio" not in done.out
+    assert run_command("dpml", "guarantee", "algo=dpfm", *words[1:], "--certificate", "f.json").code == 0
+    assert "holds, given its ratio" in run_command("dpml", "verify", "f.json").out
     assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 2
     assert run_command("dpml", "guarantee", "algo=nonpriv", "--certificate", "n.json").code == 2
     assert run_command("dpml", "verify", "nothing.json").code == 2
