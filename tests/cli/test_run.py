@@ -261,7 +261,7 @@ def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch
 
 def only_cells_are_in(folder):
     names = [path.name for path in folder.rglob("*") if path.is_file()]
-    kept = (path for kind in ("data", "dependencies") for path in folder.glob(f"results/.cells/{kind}/*"))
+    kept = folder.glob("results/.cells/data/*")
     return {name for name in names if not name.startswith("result-")} <= {path.name for path in kept}
 
 
