@@ -20,7 +20,7 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.release import verify
 from dpml.release.certificate import certificate
-from dpml.release.exactness import exact_algorithm, option_node
+from dpml.release.exactness import exact_algorithm, option_node, require_linear_model
 
 FILE = Path(verify.__file__)
 LOOSER = {"objpert"}  # the verifier bounds its Jacobian plainly: it proves an eps below 1.2 for 1
@@ -67,9 +67,10 @@ def algorithms(loss: str):
         lam = {"lam": 0.1} if name in ("la", "avg", "wddp", "jayaraman") else {}
         try:
             algorithm = exact_algorithm({**option_node(name), **lam}, LOSSES[loss], "tight")
+            require_linear_model(algorithm)
         except UserError:
             continue
-        if getattr(algorithm, "linear", True) and not algorithm.auxiliary:
+        if not algorithm.auxiliary:
             yield algorithm
 
 
