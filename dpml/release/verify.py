@@ -257,7 +257,7 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
     """For every view: its name, the stated eps, and an eps that holds, at most the stated one where that is proven."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
-        eps = number(certificate["views"][view], "eps")
+        eps = number(certificate["views"][view], "eps", Q(0))
         found.append((view, eps, eps if sent.delta(eps) <= delta else least_eps(sent.delta, delta, eps)))
     return found
 
@@ -282,7 +282,7 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
     who = "One trusted place adds it."
     if noise["by"] != "curator":
         who = "{parties} parties add it, of whom {colluders} may collude and {away} more may be missing."
-    stated = {VIEWS[view]: written(float(number(of, "eps"))) for view, of in certificate["views"].items()}
+    stated = {VIEWS[view]: written(float(number(of, "eps", Q(0)))) for view, of in certificate["views"].items()}
     against = "; ".join(f"eps = {eps} against {whom}" for whom, eps in stated.items())
     return (
         f"Unit of privacy: {UNITS[certificate['unit']]} ({certificate['neighbours']}).",

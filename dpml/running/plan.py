@@ -29,10 +29,9 @@ Status = Literal["cached", "skipped", "to run", "done", "failed"]
 
 @dataclass(frozen=True)
 class Options:
-    """How cells are computed (the keys under `run`). None of them changes a number; `decide` adds some."""
+    """How cells are computed (the keys under `run`). None of them changes a number."""
 
     dry: bool = False
-    decide: bool = False
     force: str | Sequence[str] | None = None
     only: str | None = None
     on_error: str = "continue"
@@ -230,11 +229,8 @@ def _alike(entry: Entry) -> list[tuple[Any, ...]]:
     return [(data, algorithm.name, algorithm.variant), (algorithm.name, algorithm.variant), (data,), ()]
 
 
-def make_plan(tasks: Iterable[Task], store: Store, options: Options, before: Plan | None = None) -> Plan:
+def make_plan(tasks: Iterable[Task], store: Store, options: Options) -> Plan:
     """Determine which cells are finished, which cannot be computed, and which are waiting.
-
-    Cells of `before`, an earlier plan that the same command has carried out, stay as they are, whatever the options
-    say: forced ones are not computed twice, and failed ones are not tried twice.
 
     Raises:
         UserError: run.force names no algorithm of the tasks.
@@ -243,14 +239,13 @@ def make_plan(tasks: Iterable[Task], store: Store, options: Options, before: Pla
     looked_up = _LookedUp()
     points: dict[str, list[tuple[Point, Entry]]] = {}
     entries: dict[str, Entry] = {}
-    known = before.entries if before else {}
     for task in tasks:
         pairs = points.setdefault(task.name, [])
         for point in task.points:
             entry = _entry(point, store, options, looked_up)
             # entries without a cell are distinguished by their settings
             key = entry.key or digest([task.name, point.block, {k: str(v) for k, v in point.settings.items()}])
-            pairs.append((point, entries.setdefault(key, known.get(key, entry))))
+            pairs.append((point, entries.setdefault(key, entry)))
     names = {point.cell.algorithm.name for task in tasks for point in task.points if point.cell}
     for name in options.forced:
         if name not in (*names, "all"):

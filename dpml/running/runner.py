@@ -23,12 +23,11 @@ def announce(plan: Plan, options: Options, console: Screen) -> None:
     """Print the plan in a few lines: the number of cells in each state, why some are skipped, the estimated time."""
     counts = plan.counts()
     line = f"{', '.join(task.name for task in plan.tasks[:3])}{', ...' if len(plan.tasks) > 3 else ''}: "
-    line += f"{counts['cached'] + counts['done']} cached, {counts['to run']} to run"
+    line += f"{counts['cached']} cached, {counts['to run']} to run"
     blocks = sum(len(task.computed) for task in plan.tasks)
     if blocks:
         line += f", {blocks} computed blocks"
-    for state in ("skipped", "failed"):  # failed: at an earlier look (`run.decide`)
-        line += f", {counts[state]} {state}" if counts[state] else ""
+    line += f", {counts['skipped']} skipped" if counts["skipped"] else ""
     if counts["to run"]:
         seconds = plan.estimate()
         line += " (no estimate yet)" if seconds is None else f" (about {_duration(seconds, options)})"

@@ -20,16 +20,14 @@ from dpml.algorithms.ensemble.voting import Vote
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.atomic import write_atomically
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.release import release
 from dpml.release.exactness import require_exact
 from dpml.release.facts import facts_about
-from dpml.release.ledger import Ledger
+from dpml.release.ledger import Ledger, LedgerEntry
 from dpml.release.model import Model, read_model
 from dpml.release.statement import statement
 from dpml.reporting.shapes import shapes, write
@@ -316,15 +314,14 @@ def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> 
 @pytest.mark.usefixtures("uncomposed")
 def test_a_models_checksum_is_entered_before_the_model_is_there(run_command, people, tmp_path, monkeypatch) -> None:
     """Ended in between, a release leaves no model that the ledger calls unpublished."""
-    seen = []
+    seen, publish = [], Ledger.publish
 
-    def look(place: Path, text: str) -> None:
-        if place.name == "model.json":
-            (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
-            seen.append((entry.model == hashlib.sha256(text.encode()).hexdigest(), place.exists()))
-        write_atomically(place, text)
+    def look(ledger: Ledger, entry: LedgerEntry, model: str) -> None:
+        (partial,) = tmp_path.glob(".model.json-*")  # it is whole on the disk, without its name
+        seen.append((hashlib.sha256(partial.read_bytes()).hexdigest() == model, (tmp_path / "model.json").exists()))
+        publish(ledger, entry, model)
 
-    monkeypatch.setattr(release, "write_atomically", look)
+    monkeypatch.setattr(Ledger, "publish", look)
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
     assert seen == [(True, False)]
 
