@@ -15,9 +15,8 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 import dpml
-from dpml.api.settings import settings_of
 from dpml.api import jobs
-from dpml.api.settings import jobs_of
+from dpml.api.settings import jobs_of, settings_of
 from dpml.data import Files
 from dpml.data.sets.wdbc import WDBC
 from dpml.seeds import generator

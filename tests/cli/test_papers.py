@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from quick import quick_first
 
 import dpml
-from dpml.cli.cite import citations
+from dpml.cli.papers import citations
 from dpml.reporting.chosen import chosen
 from dpml.reporting.figures import paper_figure
 from dpml.reporting.style import PAPER
@@ -171,7 +171,7 @@ def test_a_figure_that_is_not_there(run_command, made) -> None:
 
 def test_every_paper_of_the_results_is_cited(run_command) -> None:
     root = Path(dpml.__file__).parents[1]
-    papers = {path.parent.name for path in (root / "experiments").glob("*/card.yaml")}
+    papers = {path.parent.name for path in (root / "experiments").glob("*/card.yaml")} - {"frontier"}  # a study of ours
     assert set(citations()) == {"dpml", *papers}
     assert papers <= {path.name for path in (root / "results").iterdir()}
     for name, entry in citations().items():
