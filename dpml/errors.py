@@ -21,10 +21,16 @@ def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
     choices = sorted(allowed)
     if not choices:
         return "there is none."
-    close = get_close_matches(name, choices, n=1)
+    spellings = {_spelling(choice): choice for choice in choices}
+    close = get_close_matches(_spelling(name), spellings, n=1)
     if close:
-        return f"did you mean {before + close[0]!r}?"
+        return f"did you mean {before + spellings[close[0]]!r}?"
     return f"choose one of {', '.join(before + choice for choice in choices)}."
+
+
+def _spelling(name: str) -> str:
+    """Return a name without what people write differently: capitals, hyphens and underscores."""
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def refuse_unknown(kind: str, names: Iterable[Any], allowed: Collection[Any], where: str) -> None:

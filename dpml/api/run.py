@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -15,9 +15,6 @@ from dpml.errors import UserError
 from dpml.reporting.run_table import claims_in, run_table
 from dpml.reporting.statistics import summarise
 from dpml.running.plan import Options
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _NOT_HERE = {
     "experiment": "dpml-run writes its figure, and a table of its rows to read with pandas",
@@ -55,8 +52,8 @@ class Result:
         found = run_table(summarise(self.rows), metrics, claims_in(self.guarantees)).texts
         return pd.DataFrame(found["rows"], columns=found["columns"])
 
-    def plot(self, x: str | None = None, metrics: Sequence[str] | None = None) -> "Figure":
-        """Draw each metric against a setting, a curve per algorithm (`dpml plot`).
+    def plot(self, x: str | None = None, metrics: Sequence[str] | None = None) -> Any:
+        """Draw each metric against a setting in a Matplotlib figure, a curve per algorithm (`dpml plot`).
 
         Args:
             x: eps, delta, M, N, another setting, or inverse_eps; by default the first that varies.
