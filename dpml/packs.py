@@ -33,11 +33,7 @@ def known() -> dict[str, Path]:
 
 
 def add(folders: list[Path]) -> None:
-    """Make folders known as packs, in this process and those that it starts.
-
-    Raises:
-        UserError: a folder is no pack, or its name is no name for one, or is taken.
-    """
+    """Make folders known as packs, in this process and those that it starts."""
     for folder in (path.resolve() for path in folders):
         if not (folder / CARD).is_file():
             raise UserError(f"--pack={folder} is no pack: it has no {CARD}.")

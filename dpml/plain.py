@@ -25,8 +25,6 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
 
     Raises:
         OSError: the file cannot be read.
-        UserError: it is too large, too deep or no mapping, has an alias or a number of base 8 or 60, or a key of it
-            occurs twice.
     """
     import yaml  # slow to load
 

@@ -61,11 +61,7 @@ def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
 
 
 def build_adversary(node: Any) -> Adversary:
-    """The adversary that the keys under `adversary` describe.
-
-    Raises:
-        UserError: a key is unknown, or its value is not allowed.
-    """
+    """The adversary that the keys under `adversary` describe."""
     return Adversary(**convert_options(node, Adversary, "adversary"))
 
 
@@ -85,11 +81,7 @@ def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
 
 
 def budget(eps: Any, delta: Any) -> Budget:
-    """The (eps, delta) of a configuration.
-
-    Raises:
-        UserError: one is not a number, or is outside its allowed range.
-    """
+    """The (eps, delta) of a configuration."""
     return Budget(epsilon(eps, "eps"), optional(number)(delta, "delta"))
 
 
@@ -100,11 +92,7 @@ def files(config: Mapping[str, Any] | DictConfig) -> Files:
 
 
 def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) -> Any:
-    """Build the object that ``_target_`` names from the node's other keys, which must be parameters of it.
-
-    Raises:
-        UserError: there is no such class, or an option of it is unknown, missing or of the wrong kind.
-    """
+    """Build the object that ``_target_`` names from the node's other keys, which must be parameters of it."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
     options: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else dict(node)
@@ -119,11 +107,7 @@ def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) ->
 
 
 def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
-    """Convert options to the types of `target`'s annotations; the user may not set those in `extra`.
-
-    Raises:
-        UserError: an option is not a parameter of `target`, or its value has the wrong type; or there is one value.
-    """
+    """Convert options to the types of `target`'s annotations; the user may not set those in `extra`."""
     parameters = set(_signature(target).parameters) - set(extra)
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
@@ -177,11 +161,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def class_of(path: Any, key: str) -> Any:
-    """The class named by `path`, MODULE.CLASS.
-
-    Raises:
-        UserError: there is no such class.
-    """
+    """The class named by `path`, MODULE.CLASS."""
     where = f"{key}._target_={path}"
     module, _, name = str(path).rpartition(".")
     if not module:
@@ -276,9 +256,6 @@ def spread(value: Any, key: str) -> Any:
     """The numbers of a text where a key takes several whole numbers; any other value unchanged.
 
     The text is LOW..HIGH, both included, or a list, [A,B,...]: Hydra takes seconds to read a long one as a list.
-
-    Raises:
-        UserError: there are none, or too many to list.
     """
     given = value if key in RANGED and isinstance(value, str) else ""
     if _LIST.fullmatch(given):

@@ -19,19 +19,12 @@ def sources(config_dir: Path | None = None) -> dict[str, Source]:
     """Every data set, by name, with the options of its YAML file, including those in ``config_dir/dataset``.
 
     `READERS` are left out.
-
-    Raises:
-        UserError: there is no such folder, or a file in it does not describe a data set.
     """
     return {name: source(name, config_dir) for name in options("dataset", config_dir) if name not in READERS}
 
 
 def source(name: str, config_dir: Path | None = None) -> Source:
-    """The data set called `name`.
-
-    Raises:
-        UserError: there is no such data set or folder, or its file does not describe a data set.
-    """
+    """The data set called `name`."""
     file = f"dataset/{name}.yaml"
     ours, theirs = paths.folder("conf") / file, config_dir and existing(config_dir) / file
     try:

@@ -144,9 +144,6 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too:
     """The configuration that `dpml-run` composes from `overrides`, with the user's own options in `config_dir`.
 
     `hydra_too` keeps Hydra's own settings, under ``hydra``.
-
-    Raises:
-        UserError: `config_dir` is not a folder.
     """
     own = []
     if config_dir is not None:
@@ -157,11 +154,7 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too:
 
 
 def existing(config_dir: Path) -> Path:
-    """The folder of the user's own options.
-
-    Raises:
-        UserError: it is no folder.
-    """
+    """The folder of the user's own options."""
     if not config_dir.is_dir():
         raise UserError(f"--config-dir={config_dir} is no folder.")
     return config_dir

@@ -29,11 +29,7 @@ _HALVINGS = 40  # of one step at most
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """The point where the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`: (d,).
-
-    Raises:
-        UserError: the loss has no quadratic form.
-    """
+    """The point where the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`: (d,)."""
     if loss.quadratic is None:
         raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
     n, d = X.shape

@@ -65,10 +65,6 @@ def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, 
 
     Damped Newton on the d K weights, or, when n < d, on the n K coefficients of w in the span of its rows. Rows of
     weight 0 pad smaller problems. A problem is solved when its gradient is at most `tolerance` long.
-
-    Raises:
-        UserError: lam is not positive, or some gradients are still longer after 100 steps; the message gives their
-        number.
     """
     if not 0 < lam < np.inf:
         raise UserError(f"algo.lam must be positive for this algorithm, got {lam}.")

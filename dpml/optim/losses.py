@@ -248,11 +248,7 @@ _DEFAULT: dict[Task, str] = {"regression": "squared", "binary": "logistic", "mul
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """The loss called `name`, or the task's default loss when there is no name.
-
-    Raises:
-        UserError: there is no such loss.
-    """
+    """The loss called `name`, or the task's default loss when there is no name."""
     name = _DEFAULT[task] if name is None else name
     if name not in LOSSES:
         raise UserError(f"unknown loss {name!r}: {nearest(name, LOSSES)}")

@@ -42,11 +42,7 @@ class Adversary:
             )
 
     def count(self, M: int) -> int:
-        """How many of M parties collude.
-
-        Raises:
-            UserError: all of them would.
-        """
+        """How many of M parties collude."""
         if self.colluders is None:
             return math.ceil(M / 3) - 1
         number = math.floor(self.colluders * M * (1 + 1e-12)) if self.colluders < 1 else int(self.colluders)
@@ -73,11 +69,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """delta, for a mechanism `who` that needs one.
-
-        Raises:
-            UserError: none was given.
-        """
+        """delta, for a mechanism `who` that needs one."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta

@@ -24,7 +24,6 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """One run on random vectors, with a share `drop` of drop-outs before MASKED, as lines to print.
 
     Raises:
-        UserError: there are too few or too many parties or entries.
         ProtocolError: too few parties are left.
     """
     if M < 2 or d < 1:

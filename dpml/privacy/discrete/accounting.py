@@ -37,9 +37,6 @@ def continuous_variance(variance: Fraction, honest: int, coordinates: int) -> Fr
         variance: of one party's noise in every coordinate, in squared steps of the grid.
         honest: parties whose noise the observer does not know.
         coordinates: d, of the vector that is summed.
-
-    Raises:
-        UserError: the variance is below 2 r^2, 6.6 for one coordinate and 9.1 for 10^11: the grid is too coarse.
     """
     rough = smoothing(honest, coordinates)
     if variance < 2 * rough:
@@ -64,9 +61,6 @@ def least_variance(mu: float, squared_shift: int | Fraction, honest: int, coordi
     """The least whole variance of each party's noise for which `mu_of` is at most `mu`, to a few parts in 2^50.
 
     For a large `mu` that is the least with which `continuous_variance` can do.
-
-    Raises:
-        UserError: `mu` is not above 1e-20, or not finite.
     """
     if not 1e-20 < mu < math.inf:
         raise UserError(f"discrete noise needs a mu above 1e-20 and below infinity, got mu={mu}.")

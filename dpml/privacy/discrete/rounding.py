@@ -32,9 +32,6 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
     that is still too long after rounding is multiplied by R/n, n the least whole number that is not below its length,
     and its entries are rounded towards 0: both are exact, so that the squared length, a 64-bit integer, is at most
     R^2. Neighbours' vectors are at most 2 R apart.
-
-    Raises:
-        UserError: a value is not finite, or R is 0 or so large that squared lengths might not fit into 64 bits.
     """
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
@@ -67,9 +64,6 @@ def to_grid(values: Array, step: float) -> Integers:
     """Numbers, each rounded to the nearest whole number of steps, and cut at 2^61 steps; `step` is a power of two.
 
     To cut moves no two of them apart. So neighbours' vectors are `rounded_sensitivity` apart.
-
-    Raises:
-        UserError: a value is not finite.
     """
     if not np.isfinite(values).all():
         raise UserError("a value to be rounded is not a finite number.")  # naming it would reveal it
