@@ -1,8 +1,7 @@
-"""Rows as integers of a bounded length: after this, sums are exact and a sensitivity is a whole number.
+"""Rows as integers of bounded length: sums of them are exact, and a sensitivity is a whole number.
 
-Floating-point errors before the rounding do not matter for privacy: a row's numbers are a function of that row (and of
-public numbers), and the integers that they become lie in a ball whose radius is checked in integers. Sums and products
-of integers are exact. A sum that is rounded afterwards (`divide`) has a larger sensitivity (`rounded_sensitivity`).
+Floating-point errors before the rounding do not matter for privacy: a row's integers are a function of that row and of
+public numbers, and their length is checked in integers (docs/privacy/discrete_noise.md, Theorem 2).
 """
 
 import math
@@ -21,17 +20,16 @@ _FARTHEST = 2.0**61
 
 
 def integer_radius(clip: float, bits: int) -> int:
-    """The largest whole length that is at most `clip` in steps of 2^-bits."""
+    """Return the largest whole length that is at most `clip` in steps of 2^-bits."""
     return math.floor(Fraction(clip) * 2**bits)
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Vectors (..., k) in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
+    """Return vectors (..., k) in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
 
-    Every entry is rounded to the nearest. A vector longer than `clip` is first shortened to it, in floating point. One
-    that is still too long after rounding is multiplied by R/n, n the least whole number that is not below its length,
-    and its entries are rounded towards 0: both are exact, so that the squared length, a 64-bit integer, is at most
-    R^2. Neighbours' vectors are at most 2 R apart.
+    Every entry is rounded to the nearest integer. A vector longer than `clip` is first shortened to it, in floating
+    point. A vector that is still too long after rounding is multiplied by R/n, n the least whole number that is not
+    below its length, and rounded towards 0 in integers. Neighbours' vectors are at most 2 R apart.
     """
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
@@ -61,9 +59,9 @@ def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
 
 
 def to_grid(values: Array, step: float) -> Integers:
-    """Numbers, each rounded to the nearest whole number of steps, and cut at 2^61 steps; `step` is a power of two.
+    """Round numbers to the nearest whole number of steps, cut at 2^61 steps; `step` is a power of two.
 
-    To cut moves no two of them apart. So neighbours' vectors are `rounded_sensitivity` apart.
+    Cutting moves no two vectors apart, so neighbours' vectors are `rounded_sensitivity` apart.
     """
     if not np.isfinite(values).all():
         raise UserError("a value to be rounded is not a finite number.")  # naming it would reveal it
@@ -71,18 +69,18 @@ def to_grid(values: Array, step: float) -> Integers:
 
 
 def divide(total: Integers, count: int) -> Integers:
-    """``total / count`` rounded to the nearest whole number, exactly; entries of `total` below 2^61."""
+    """Return ``total / count`` rounded to the nearest whole number, exactly; entries of `total` are below 2^61."""
     return (2 * total + count) // (2 * count)
 
 
 def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
-    """An upper bound on how far vectors of `coordinates` entries move that are each rounded once, to the nearest.
+    """Bound the sensitivity of vectors whose entries are each rounded once, to the nearest step.
 
-    Each of two neighbours' vectors moves by at most 1/2 in every entry, together by ``sqrt(coordinates)``. Rounding at
-    random moves an entry by less than 1, together by less than ``2 sqrt(coordinates)``.
+    Rounding shifts each of two neighbours' vectors by at most 1/2 in every entry, together by ``sqrt(coordinates)``.
+    Rounding at random shifts an entry by less than 1, together by less than ``2 sqrt(coordinates)``.
 
     Args:
-        sensitivity: how far they move before, in steps of the grid.
+        sensitivity: before the rounding, in steps of the grid.
         coordinates: of the vectors.
     """
     root = math.isqrt(coordinates << 2 * _ROOT_BITS)
@@ -91,7 +89,7 @@ def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
 
 
 def _root_above(squares: Integers) -> Integers:
-    """The least whole numbers whose squares are at least `squares` (n,), below 2^62."""
+    """Return the least whole numbers whose squares are at least `squares` (n,), below 2^62."""
     root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # from one below, as the float may be off by one
     for _ in range(3):
         root += root * root < squares
