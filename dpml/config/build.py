@@ -111,7 +111,7 @@ def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = 
     parameters = set(_signature(target).parameters) - set(extra)
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
-        raise UserError(f"{key} has keys of its own ({names}), got {key}={_shown(options)}.")
+        raise UserError(f"{key} has keys of its own ({names}), got {key}={_as_typed(options)}.")
     hints = _hints(target)
     for name in options:
         if name not in parameters:
@@ -144,7 +144,6 @@ def completed(option: DictConfig) -> DictConfig:
 
 
 def _defaults(target: Any) -> dict[str, Any]:
-    """Return the defaults of a class's parameters, except those in `_TOP_LEVEL`."""
     defaults = {name: parameter.default for name, parameter in _signature(target).parameters.items()}
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
     return {name: value for name, value in values.items() if name not in _TOP_LEVEL and _is_plain(value)}
@@ -189,7 +188,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
             example = "" if value is None else f": write {key}=[{value}]"
-            raise UserError(f"{key} must be a list, got {key}={_shown(value)}{example}.")
+            raise UserError(f"{key} must be a list, got {key}={_as_typed(value)}{example}.")
         return tuple(_convert(item, get_args(hint)[0], key) for item in value)
     kinds = get_args(hint) or (hint,)
     if value is None and NoneType in kinds:
@@ -200,8 +199,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     return text(value, key) if {*kinds} <= {str, NoneType} else value
 
 
-def _shown(value: Any) -> str:
-    """Return a value as it is written on the command line."""
+def _as_typed(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -210,7 +208,7 @@ def number(value: Any, key: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         with suppress(OverflowError):
             return float(value)
-    raise UserError(f"{key} must be a number, got {key}={_shown(value)}.")
+    raise UserError(f"{key} must be a number, got {key}={_as_typed(value)}.")
 
 
 def epsilon(value: Any, key: str) -> float:
@@ -227,22 +225,22 @@ def whole(value: Any, key: str) -> int:
     """Return `value` as an int, or raise a UserError that names the key."""
     is_whole = value.is_integer() if isinstance(value, float) else isinstance(value, int)
     if isinstance(value, bool) or not is_whole:
-        raise UserError(f"{key} must be a whole number, got {key}={_shown(value)}.")
+        raise UserError(f"{key} must be a whole number, got {key}={_as_typed(value)}.")
     return int(value)
 
 
 def boolean(value: Any, key: str) -> bool:
     """Return `value` if it is true or false, or raise a UserError that names the key."""
     if not isinstance(value, bool):
-        raise UserError(f"{key} must be true or false, got {key}={_shown(value)}.")
+        raise UserError(f"{key} must be true or false, got {key}={_as_typed(value)}.")
     return value
 
 
 def text(value: Any, key: str) -> str:
     """Return `value` if it is text, or raise a UserError that names the key."""
     if not isinstance(value, str):
-        example = f""": write {key}='"{_shown(value)}"'""" if isinstance(value, int | float) else ""
-        raise UserError(f"{key} must be text, got {key}={_shown(value)}{example}.")
+        example = f""": write {key}='"{_as_typed(value)}"'""" if isinstance(value, int | float) else ""
+        raise UserError(f"{key} must be text, got {key}={_as_typed(value)}{example}.")
     return value
 
 

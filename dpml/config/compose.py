@@ -107,7 +107,6 @@ def register_options() -> dict[str, type[ConfigSource]]:
 
 
 def _meanings(*, _root_: DictConfig) -> str:
-    """Return what the keys of the chosen options mean, for `dpml-run --help`."""
     lines: list[str] = []
     for group in GROUPS:
         node = _root_[group]

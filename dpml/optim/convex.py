@@ -124,7 +124,6 @@ class _Problems:
         )
 
     def _hessian_times(self, curvature: Array, vectors: Array) -> Array:
-        """Multiply the Hessian of every problem's mean loss by the problem's vector: (B, d)."""
         product = np.zeros_like(vectors)
         for rows in blocks(len(self.X), sum(vectors.shape)):
             along = self.X[rows] @ vectors.T
@@ -169,7 +168,6 @@ class _SeveralClasses(_Problems):
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(problems: _Problems, tolerance: float) -> Array:
-    """Minimise one block of problems by damped Newton steps: (B, d)."""
     enough = np.maximum(tolerance, _ROUNDING * np.linalg.norm(problems.tilt, axis=1))
     w = np.zeros_like(problems.tilt)
     value, gradient, curvature = problems.at(w)

@@ -131,7 +131,7 @@ class _State:
         self.w = self.w + move
         change = _times(self.A, 2 * move)
         self.gradient = self.gradient + change
-        self._update_hessian(move, change)
+        self._damped_bfgs(move, change)
         self.used += move.shape[1]
 
     def _search(self, move: Array, length: Array, decrease: Array) -> Array:
@@ -151,8 +151,7 @@ class _State:
         self.stuck = bad
         return np.where(bad, 0.0, length)[:, None] * move
 
-    def _update_hessian(self, move: Array, change: Array) -> None:
-        """Update by damped BFGS."""
+    def _damped_bfgs(self, move: Array, change: Array) -> None:
         expected = _times(self.hessian, move)
         known, seen = np.sum(move * expected, axis=1), np.sum(move * change, axis=1)
         damp = np.where(seen < _DAMPED * known, (1 - _DAMPED) * known / np.where(known > seen, known - seen, 1.0), 1.0)

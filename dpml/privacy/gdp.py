@@ -89,7 +89,7 @@ def eps_of(mu: float, delta: float) -> float:
         ValueError: mu is negative or NaN, or delta is not in (0, 1).
     """
     _check(mu=mu, delta=delta)
-    log_delta = _log(delta)
+    log_delta = _log_below(delta)
     if log_delta_of(mu, 0.0) <= log_delta:
         return 0.0
     # delta(eps) <= Phi(-eps/mu + mu/2), so the root lies below the eps at which that bound is delta.
@@ -113,7 +113,7 @@ def mu_of(eps: float, delta: float) -> float:
     _check(eps=eps, delta=delta)
     if math.isinf(eps):
         return math.inf
-    log_delta = _log(delta)
+    log_delta = _log_below(delta)
     low, high = 0.0, 1.0
     while log_delta_of(high, eps) < log_delta:
         low, high = high, 2 * high
@@ -155,8 +155,7 @@ def _safe_root(f: Callable[[float], float], low: float, high: float, up: bool) -
     return root
 
 
-def _log(delta: float) -> float:
-    """Return log(delta), rounded down."""
+def _log_below(delta: float) -> float:
     return math.nextafter(math.log(delta), -math.inf)
 
 

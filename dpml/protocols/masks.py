@@ -179,7 +179,7 @@ class OncePerPair(Pairs):
                     in_them.append(own)
                     yield (key, total, theirs) if added else (key, theirs, total)
 
-            _expand(len(total), streams())
+            _add_and_subtract(len(total), streams())
             if ready is not None:
                 total += ready
             add_streams(total, [(key, not added) for key, added in surplus])  # parties that are not in `others`
@@ -199,11 +199,10 @@ def add_streams(total: Ring, keys: Iterable[tuple[bytes, bool]]) -> None:
 
     A key is used for this mask only.
     """
-    _expand(len(total), ((key, total, None) if added else (key, None, total) for key, added in keys))
+    _add_and_subtract(len(total), ((key, total, None) if added else (key, None, total) for key, added in keys))
 
 
-def _expand(length: int, streams: Iterable[Stream]) -> None:
-    """Add and subtract key streams of ChaCha20, in place."""
+def _add_and_subtract(length: int, streams: Iterable[Stream]) -> None:
     buffer = bytearray(8 * min(_BLOCK, length))
     words = np.frombuffer(buffer, "<u8")
     parts = [(some, _ZEROS[: 8 * (some.stop - some.start)]) for some in blocks(length, most=_BLOCK)]

@@ -55,13 +55,12 @@ class BlockSampler(ABC):
         samples = np.empty(shape, dtype=np.int64)
         flat, filled = samples.reshape(-1), 0
         while filled < flat.size:
-            kept = self._candidates(min(flat.size - filled, _BLOCK), source)
+            kept = self._kept_of_candidates(min(flat.size - filled, _BLOCK), source)
             flat[filled : filled + len(kept)] = kept
             filled += len(kept)
         return samples
 
-    def _candidates(self, count: int, source: Source) -> Integers:
-        """Draw `count` candidates and return those that are kept."""
+    def _kept_of_candidates(self, count: int, source: Source) -> Integers:
         words = _words(count, source)
         v = self._blocks(words >> np.uint64(64 - _INDEX), source)
         x, keep = v, np.ones(count, dtype=bool)

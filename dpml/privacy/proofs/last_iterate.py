@@ -76,7 +76,6 @@ def _slope(heights: Array, widths: Array) -> Array:
 
 
 def _log_add(a: float, b: float) -> float:
-    """Return log(e^a + e^b)."""
     low, high = (a, b) if a < b else (b, a)
     return high if low == -math.inf or high == math.inf else high + math.log1p(math.exp(low - high))
 
