@@ -35,7 +35,7 @@ from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.exactness import exact_algorithm, option_node
+from dpml.release.exactness import exact_algorithm, option_node, require_linear_model
 from dpml.release.facts import Facts, facts_about, named
 from dpml.release.ledger import Ledger, LedgerEntry, current
 from dpml.running.cell import limit_blas
@@ -146,8 +146,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in own.items()}}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
         algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
-        if not getattr(algorithm, "linear", True):
-            raise UserError(f"algo={name} releases no linear model: choose another, such as wdgd.")
+        require_linear_model(algorithm)
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
         return algorithm

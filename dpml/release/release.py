@@ -18,7 +18,7 @@ from dpml.data.preprocess import check_ball
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.exactness import require_exact
+from dpml.release.exactness import require_exact, require_linear_model
 from dpml.release.facts import Facts, facts_of
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
@@ -104,8 +104,7 @@ def _check_setting(request: Request) -> None:
         raise UserError("eps=inf is no private release: choose a finite eps.")
     if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
-    if not getattr(algorithm, "linear", True):
-        raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=wdgd.")
+    require_linear_model(algorithm)
     check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
     if checksum(request.dataset, request.files) is None:
         raise UserError("this data set is made up anew for every run: there is nothing to release about it.")

@@ -47,11 +47,11 @@ UNCHECKED = {("constant", "variant"), ("jayaraman_local", "variant")}  # has non
 ANY = "ceiling constant nonpriv"
 SQUARED = f"{ANY} adassp capefm conv dpfm fm jayaraman local objpert outpert ssp ssp_descent wang wddp dpgd wdgd"
 NOT_LOGISTIC = {"adassp"}
-SOFTMAX = f"{ANY} avg batch dpgd gop indiv soft ssp vote wdgd"
+SOFTMAX = f"{ANY} avg batch dpgd indiv soft ssp vote wdgd"
 SIGMOID = f"{ANY} jayaraman jayaraman_local wang wddp"
 # of the squared loss noisy descent has to clip the slopes, for which only tight noise is there
 CLIPPED = {"wang", "jayaraman", "wddp"}
-OTHERWISE = {("gop", "softmax"), ("jayaraman_local", "squared")}  # refused, or not, with a sentence of their own
+OTHERWISE = {("jayaraman_local", "squared")}  # refused with a sentence of its own
 
 TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}
 NO_DELTA = set(f"{ANY} avg batch dpfm indiv la nn_nonpriv objpert soft vote".split())

@@ -15,9 +15,6 @@ from dpml.errors import UserError
 
 Integers = NDArray[np.int64]
 
-_ROOT_BITS = 40
-_FARTHEST = 2.0**61
-
 
 def integer_radius(clip: float, bits: int) -> int:
     """Return the largest whole length that is at most `clip` in steps of 2^-bits."""
@@ -58,34 +55,9 @@ def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
     return whole
 
 
-def to_grid(values: Array, step: float) -> Integers:
-    """Round numbers to the nearest whole number of steps, cut at 2^61 steps; `step` is a power of two.
-
-    Cutting moves no two vectors apart, so neighbours' vectors are `rounded_sensitivity` apart.
-    """
-    if not np.isfinite(values).all():
-        raise UserError("a value to be rounded is not a finite number.")  # naming it would reveal it
-    return np.rint(np.clip(values / step, -_FARTHEST, _FARTHEST)).astype(np.int64)
-
-
 def divide(total: Integers, count: int) -> Integers:
     """Return ``total / count`` rounded to the nearest whole number, exactly; entries of `total` are below 2^61."""
     return (2 * total + count) // (2 * count)
-
-
-def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
-    """Bound the sensitivity of vectors whose entries are each rounded once, to the nearest step.
-
-    Rounding shifts each of two neighbours' vectors by at most 1/2 in every entry, together by ``sqrt(coordinates)``.
-    Rounding at random shifts an entry by less than 1, together by less than ``2 sqrt(coordinates)``.
-
-    Args:
-        sensitivity: before the rounding, in steps of the grid.
-        coordinates: of the vectors.
-    """
-    root = math.isqrt(coordinates << 2 * _ROOT_BITS)
-    exact = root * root == coordinates << 2 * _ROOT_BITS
-    return sensitivity + Fraction(root if exact else root + 1, 1 << _ROOT_BITS)
 
 
 def _root_above(squares: Integers) -> Integers:

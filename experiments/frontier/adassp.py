@@ -1,22 +1,7 @@
-"""Least squares from noisy sufficient statistics, with a ridge that a noisy eigenvalue chooses (Wang 2018).
+"""Least squares from noisy sufficient statistics, with a ridge that a noisy eigenvalue chooses (`adassp`, Wang 2018).
 
-Released are the least eigenvalue of X'X, X'X, and X'y, each with Gaussian noise of standard deviation s. With
-``c = log(6/delta)``, a lower bound ``l = max(0, lambda_min + s z - s sqrt c)`` of that eigenvalue, noise Z of standard
-deviation t off the diagonal of X'X, and `RHO` = .05, the model is
-
-    (X'X + Z + k I)^-1 (X'y + z),    k = max(0, t sqrt(d log(2 d^2/RHO)) - l):
-
-the ridge k makes up for what the eigenvalues lack to be above the noise. If the matrix is not positive definite even
-so, its spectrum is trimmed. Bounds on rows and labels are 1, as everywhere here.
-
-*published*: s = t = 3 sqrt(c)/eps, an (eps/3, delta/3) each, for a row that is added or removed: it moves each of the
-three by at most 1. *proven*, for a row that is replaced: let rows x, x' have the inner product g, and ``D = xx' -
-x'x''``. Two rows of length 1 with the same g move X'y at least as far, and have ``||D||_F^2 = 2 - 2 g^2`` and
-eigenvalues ``+-sqrt(1 - g^2)``, where shorter rows r, q have ``||D||_F^2 = r^4 + q^4 - 2 g^2``, and of eigenvalues u -
-v = r^2 - q^2, u v = r^2 q^2 - g^2 the larger has ``u^2 = (r^2 - q^2) u + u v <= r^2 - (1 - r^2) q^2 - g^2 <= 1 - g^2``.
-lambda_min moves by at most the larger (Weyl). So its part is at most half of that of X'X, and all three together are as
-X'X with noise s/sqrt(1.5) and X'y with s (`joint_sensitivity`): mu = sqrt(16/3)/s. On a line (d = 1) lambda_min and X'X
-are one number: 2/s. Noise of one variance on the upper triangle, as published, changes nothing: D may be diagonal.
+X'X, X'y and the least eigenvalue of X'X are released with Gaussian noise. What is proven for a replaced row:
+docs/privacy/sufficient_statistics.md, Theorem 3.
 """
 
 import math
@@ -107,7 +92,7 @@ class AdaptiveStatistics(Program):
 
     name: ClassVar[str] = "adassp"
     claim: ClassVar[str | None] = "Wang 2018, Alg. 2"
-    proof: ClassVar[str] = "Gaussian DP of all three (adaptive_statistics.AdaptiveStatistics)"
+    proof: ClassVar[str] = "Gaussian DP of all three (frontier.adassp)"
 
     loss: Loss
     calibration: Calibration = "published"

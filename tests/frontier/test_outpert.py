@@ -4,16 +4,20 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, binary_parties, release_of, sent
+from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of, sent, some_parties
+from mpmath import exp, mp, mpf
 from quick import quick_first
 from scipy import stats
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
 
-from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
+from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
+from dpml.optim.losses import ShiftedLogistic
+from dpml.packs.frontier import outpert
+from dpml.packs.frontier.outpert import GaussianOutput, added, gradient_error, gradient_lengths
 from dpml.privacy import Budget, Problem, gdp
 
 BUDGET = Budget(1.0, 1e-5)
@@ -185,7 +189,7 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
     w = algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
     assert np.linalg.norm(w, axis=1)[0] == pytest.approx(1.0)
     wrong = lambda A, b, radius, shift: w + 1e-6  # noqa: E731
-    monkeypatch.setattr("dpml.algorithms.perturbation.gaussian_output.minimise_quadratic_in_ball", wrong)
+    monkeypatch.setattr(outpert, "minimise_quadratic_in_ball", wrong)
     with pytest.raises(UserError, match="leaves a projected gradient"):
         algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
 
@@ -198,3 +202,48 @@ def test_nothing_overflows() -> None:
                 assert 0 < algorithm.ridge(budget, problem) < math.inf
                 assert 0 < sent(algorithm, budget, problem).scale < math.inf
     assert sent(GaussianOutput(LOGISTIC, lam=1e-9), BUDGET, Problem(1, 10, 2)).scale > 0
+
+
+# ---- what a solver leaves
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, ShiftedLogistic(2.0)], ids=lambda loss: loss.name)
+def test_a_measured_gradient_is_as_wrong_as_is_counted_at_most(loss) -> None:
+    """Against 60 digits, at long and at short models; the error that is found is a tenth of what is counted."""
+    mp.dps = 60
+    rng, d, N, strength = np.random.default_rng(3), 4, 60, 0.01
+    X = ball(rng, N, d)
+    y = np.where(rng.random(N) < 0.5, 1.0, -1.0)
+    for length in (0.1, 1.0, 50.0):
+        w = rng.standard_normal(d)
+        w *= length / np.linalg.norm(w)
+        exact = [strength * mpf(w[j]) for j in range(d)]
+        for x, label in zip(X, y, strict=True):
+            t = sum(mpf(a) * mpf(b) for a, b in zip(x, w, strict=True))
+            margin = mpf(float(label)) * t
+            shift = mpf(getattr(loss, "shift", 0.0))
+            slope = 2 * (t - label) if loss is SQUARED else -mpf(float(label)) / (1 + exp(margin - shift))
+            exact = [e + slope * mpf(a) / N for e, a in zip(exact, x, strict=True)]
+        true = mp.sqrt(sum(e * e for e in exact))
+        found = gradient_lengths(loss, (X, y, None), w[None], strength)[0]
+        steepest = 2 * (1 + length) if loss is SQUARED else 1.0
+        assert abs(mpf(found) - true) <= gradient_error(added(N), d, steepest, length, strength)
+
+
+def test_folded_rows_and_blocks_have_the_same_gradient(monkeypatch) -> None:
+    rng = np.random.default_rng(4)
+    X, y = ball(rng, 300, 3), np.where(rng.random(300) < 0.5, 1.0, -1.0)
+    counts = rng.integers(1, 5, 300).astype(float)
+    w, many = rng.standard_normal((2, 3)), np.repeat(np.arange(300), counts.astype(int))
+    lengths = gradient_lengths(LOGISTIC, (X, y, counts), w, 0.1, 0.01)
+    np.testing.assert_allclose(lengths, gradient_lengths(LOGISTIC, (X[many], y[many], None), w, 0.1, 0.01), rtol=1e-12)
+    monkeypatch.setattr(outpert, "_HEIGHT", 7)
+    np.testing.assert_allclose(lengths, gradient_lengths(LOGISTIC, (X, y, counts), w, 0.1, 0.01), rtol=1e-12)
+    assert added(300) == 7 + 43
+
+
+def test_a_model_that_is_not_solved_so_well_is_not_released(monkeypatch) -> None:
+    worse = lambda *arguments: gradient_lengths(*arguments) + 1e-7  # noqa: E731
+    monkeypatch.setattr(outpert, "gradient_lengths", worse)
+    with pytest.raises(NotConvergedError):
+        release_of(GaussianOutput(LOGISTIC), some_parties(N=204), [BUDGET])

@@ -1,35 +1,15 @@
 """Newton's method with noise on gradients and on directions (`newton`: Ganesh, Haghifam, Steinke & Thakurta 2023).
 
-All rows are at one trusted curator. A round of the *double noise* mechanism, at a public model w, releases
+A round of the *double noise* mechanism, at a public model w, releases the sum G of the rows' gradients plus noise, and
+then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows' curvatures, each at most 1/4 xx'. Both
+are sent in units of their sensitivity: docs/privacy/outputs_and_newton.md, Theorem 3. The paper counts in zCDP and here
+is GDP only, so that nothing is `published`.
 
-    1. the sum G of the rows' gradients plus noise, and then, with G public,
-    2. the direction ``(H + R I)^-1 G`` plus noise, H the sum of the rows' curvatures, each at most 1/4 xx',
-
-and w goes on by the second. Rows lie in the unit ball, one is replaced. The sensitivity of each release:
-
-1. At a model of length L all gradients lie in a ball of radius h(L) (`dpml.privacy.proofs.gradient_balls`), so by at
-   most ``2 h(||w||)``, and w is public: 1 at w = 0, less than 2 anywhere. The noise of a round follows it.
-2. Without the row that is replaced the matrix is K >= R I. The row makes it ``K + k u u'``, and by Sherman & Morrison
-   takes ``P = k K^-1 u u' K^-1 / (1 + k u'K^-1 u)`` away from the inverse: P has rank one, ``0 <= P <= m I`` with
-
-       m = k / (R (R + k)) at most,    that is 1/(R (4 R + 1)) for k = 1/4,
-
-   since ``||K^-1 u||^2 <= u'K^-1 u / R`` and ``u'K^-1 u <= 1/R``. Its successor takes a P' with the same bounds, and
-   the difference of two such matrices has norm at most m, as either: the direction moves by at most ``m ||G||``.
-   For K = R I, u along G and an empty row in its place it does. The paper has the same number for *adding* a row.
-
-T rounds of both are Gaussian releases that depend on those before: they compose exactly (Dong, Roth & Su 2019, Cor.
-3.3). Both are sent in units of their sensitivity.
-
-*The rule for R.* After T rounds R acts like a ridge of R/T, which costs about ``R/T W^2/2`` for ||w*|| = W. The noise
-of the last direction, where G is mostly noise, ``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)``
-with m = 1/(4 R^2). The sum is least for
+*The rule for R* reads no row, where the paper finds R by a noisy trace of H. After T rounds R acts like a ridge of R/T,
+which costs about ``R/T W^2/2`` for ||w*|| = W. The noise of the last direction, where G is mostly noise,
+``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2). The sum is least for
 
     R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
-
-The paper adds R to all eigenvalues, or clips them at R; here R is added, as its sensitivity is known exactly. The paper
-counts in zCDP and here is GDP only, so that nothing is `published`. It finds R by a noisy trace of H; the rule reads no
-row.
 """
 
 import math
@@ -40,7 +20,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dpml import sums
-from dpml.algorithms.defaults import NEWTON_NORM, NEWTON_ROUNDS, NEWTON_SHARE
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
@@ -51,10 +30,11 @@ from dpml.mechanism.program import Program, check_rounds, check_share
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import LOW, mean_hessian
 from dpml.optim.descent import MergedRows
-from dpml.optim.losses import LOSSES, Curved, Loss
+from dpml.optim.losses import LOSSES, Logistic, Loss
 from dpml.privacy import Budget, Calibration, Problem
-from dpml.privacy.proofs.gradient_balls import logistic_radius
 from dpml.sums import LONG, TALL, gamma
+
+from .outpert import logistic_radius
 
 CURVATURE = 0.25
 """The largest of the logistic loss, and of its quadratic upper bound."""
@@ -64,19 +44,18 @@ LEAST_FLOOR = 1e-9
 _BLOCK = 1 << 22  # numbers held at once for a block of models: 32 MiB
 
 
-class UpperBound:
-    """The curvature of the parabola that touches the logistic loss at a score, and at its negative, from above.
+class UpperBound(Logistic):
+    """The logistic loss with the curvature of the parabola that touches it from above at a score t and at -t.
 
-    ``tanh(t/2) / (2t)`` (Jaakkola & Jordan 2000): 1/4 at 0, and falls to 0 more slowly than the loss's own curvature.
+    That is ``tanh(t/2) / (2t)`` (Jaakkola & Jordan 2000): 1/4 at 0, and above the loss's own curvature elsewhere.
     """
 
     def curvature(self, scores: Array, y: Array) -> Array:
-        """(n, B)."""
         half = scores / 2
         return np.divide(np.tanh(half), 4 * half, out=np.full_like(half, CURVATURE), where=half != 0)
 
 
-CURVATURES: dict[str, Curved] = {"bound": UpperBound(), "hessian": LOSSES["logistic"]}
+CURVATURES: dict[str, Loss] = {"bound": UpperBound(), "hessian": LOSSES["logistic"]}
 
 
 @dataclass(frozen=True)
@@ -146,12 +125,8 @@ class NewtonTerms(Terms):
     parties: Parties
 
     def total(self, *at: Any) -> Array:
-        exact = self.directions(*at) if self.statistic.direction else self.gradients(*at)
+        exact = self.directions(*at) if self.statistic.direction else self._rows.sum(*at)
         return exact / self.statistic.unit(*at)
-
-    def gradients(self, w: Array) -> Array:
-        """The sums of the rows' gradients at w (B, d): (B, d)."""
-        return self._rows.sum(w)
 
     def directions(self, w: Array, G: Array, floor: Array) -> Array:
         """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
@@ -176,6 +151,8 @@ class NewtonTerms(Terms):
 class NoisyNewton(Program):
     """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023), all of which may be seen.
 
+    The defaults were chosen on Adult.
+
     Args:
         loss: logistic.
         calibration: `tight`.
@@ -189,16 +166,16 @@ class NoisyNewton(Program):
     """
 
     name: ClassVar[str] = "newton"
-    proof: ClassVar[str] = "Gaussian DP of T noisy gradients and directions (descent.newton)"
+    proof: ClassVar[str] = "Gaussian DP of T noisy gradients and directions (frontier.newton)"
 
     loss: Loss
     calibration: Calibration = "tight"
     variant: str = "paper"
     lam: float = 0.0
-    rounds: int = NEWTON_ROUNDS
+    rounds: int = 12
     curvature: Literal["bound", "hessian"] = "bound"
-    budget_share: float = NEWTON_SHARE
-    model_norm: float = NEWTON_NORM
+    budget_share: float = 0.5
+    model_norm: float = 1.0
 
     def __post_init__(self) -> None:
         check_common(self, ("logistic",))

@@ -10,7 +10,7 @@ from quick import quick_first
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.privacy.proofs.gradient_balls import logistic_radius, squared_radius
+from dpml.packs.frontier.outpert import logistic_radius, squared_radius
 
 LENGTHS = (0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.28, 16.7, 100.0, 1e4)
 

@@ -10,11 +10,12 @@ from quick import quick_first
 from scipy import stats
 from scipy.optimize import minimize
 
-from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Carrier
+from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours
+from dpml.packs.frontier.adassp import AdaptiveStatistics
 from dpml.privacy import Budget, Problem
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)

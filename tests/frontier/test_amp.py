@@ -8,13 +8,13 @@ import pytest
 from examples import LOGISTIC, binary_parties, eta_of, proven, release_of, sent
 from scipy import stats
 
-from dpml.algorithms.perturbation import approximate_minima
-from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import ShiftedLogistic
+from dpml.packs.frontier import amp
+from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, noise
 
 BUDGET = Budget(0.5, 1e-3)
@@ -102,10 +102,8 @@ def test_where_the_published_noise_is_less_than_its_claim_needs() -> None:
 def test_both_noises_are_drawn_as_they_are_counted(monkeypatch, algorithm) -> None:
     """The model before the output's noise shows eta; with it, that noise."""
     parties, draws = binary_parties(), 2000
-    kept, right = [], approximate_minima.perturbed_minimisers
-    monkeypatch.setattr(
-        approximate_minima, "perturbed_minimisers", lambda *arguments: kept.append(right(*arguments)) or kept[-1]
-    )
+    kept, right = [], amp.perturbed_minimisers
+    monkeypatch.setattr(amp, "perturbed_minimisers", lambda *arguments: kept.append(right(*arguments)) or kept[-1])
     released = release_of(algorithm, parties, [BUDGET], draws).weights[0]
     made = sent(algorithm, BUDGET, parties.problem)
     if algorithm.shift == 0:
@@ -132,8 +130,8 @@ def test_no_gradient_is_longer_than_gamma(monkeypatch, algorithm, eps) -> None:
 
 
 def test_a_solver_that_stops_early_releases_nothing(monkeypatch) -> None:
-    right = approximate_minima.perturbed_minimisers
-    monkeypatch.setattr(approximate_minima, "perturbed_minimisers", lambda *a: right(*a) * (1 + 1e-6))
+    right = amp.perturbed_minimisers
+    monkeypatch.setattr(amp, "perturbed_minimisers", lambda *a: right(*a) * (1 + 1e-6))
     prepared = TIGHT.prepare(binary_parties(), np.random.default_rng(0))
     with pytest.raises(NotConvergedError, match=r"algo=amp: the solver left a gradient of norm .* > gamma = 1.0e-12"):
         prepared.release([BUDGET], np.random.default_rng(1), 2)

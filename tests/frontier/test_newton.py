@@ -10,11 +10,12 @@ from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.algorithms.descent.newton import CURVATURES, NoisyNewton, solving
 from dpml.audit.neighbours import one_replaced
 from dpml.optim.convex import optimum
+from dpml.packs.frontier import newton
+from dpml.packs.frontier.newton import CURVATURES, NoisyNewton, solving
+from dpml.packs.frontier.outpert import logistic_radius
 from dpml.privacy import Budget, Problem, gdp
-from dpml.privacy.proofs.gradient_balls import logistic_radius
 
 BUDGET = Budget(1.0, 1e-5)
 
@@ -197,5 +198,5 @@ def test_blocks_of_models_change_nothing(monkeypatch) -> None:
     parties = binary_parties()
     prepared = NoisyNewton(LOGISTIC, rounds=2).prepare(parties, np.random.default_rng(0))
     whole = prepared.release([BUDGET], np.random.default_rng(1), 7).weights
-    monkeypatch.setattr("dpml.algorithms.descent.newton._BLOCK", 2 * 300)
+    monkeypatch.setattr(newton, "_BLOCK", 2 * 300)
     assert np.allclose(prepared.release([BUDGET], np.random.default_rng(1), 7).weights, whole, rtol=1e-10)

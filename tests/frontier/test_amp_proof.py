@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from dpml.packs.frontier import amp as proof
 from dpml.privacy import gdp
-from dpml.privacy.proofs import approximate_minima as proof
 from dpml.privacy.proofs import objective_perturbation as objective
 
 SETTINGS = [  # sigma, R, mu of the output, delta

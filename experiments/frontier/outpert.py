@@ -1,15 +1,7 @@
 """Gaussian output perturbation, calibrated to how far a minimiser can really move (`outpert`).
 
-Released is w + N(0, s^2 I), w the minimiser of F, the sum of N losses + R/2 ||w||^2, R = N lam; rows lie in the unit
-ball, and one of them is replaced. F and the neighbour's F' are R-strongly convex (over a ball, if they are minimised
-there), so with the minimisers w and w'
-
-    R ||w - w'|| <= ||grad F(w') - grad F'(w')||,
-
-the difference of two rows' gradients at *one* model (Chaudhuri, Monteleoni & Sarwate 2011, Lemma 7). They bound it by
-2, one for each row. But no minimiser is longer than some L, and at such a model all gradients lie in a ball of radius
-h(L) (`dpml.privacy.proofs.gradient_balls`): w moves by at most ``min(2 h(L) / R, 2 L)``. The logistic loss reaches the
-first in the limit of large N, for d >= 2 and lam <= 0.17, and the second with N = 1.
+`outpert` releases w + N(0, s^2 I), where w is the minimiser of a regularised loss. docs/privacy/outputs_and_newton.md
+bounds how far apart the gradients of two rows are (Theorem 1) and how far w moves when a row is replaced (Theorem 2).
 """
 
 import math
@@ -19,28 +11,29 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import ArrayLike
+from scipy.special import expit
 
-from dpml.algorithms.defaults import OUTPUT_NORM
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.algorithms.prepared import prepare_rows
-from dpml.algorithms.solved import added, gradient_error, gradient_lengths
-from dpml.arrays import Array
+from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties, Rows
 from dpml.mechanism.algorithm import Release
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.options import check_choice, check_common, check_noise, check_positive
-from dpml.mechanism.outputs import GridOutput, NoisyOutput, gaussian_on_grid, noisy
+from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.outputs import NoisyOutput, drawn
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Problem, gdp
-from dpml.privacy.proofs.gradient_balls import logistic_radius, squared_radius
 
+_HALVINGS = 36  # of [0, 1/2], which has b*; what is returned is an upper bound after any number
+_UP = 1 + 1e-12  # so that rounding cannot make a radius too small
+_HEIGHT = 1 << 12  # rows that are added up before their sum is
 _SLACK = 1.01  # a gradient is measured a second time, as `added` counts
-SOURCE = "Gaussian DP of the minimiser's diameter (gaussian_output, gradient_balls)"
+SOURCE = "Gaussian DP of the minimiser's diameter (frontier.outpert)"
 
 
 @dataclass(frozen=True)
@@ -63,7 +56,6 @@ class GaussianOutput:
         lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
         model_norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
         radius: of the ball over which the squared loss is minimised.
-        noise: `continuous`, or `discrete`: w on a grid, plus exact integers (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "outpert"
@@ -76,16 +68,14 @@ class GaussianOutput:
     calibration: Calibration = "tight"
     variant: str = "paper"
     lam: float = 0.0
-    model_norm: float = OUTPUT_NORM
+    model_norm: float = 4.0
     radius: float = 1.0
-    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
         check_common(self, ("squared", "logistic"))
         check_choice("calibration", self.calibration, ("tight",))
         check_positive("algo.model_norm", self.model_norm)
         check_positive("algo.radius", self.radius)
-        check_noise(self)
 
     @property
     def logistic(self) -> bool:
@@ -139,14 +129,12 @@ class GaussianOutput:
         """Of a budget."""
         return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The minimiser plus noise."""
         if math.isinf(budget.eps):
             return [NoisyOutput("gaussian", math.inf, 0.0, SOURCE)]
         strength = self.ridge(budget, problem)
         moved = self.sensitivity(problem, strength)
-        if self.noise == "discrete":
-            return [gaussian_on_grid(moved, self.mu(budget), problem.d, self.longest(strength), SOURCE)]
         return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
 
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
@@ -154,7 +142,7 @@ class GaussianOutput:
         problem = parties.problem
         exact = self.minimise(parties.folded, np.array([self.ridge(budget, problem) for budget in budgets]))
         sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        return Release(noisy(sent, exact, rng, draws))
+        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
         """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
@@ -183,3 +171,62 @@ class GaussianOutput:
                 f"{left:.1e}: rescale the features."
             )
         return w
+
+
+def gradient_lengths(
+    loss: Loss, rows: Rows, weights: Array, strength: Array | float, tilt: Array | float = 0.0
+) -> Array:
+    """Return the lengths of the gradients of mean loss + strength/2 ||w||^2 + tilt'w at models (B, d): (B,).
+
+    `strength` is one number or (B, 1); `tilt` is one number or (B, d).
+    """
+    X, y, counts = rows
+    total = np.zeros_like(weights)
+    for some in blocks(len(y), most=_HEIGHT):
+        slopes = loss.slope(X[some] @ weights.T, y[some])
+        if counts is not None:
+            slopes = slopes * counts[some, None]
+        total += slopes.T @ X[some]
+    mean = total / (len(y) if counts is None else counts.sum())
+    lengths: Array = np.linalg.norm(mean + strength * weights + tilt, axis=1)
+    return lengths
+
+
+def gradient_error(terms: int, d: int, steepest: float, length: float, strength: float) -> float:
+    """Bound the distance of a computed gradient from the exact one (docs/privacy/outputs_and_newton.md).
+
+    Args:
+        terms: how many products are added one after the other (`added`).
+        d: features.
+        steepest: the longest gradient of a row.
+        length: of the model.
+        strength: of the ridge.
+    """
+    return 1.01 * 2.0**-53 * ((terms + 32) * steepest + 2 * (d + 8) * length + 4 * strength * length)
+
+
+def added(rows: int) -> int:
+    """Count the terms that `gradient_lengths` adds one after the other: those of a block, then the blocks."""
+    return min(rows, _HEIGHT + -(-rows // _HEIGHT))
+
+
+def logistic_radius(length: ArrayLike) -> Array:
+    """Return the radius of a ball that holds the logistic gradients of all rows at models of these lengths (...,).
+
+    It rises from 1/2 at w = 0 to 1, and two gradients are at most twice the radius apart (Theorem 1).
+    """
+    length = np.asarray(length, dtype=float)
+    low, high = np.zeros(length.shape), np.full(length.shape, 0.5)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        rising = length * expit(-middle * length) > middle / (1 - middle**2)
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+    return np.minimum(np.sqrt(1 - low**2) * expit(high * length) * _UP, 1.0)
+
+
+def squared_radius(length: ArrayLike) -> Array:
+    """Return the same radius for the squared loss ``(x'w - y)^2`` and labels in [-1, 1]."""
+    length = np.asarray(length, dtype=float)
+    b = 2 * length / (1 + np.sqrt(1 + 8 * length**2))
+    radius: Array = 2 * np.sqrt(1 - b**2) * (1 + b * length) * _UP
+    return radius
