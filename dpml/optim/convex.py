@@ -36,10 +36,10 @@ def minimise_convex(  # many parameters: an objective and its tolerance
 ) -> Array:
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
-    `lam` is one number or one per problem, (B,). All problems take damped Newton steps together; the loss must be convex
-    with one score per model. A problem is solved when its gradient is at most `tolerance` long. If rounding does not
-    allow this for a long `tilt`, the gradient must be at most 1e-13 times as long as `tilt`. If there are `counts`, row
-    i stands for ``counts[i]`` rows.
+    `lam` is one number or one per problem, (B,). All problems take damped Newton steps together; the loss must be
+    convex with one score per model. A problem is solved when its gradient is at most `tolerance` long. If rounding does
+    not allow this for a long `tilt`, the gradient must be at most 1e-13 times as long as `tilt`. If there are `counts`,
+    row i stands for ``counts[i]`` rows.
 
     Raises:
         NotConvergedError: some gradient is still too long after 100 steps.
