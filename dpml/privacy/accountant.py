@@ -19,7 +19,7 @@ from dpml.errors import UserError
 from dpml.privacy import gdp, pld
 from dpml.privacy.guarantee import Guarantee
 from dpml.privacy.proofs import objective_perturbation as minima
-from dpml.privacy.safe import down, total, up
+from dpml.privacy.safe import round_down, round_up, total
 
 _HUGE = 1e4  # a mu whose eps is above 4e7; from here on, the eps of all releases are added
 _PLAIN = 40.0  # a larger eps is added: randomised response then lies with a probability below e^-40
@@ -84,7 +84,7 @@ class Accountant:
             return self.spent[0][0]  # one release, at its own delta
         if self._added == math.inf or delta <= self._lost:
             return math.inf
-        left = down((delta - self._lost) / (1 - self._lost)) if self._lost else delta
+        left = round_down((delta - self._lost) / (1 - self._lost)) if self._lost else delta
         eps = total([(self._plain, 1), (self._gaussian_eps(left), 1)])
         if self._composed:
             eps = min(eps, self._losses(delta=left).eps(left))
@@ -105,13 +105,13 @@ class Accountant:
         if self.mu and not self._composed:
             finite = math.nextafter(finite, 1.0)  # also where nothing is as small
         if rest < 0:
-            finite = up(-math.expm1(rest) + math.exp(rest) * finite)
-        return min(up(self._lost + (1 - self._lost) * finite) if self._lost else finite, 1.0)
+            finite = round_up(-math.expm1(rest) + math.exp(rest) * finite)
+        return min(round_up(self._lost + (1 - self._lost) * finite) if self._lost else finite, 1.0)
 
     @property
     def _lost(self) -> float:
         """The probability that some (eps, delta)-DP release reveals everything, rounded up."""
-        return up(-math.expm1(math.fsum(times * math.log1p(-delta) for _, delta, times in self.spent)))
+        return round_up(-math.expm1(math.fsum(times * math.log1p(-delta) for _, delta, times in self.spent)))
 
     @property
     def _added(self) -> float:
@@ -142,7 +142,7 @@ class Accountant:
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0
-        share = down(delta / shares) if shares > 1 else delta
+        share = round_down(delta / shares) if shares > 1 else delta
         each = [(minima.eps_of(sigma, ridge, share), times) for sigma, ridge, times in self.objectives]
         return total([(gdp.eps_of(self.mu, share), 1), *each])
 

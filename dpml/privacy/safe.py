@@ -14,17 +14,17 @@ SPARE = 1e-12
 _UNSEEN = 1e-6  # a relative excess that written numbers ignore
 
 
-def up(number: float) -> float:
+def round_up(number: float) -> float:
     """Return an upper bound on the positive number that a short formula stands for."""
     return number * (1 + ROUNDING)
 
 
-def down(number: float) -> float:
+def round_down(number: float) -> float:
     """Return a lower bound on that number."""
     return number * (1 - ROUNDING)
 
 
-def enough(noise: float) -> float:
+def with_slack(noise: float) -> float:
     """Return a scale of noise that meets its budget after rounding."""
     return noise * (1 + SPARE)
 

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 
 from dpml.arrays import Array
 from dpml.privacy import gdp, pld
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 Neighbours = Literal["replace", "add_remove", "zero_out"]
 Sampling = Literal["none", "poisson", "fixed"]
@@ -57,7 +57,7 @@ class SampledGaussian:
         """The mu of all rounds together; None if they are not a Gaussian release."""
         if self.sampling != "none" or self.present < 1:
             return None
-        return up(self.moved * math.sqrt(self.rounds * self.steps))
+        return round_up(self.moved * math.sqrt(self.rounds * self.steps))
 
     def eps(self, delta: float) -> float:
         """Return an eps that is proven at `delta` in (0, 1)."""
@@ -102,8 +102,8 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
     """Return the losses of one sum, one for each different direction of the neighbours."""
     m, q = seen.moved, seen.rate
     if seen.sampling == "none":
-        return [pld.gaussian(up(m))]
-    m = up(m)
+        return [pld.gaussian(round_up(m))]
+    m = round_up(m)
     some: Mixture = ((1 - q, 0.0), (q, m))
     if seen.sampling == "fixed":
         above, below = _curve(some, NONE, reach), _curve(NONE, some, reach)

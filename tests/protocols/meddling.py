@@ -165,11 +165,7 @@ TO_SERVER = {
     "a bit flipped": (Stage.MASKED, lambda m, s: [flipped(m)], "damaged: its checksum does not match"),
     "keys of a wrong length": (Stage.KEYS, body(lambda b: b[:-1]), "KEYS has a wrong length: 63 bytes where 64"),
     "shares of a wrong length": (Stage.SHARES, body(lambda b: b[:-1]), "SHARES has a wrong length"),
-    "shares without a commitment": (
-        Stage.SHARES,
-        body(lambda b: b[:9]),
-        "SHARES is too short for a commitment: 9 bytes",
-    ),
+    "shares without a commitment": (Stage.SHARES, body(lambda b: b[:9]), "too short for a commitment: 9 bytes"),
     "vector of a wrong length": (Stage.MASKED, body(lambda b: b[8:]), "MASKED has a wrong length: 32 bytes where 40"),
     "answer of a wrong length": (Stage.UNMASK, body(lambda b: b[:-1]), "UNMASK has a wrong length"),
     "answer that announces too much": (Stage.UNMASK, body(lambda b: b"\xff" + b[1:]), "announces 255 shares"),
@@ -247,11 +243,7 @@ TO_PARTY = {
     "of another session": (Stage.SHARES, now(session=bytes(16)), "of session"),
     "replayed": (Stage.SHARES, lambda m, s: [m, m], "NEIGHBOURS when INBOX was due: replayed or out of order"),
     "survivors too soon": (Stage.MASKED, now(kind=Kind.SURVIVORS), "SURVIVORS when INBOX was due"),
-    "no path to the roster": (
-        Stage.SHARES,
-        body(lambda b: b[: PATH - 1]),
-        "too short for a path to the roster: 95 bytes",
-    ),
+    "no path to the roster": (Stage.SHARES, body(lambda b: b[: PATH - 1]), "a path to the roster: 95 bytes"),
     "too few neighbours": (
         Stage.SHARES,
         body(lambda b: b[: PATH + KEY]),

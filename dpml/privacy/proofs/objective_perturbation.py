@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 
 from dpml.arrays import Array
 from dpml.privacy import gdp, pld
-from dpml.privacy.safe import ROUNDING, down, enough, up
+from dpml.privacy.safe import ROUNDING, round_down, round_up, with_slack
 
 SMOOTHNESS = 0.25  # the largest s (1 - s)
 _CELLS = 256  # of the integral over s: an upper sum, 1 % above it where delta is 1e-8 or more
@@ -31,12 +31,12 @@ _NEGLIGIBLE = 40.0  # e^-40 of a curve bounds the part that the integral leaves 
 
 def paid(sigma: float, ridge: float) -> float:
     """Return the least eps at which the curvature costs nothing: ``2/R - 2/sigma^2``, R = `ridge`; rounded up."""
-    return up(2 / ridge) - down(2 / sigma / sigma)
+    return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
     """Return rho, the same eps for the removal of a row."""
-    return up(1 / ridge) - down(1 / sigma / sigma) / 2
+    return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
 def free_ridge(eps: float, sigma: float) -> float:
@@ -53,7 +53,7 @@ def delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
     """Return log of `delta_of`."""
-    mu, precision = up(1 / sigma), down(1 / sigma / sigma)
+    mu, precision = round_up(1 / sigma), round_down(1 / sigma / sigma)
     if eps <= precision or eps >= paid(sigma, ridge):
         return gdp.log_delta_of(2 * mu, eps)
     # delta never rises with eps, and any split of eps is a proof
@@ -75,7 +75,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
     """Return log of a bound on H_t(with a row, without it), for t (k,) >= 0: (k,)."""
-    mu = up(1 / sigma)
+    mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
     if paying.any():
@@ -145,14 +145,14 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
     """Return the least eps that is proven at `delta`, rounded up; inf without noise or without a ridge."""
     if sigma == 0 or ridge == 0:
         return math.inf
-    mu, precision = up(2 / sigma), down(1 / sigma / sigma)
+    mu, precision = round_up(2 / sigma), round_down(1 / sigma / sigma)
     plain, log_delta = gdp.eps_of(mu, delta), math.log(delta) * (1 + ROUNDING)
     low, high = max(plain, precision), paid(sigma, ridge)
     if plain <= precision or plain >= high:
         return plain
     apart = math.log1p(SMOOTHNESS / ridge)  # the price of the whole Jacobian, accounted for separately from the noise
     if math.exp(-apart) * delta > 0:
-        high = min(high, up(apart + gdp.eps_of(mu, down(math.exp(-apart) * delta))))
+        high = min(high, round_up(apart + gdp.eps_of(mu, round_down(math.exp(-apart) * delta))))
     return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
 
 
@@ -196,7 +196,7 @@ def pure_eps_of(beta: float, ridge: float) -> float:
     """Return the eps of noise of density proportional to exp(-beta ||b||), delta = 0; inf without noise or ridge."""
     if ridge == 0 or math.isinf(beta):
         return math.inf
-    if down(beta * ridge) >= 1:
+    if round_down(beta * ridge) >= 1:
         return 2 * beta
     # the maximum of beta s + log(1 + s (1 - s)/R), a concave function of s
     root = math.hypot(2 - beta, 2 * math.sqrt(beta) * math.sqrt(1 + beta * ridge))
@@ -211,18 +211,18 @@ def jacobian_eps_of(slope: float, curvature: float) -> float:
     Two rows' gradients are at most twice the bound apart. The Jacobians of b <-> w differ by the exchange of one
     rank-one term of at most c in a matrix that stays above R: a factor ``1 + c/R``, once.
     """
-    return up(2 * slope + math.log1p(curvature))
+    return round_up(2 * slope + math.log1p(curvature))
 
 
 def beta_of(eps: float, ridge: float) -> float:
     """Return the largest beta, so the least noise, with a `pure_eps_of` of at most eps; 0 if there is none."""
-    eps /= enough(enough(1.0))
+    eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
-        return eps / enough(2.0)
+        return eps / with_slack(2.0)
     if pure_eps_of(0.0, ridge) >= eps:
         return 0.0
     low, high = 0.0, eps / 2
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if pure_eps_of(middle, ridge) <= eps else (low, middle)
-    return low / enough(1.0)
+    return low / with_slack(1.0)
