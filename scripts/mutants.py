@@ -368,24 +368,6 @@ MUTANTS = (
         "reporting/test_criteria.py::test_holm_stops_at_the_first_that_is_not_significant",
     ),
     Mutant(
-        "dpml/reporting/replicates.py",
-        "max(min(a + b, 2 - a - b) - (a - b) ** 2, 0.0)",
-        "max(min(a, b, 1 - a, 1 - b) - (a - b) ** 2, 0.0)",
-        "reporting/test_replicates.py::test_the_error_of_a_difference_is_never_below_that_of_the_rows_themselves",
-    ),
-    Mutant(
-        "dpml/reporting/criteria.py",
-        "if file is None or file != self.b.attrs.get(TEST_FILE) or",
-        "if file is None or",
-        "reporting/test_fixed_rows.py::test_the_error_of_an_effect_counts_the_rows_of_a_common_file",
-    ),
-    Mutant(
-        "dpml/commands/deciding.py",
-        "(MOST * first[place][0], MOST * first[place][1])",
-        "(MOST * have[place][0], MOST * have[place][1])",
-        "running/test_deciding.py::test_it_stops_at_the_limit",
-    ),
-    Mutant(
         "dpml/audit/bounds.py",
         "betaincinv(np.maximum(hits, 1), trials - hits + 1, error)",
         "hits / trials",

@@ -1,13 +1,14 @@
-"""A file that is created is whole, and never replaces another one."""
+"""A file is whole or not there, and one that is created never replaces another."""
 
 import errno
+import fcntl
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from dpml.atomic import create_atomically
+from dpml.atomic import MACHINE, create_atomically, write_atomically
 
 
 def test_of_many_at_once_one_creates_the_file(tmp_path: Path) -> None:
@@ -36,3 +37,22 @@ def test_nothing_is_left_where_there_are_no_hard_links(tmp_path: Path, monkeypat
         create_atomically(tmp_path / "file", "content")
     assert caught.value.filename == str(tmp_path / "file")
     assert not list(tmp_path.iterdir())
+
+
+def test_who_writes_next_removes_what_a_killed_process_has_left(tmp_path: Path) -> None:
+    left = tmp_path / f".table.csv-{MACHINE}-{'0' * 32}"
+    left.write_text("half")
+    write_atomically(tmp_path / "table.csv", "whole")
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
+def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
+    """So do the files of another machine, whose locks may not be seen here, and what is of another name."""
+    held = tmp_path / f".table.csv-{MACHINE}-{'0' * 32}"
+    others = [tmp_path / f".table.csv-{'0' * 8}-{'0' * 32}", tmp_path / f".rows.csv-{MACHINE}-{'0' * 32}"]
+    for path in (held, *others):
+        path.write_text("half")
+    with held.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        write_atomically(tmp_path / "table.csv", "whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", held.name, *(path.name for path in others)}

@@ -340,8 +340,6 @@ def _after_a_release(commands: Any) -> None:
     _pack(verify)
     what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
     verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
-    help_ = "of a folder: draw every claim under each of its readings, FIGURE_readings.svg"
-    verify.add_argument("--pictures", action="store_true", help=help_)
     said = "what has been released about some people, and what that adds up to"
     ledger = _command(commands, "ledger", said, "Print")
     ledger.add_argument("ledger", type=Path, metavar="FILE", help="the ledger, as `dpml release` names it")

@@ -162,7 +162,7 @@ def read_rows(options: CsvOptions) -> CsvRows:
 
     if options.cache:
         values = {f.name: repr(getattr(options, f.name)) for f in fields(CsvOptions) if not f.metadata.get("place")}
-        key = {"code": code.digest(__name__), "options": values, "files": checksums(options)}
+        key = {"code": code.digest(code.DATA), "options": values, "files": checksums(options)}
         arrays, facts = cache.load_or_build("csv", key, build, private=True)
     else:
         arrays, facts = build()
