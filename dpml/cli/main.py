@@ -230,13 +230,11 @@ def _adversary(parser: argparse.ArgumentParser) -> None:
 
 
 def _begin(actions: Any) -> None:
-    said = "a folder for each party and the aggregator, and a rehearsal with made-up rows"
+    said = "a folder for each party and the aggregator, with the steps of a release"
     begin = _command(actions, "init", said)
     _plan(begin)
     begin.add_argument("parties", nargs="+", metavar="NAME", help="the parties' names, or how many there are")
     begin.add_argument("--aggregator", required=True, metavar="HOST:PORT", help="where parties will call")
-    help_ = "of each party in the rehearsal, made up (default: %(default)s)"
-    begin.add_argument("--rows", type=int, default=200, metavar="N", help=help_)
     _adversary(begin)
     begin.add_argument("-o", "--folder", type=Path, required=True)
     trial = _command(actions, "try", "all of it on this machine, a party for each file")

@@ -26,7 +26,7 @@ class Session:
         length: entries of a vector.
         topology: which parties share masks, and the threshold.
         beside: the number of floats that a party sends openly with its masked vector, used only if it is in the sum.
-        name: 16 bytes, never used before; on a ring they determine the seats, so nobody can choose them.
+        name: 16 bytes; on a ring they determine the seats, so nobody can choose them or use them again.
         identities: the Ed25519 verification key of every party; none until the parties are enrolled.
         roster: the hash of all fresh keys of a run (`dpml.protocols.roster`); none until they are known.
     """
