@@ -58,7 +58,7 @@ def reserved(path: Path) -> Iterator[Callable[[str], None]]:
     """Reserve the name of a new file; yield a function that writes all of its content to the disk.
 
     When the block ends, the file gets the name and the content that was written last; if the block fails, the file is
-    removed. Until then no other process can reserve the name. Content that is no longer than the content before it needs
+    removed. Until then no other process can reserve the name. Content that is no longer than the content before needs
     no more room on the disk. The next process removes the temporary file of a killed one.
     """
     check_writable(path)
