@@ -120,7 +120,6 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -
 
 
 def _exact(number: Fraction) -> str:
-    """As the verifier reads it."""
     return f"{number.numerator}/{number.denominator}" if number.denominator != 1 else str(number.numerator)
 
 

@@ -123,11 +123,7 @@ def _guarantee(content: Mapping[str, Any]) -> Guarantee:
 
 
 def read_model(path: Path) -> Model:
-    """Return the model in a file.
-
-    Raises:
-        UserError: there is no file, it is no model, or it contradicts itself.
-    """
+    """Return the model in a file."""
     try:
         content = verify.read(path)
         model = Model(
