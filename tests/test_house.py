@@ -62,15 +62,15 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
-    "top level": ("dpml/*.py", 839, 700),
+    "top level": ("dpml/*.py", 823, 700),
     "data": ("dpml/data", 5165, 4100),
-    "privacy": ("dpml/privacy", 2436, 2350),
-    "optim": ("dpml/optim", 2072, 1400),
+    "privacy": ("dpml/privacy", 2358, 2350),
+    "optim": ("dpml/optim", 2039, 1400),
     "mechanism": ("dpml/mechanism", 1943, 2000),
     "algorithms": ("dpml/algorithms", 4686, 4000),
-    "protocols": ("dpml/protocols", 2278, 1700),
+    "protocols": ("dpml/protocols", 2258, 1700),
     "audit": ("dpml/audit", 2478, 2000),
-    "config and running": ("dpml/config dpml/running", 3159, 1950),
+    "config and running": ("dpml/config dpml/running", 3103, 1950),
     "reporting": ("dpml/reporting", 6429, 4200),
     "release": ("dpml/release", 1637, 1450),
     "federated": ("dpml/federated", 1986, 1600),

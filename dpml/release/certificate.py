@@ -22,7 +22,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 FORMAT = "dpml certificate 1"
 
@@ -104,7 +104,7 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
     if algorithm.noise != "discrete":
-        moved = up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
+        moved = round_up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
     of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, colluders=0)
     grid = discrete.grid(message, drawing)

@@ -253,7 +253,7 @@ def test_a_plan_without_an_honest_party_is_one_sentence(tmp_path) -> None:
         (("algo=ssp", "dataset.bounds=fitted"), "a plan has no 'dataset.bounds'"),
         (("algo=ssp", "algo._target_=centroid.Centroid"), "a plan has no 'algo._target_'"),
         (("algo=vote", "algo.local=[{_target_: os.abort}]"), "choose an algorithm of secure sums"),
-        (("algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
+        (("algo=ssp", "dataset.missing=drop"), "leaves rows out because of their content"),
         (("algo=ssp", "dataset.decimal=;"), "dataset.decimal must be point or comma, got ';'"),
         (("algo=ssp", "algo.radius=1e30"), "algo.radius must be at most 1e\\+06"),
         (("algo=wdgd", "algo.clip=1e300"), "algo.clip of wdgd must be at most 1e"),

@@ -263,7 +263,7 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
         ((*STATED, "algo=ssp", "seed=1"), "a release has no seed"),
         ((*STATED, "algo=ssp", "draws=3"), "a release has no draws"),
         ((*STATED, "algo=ssp", "eps=inf"), "eps=inf is no private release"),
-        ((*STATED, "algo=ssp", "dataset.missing=drop"), "leaves rows out because of what is in them"),
+        ((*STATED, "algo=ssp", "dataset.missing=drop"), "leaves rows out because of their content"),
         (
             (*BASE, "dataset.bounds=people.yaml", "M=4", "algo=capefm", "calibration=published", "eps=1"),
             "set calibration=tight",
