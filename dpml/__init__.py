@@ -41,7 +41,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on its first use."""
     for module, names in _HOMES.items():
         if name in names:
             globals()[name] = getattr(import_module(module), name)
@@ -50,5 +49,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, including those that have not been loaded yet."""
     return [*__all__, "__version__"]

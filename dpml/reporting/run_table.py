@@ -34,9 +34,9 @@ class RunTable:
     Attributes:
         keys: the settings that vary, a column each.
         metrics: those shown.
-        lines: the columns `keys`; METRIC (`column`), METRIC_interval (half the 95 % interval), METRIC_count and METRIC_missing of
-            every metric; claimed_eps, NaN if nobody claims one; proven_eps, proven_view; and declared_eps where the
-            word of code that is not part of dpml stands in place of a proof.
+        lines: the columns `keys`; METRIC (`column`), METRIC_interval (half the 95 % interval), METRIC_count and
+            METRIC_missing of every metric; claimed_eps, NaN if nobody claims one; proven_eps, proven_view; and
+            declared_eps where the word of code that is not part of dpml stands in place of a proof.
         caption: what all lines share, and what the intervals are over.
     """
 
@@ -91,9 +91,6 @@ def run_table(
         metrics: those shown; by default `MAIN`, or all if none of these was measured.
         claims: the algorithms, with variant and calibration, of which somebody claims a finite eps
             (`claims_in`); None: those whose noise a paper states.
-
-    Raises:
-        UserError: a metric was not measured.
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))
