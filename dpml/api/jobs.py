@@ -33,7 +33,7 @@ from dpml.screen import Screen
 
 INTERRUPTED = 130
 ERROR = "error.txt"
-"""Why a job's folder has no files."""
+"""The file that says why a job's folder has no results."""
 
 _PLAN = "plan.csv"  # of the last dry run, in the results folder
 _NO_RELEASE = "an experiment, not a release: whoever knows the seed can subtract the noise"
@@ -44,7 +44,7 @@ class CellsFailedError(Exception):
 
 
 class IncompleteError(UserError):
-    """A job's tables are written and right, but lack a budget, or have no mean to return."""
+    """A job's tables are right but lack a budget, or the objective has no mean."""
 
 
 @dataclass(frozen=True)
@@ -136,14 +136,14 @@ def composed_jobs(
 
 
 def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "run") -> RunJob:
-    """The job of a composed configuration without an experiment."""
+    """Return the job of a composed configuration without an experiment."""
     refuse_several(settings)
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     check_keys(plain)
     given = {key: value for key, value in settings.given.items() if key.partition(".")[0] in SETTINGS}
     points = Expansion(plain, given).run()
     cells = [point.cell for point in points if point.cell is not None and point.cell.first == 0]
-    # of one algorithm and budgets: a seed counts where it draws the parties' sizes
+    # the checks depend on the parties' sizes, and on the seed only where it draws them
     sizes = {(cell.M, cell.N, cell.seed if draws_sizes(cell.partition) else None): cell for cell in cells}
     for cell in sizes.values():
         cell.check()
@@ -151,7 +151,7 @@ def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "r
 
 
 def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[Path]) -> list[ExperimentJob]:
-    """The jobs of a composed configuration with an experiment: one experiment, all of one paper, or all.
+    """Return the jobs of a composed configuration with an experiment: one experiment, all of one paper, or all.
 
     Args:
         config: the configuration that Hydra composed.
@@ -183,7 +183,7 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
 def _experiment_job(
     name: str, config: DictConfig, words: Sequence[str], sources: Sequence[Path]
 ) -> tuple[ExperimentJob, list[str]]:
-    """An experiment's job, and those of `words` that could change its numbers but change none."""
+    """Return an experiment's job, and the `words` that could change its numbers but change none."""
     from dpml.reporting.charts import check, read_published  # experiments only
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
@@ -209,7 +209,7 @@ def _experiment_job(
 
 
 def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
-    """Where an experiment's files go: with changed numbers it is a trial, in a folder named after the changes."""
+    """Return the path of an experiment's files; changes of its numbers have a folder of their own."""
     if not changes:
         return results / name
     text = ",".join(changes)
@@ -224,19 +224,19 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
-    """The title, with the data sets that the panels show, or all where there are none, in place of ``{dataset}``."""
+    """Return the title; ``{dataset}`` becomes the data sets of the panels, or of all cells if there are no panels."""
     shown = {panel.block for panel in experiment.panels}
     titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and (not shown or p.block in shown))
     return experiment.title.replace("{dataset}", ", ".join(titles))
 
 
 def public_command(words: Sequence[str]) -> str:
-    """The command that reproduces the numbers on any machine: without folders and options of `run`."""
+    """Return the command that reproduces the numbers on any machine: without folders and options of `run`."""
     return "dpml-run " + shlex.join(word for word in words if not is_private(word))
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
-    """The user's own folders with experiments: those among Hydra's configuration sources."""
+    """Return the user's own folders with experiments, from Hydra's configuration sources."""
     return [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
 
 
@@ -244,7 +244,7 @@ def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
 
 
 def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
-    """The options under `run`."""
+    """Return the options under `run`."""
     given: Any = config["run"]
     plain: Any = OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given
     return Options(**convert_options(plain, Options, "run"))
@@ -253,9 +253,9 @@ def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
 def compute_jobs(
     jobs: Sequence[Job], options: Options, results: Path, command: str, pool: ProcessPoolExecutor | None = None
 ) -> tuple[Plan, int]:
-    """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write).
+    """Plan all jobs together and compute what is missing; return the plan and an exit status (0: go on and write).
 
-    `pool` has processes that were started for them (`executors.start`).
+    `pool` has processes that were started for the jobs (`executors.start`).
     """
     plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
     console, errors = Screen(), Screen(stderr=True)
@@ -306,7 +306,7 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[JobOutcom
             written.append(JobOutcome(job, job.write(plan)))
         except (UserError, CellsFailedError) as error:
             written.append(JobOutcome(job, [], error=error))
-    # the pages about all experiments of a folder are listed with its last job
+    # the pages about all experiments of a folder are listed with the last job in it
     last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
     for folder, one in last.items():
         from dpml.reporting.artifacts import write_claims, write_rankings  # experiments only
@@ -333,15 +333,15 @@ def _tell(console: Screen, message: str, style: str = "yellow") -> None:
 
 
 def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One table from those of several jobs; the same setting twice is one setting."""
+    """Join the tables of several jobs; a row that occurs twice is kept once."""
     columns = dict.fromkeys(column for table in tables for column in table)
-    # a column without a value imposes no type on those of the other tables
+    # a column without a value must not change the type of this column in the other tables
     known = pd.concat([table.dropna(axis=1, how="all") for table in tables], ignore_index=True)
     return known.reindex(columns=list(columns)).drop_duplicates(ignore_index=True)
 
 
 def merge_jobs(sweep: Path, jobs: Sequence[Path], command: str) -> None:
-    """Write the tables of a sweep's jobs, all in one, into its folder, with a manifest."""
+    """Join the tables of a sweep's jobs in the sweep's folder, with a manifest."""
     from dpml.reporting.tables import read_table  # slow to load
 
     paths = [sweep / name for name in ("guarantees.csv", "rows.csv")]
@@ -353,11 +353,7 @@ def merge_jobs(sweep: Path, jobs: Sequence[Path], command: str) -> None:
 
 
 def mean_of(rows: pd.DataFrame, metric: str) -> float:
-    """The mean of a metric.
-
-    Raises:
-        IncompleteError: there is NaN among its values. The mean of the others would be better for what went wrong.
-    """
+    """Return the mean of a metric; raise IncompleteError if a value is NaN: the mean of the others would mislead."""
     known = list(rows["metric"].unique())
     if metric not in known:
         raise UserError(f"objective={metric} is no metric of this run: choose one of {', '.join(known)}.")

@@ -24,7 +24,7 @@ Swept = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Settings:
-    """Some settings: `words`, KEY=VALUE each, in Hydra's syntax; `values` by key, which need none."""
+    """Settings: `words` are KEY=VALUE in Hydra's syntax; `values` are Python values by key."""
 
     words: Sequence[str] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -32,29 +32,29 @@ class Settings:
 
     @property
     def text(self) -> str:
-        """The words as one line of a shell."""
+        """Return the words as one line of a shell."""
         return shlex.join(self.words)
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is set, by key."""
+        """Return all values that are set, by key."""
         return {override.key_or_group: override.value() for override in parsed(self.words)} | dict(self.values)
 
     def without(self, key: str) -> "Settings":
-        """All settings but those of one key."""
+        """Return all settings except those of one key."""
         words = [word for word in self.words if not word.startswith(f"{key}=")]
         return Settings(words, {name: value for name, value in self.values.items() if name != key}, self.config_dir)
 
     def composed(self, by: Callable[[list[str]], DictConfig] | None = None) -> DictConfig:
-        """The configuration: the defaults, changed by the words, then by the values.
+        """Return the configuration: the defaults, changed by the words, then by the values.
 
         Args:
-            by: what composes words; None is Hydra, which a process asks once for words that differ in values only.
+            by: a function that composes words (`composer`); None: that of this process, or Hydra.
         """
         choices = [f"{group}='{self._option(group)}'" for group in GROUPS if group in self.values]
         line = Line([*self.words, *choices], self.config_dir)
         if by is None and self.config_dir is None and not any(word.startswith(f"{PACKAGE}=") for word in self.words):
-            by = of_dpml()  # of a user's own files nobody knows whether they have changed
+            by = of_dpml()  # a user's own files can change meanwhile
         with user_errors(line):
             config = by(list(line.overrides)) if by else compose(line.overrides, self.config_dir)
             for key, value in self.values.items():
@@ -70,13 +70,13 @@ class Settings:
 
 
 def is_private(word: str) -> bool:
-    """Whether a word sets where files are, or how cells are computed: no number depends on it."""
+    """Return whether no number depends on a word: it sets where files are, or how cells are computed."""
     key = word.lstrip("+~").partition("=")[0]
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
 
 def parsed(words: Sequence[str]) -> list[Override]:
-    """The overrides that Hydra reads from some words."""
+    """Return the overrides that Hydra reads from some words."""
     with user_errors(Line(words)):
         return [alike.parsed(word) for word in words]
 
@@ -151,19 +151,19 @@ def jobs_of(settings: Settings, swept: Swept) -> Iterator[Settings]:
 
 
 def composer(settings: Settings) -> Callable[[list[str]], DictConfig]:
-    """What composes the words of the jobs of a sweep: Hydra, once for those that differ in values only."""
+    """Return a function that composes the words of a sweep's jobs; jobs that differ in values only are composed once."""
     folder = settings.config_dir
     return alike.Alike(partial(compose, config_dir=folder), lambda group: bool(options(group, folder)))
 
 
 @cache
 def of_dpml() -> Callable[[list[str]], DictConfig]:
-    """What composes words that name dpml's own options only, for all of this process."""
+    """Return the function that composes words that name options of dpml only, one for this process."""
     return composer(Settings())
 
 
 def refuse_several(settings: Settings) -> None:
-    """Raise UserError if an option is chosen by a list of names: Hydra would take the last, with keys of the others."""
+    """Raise UserError if a list of names chooses an option: Hydra would take the last, with keys of the others."""
     given = settings.given
     for group in GROUPS:
         names = given.get(group)
@@ -174,10 +174,10 @@ def refuse_several(settings: Settings) -> None:
 
 
 def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | None]:
-    """The configuration of one setting, and the number of features if `d` is set."""
+    """Return the configuration of one setting, and the number of features if `d` is set."""
     refuse_several(settings)
     config = settings.without("d").composed()
-    if "algo._target_" in settings.given:  # another class than that of the default, whose options it does not have
+    if "algo._target_" in settings.given:  # this class lacks the options of the default class
         with open_dict(config):
             config.algo = {key: value for key, value in config.algo.items() if f"algo.{key}" in settings.given}
     check_keys(config)
