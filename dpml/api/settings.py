@@ -151,7 +151,7 @@ def jobs_of(settings: Settings, swept: Swept) -> Iterator[Settings]:
 
 
 def composer(settings: Settings) -> Callable[[list[str]], DictConfig]:
-    """Return a function that composes the words of a sweep's jobs; jobs that differ in values only are composed once."""
+    """Return a function that composes the words of a sweep's jobs, once for jobs that differ in values only."""
     folder = settings.config_dir
     return alike.Alike(partial(compose, config_dir=folder), lambda group: bool(options(group, folder)))
 

@@ -8,8 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from dpml import paths
 from dpml.errors import UserError
@@ -26,14 +24,6 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
     """
     os.environ["MPLBACKEND"] = "agg"  # a notebook's shell names one of its own, which may not be installed here
     usual = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
-    interrupted: list[int] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        interrupted.append(number)
-        raise KeyboardInterrupt
-
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is ignored, or another handler is set
-        signal.signal(signal.SIGINT, interrupt)
     try:
         try:
             with guarded():
@@ -46,7 +36,7 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
         _drop_output()
         sys.exit(1)
     except Exception as error:
-        if interrupted:  # a library raised this after Ctrl-C while it restored its own state
+        if _follows_ctrl_c(error):
             sys.exit(130)
         message = sentence(error)
         if message is None:
@@ -60,6 +50,13 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
         sys.exit(2)
     finally:
         signal.signal(signal.SIGTERM, usual or signal.SIG_DFL)  # while Python ends, an exception would be printed
+
+
+def _follows_ctrl_c(error: BaseException | None) -> bool:
+    """Return whether a library raised this error after Ctrl-C, while it restored its own state."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _drop_output() -> None:
