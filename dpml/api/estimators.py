@@ -45,7 +45,7 @@ from dpml.seeds import generator
 
 
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
-    """The part that both estimators share. Subclasses encode the target and define the meaning of the scores."""
+    """The base of both estimators. Subclasses encode the target and interpret the scores."""
 
     bounds_: tuple[Array, Array]
     coef_: Array
@@ -56,7 +56,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     guarantees_: list[Guarantee]
     statement_: tuple[str, ...]
     setting_: str
-    _constant: bool  # `fit_intercept` of the fit, which the parameter need not be any more
+    _constant: bool  # `fit_intercept` at the fit; the parameter can change later
     _loss: str
 
     # many parameters: those of scikit-learn's estimators are their whole configuration
@@ -90,7 +90,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def __getstate__(self) -> Any:
-        """What a copy or another process gets: the ledger of the block around, too."""
+        """Return the state for a copy or another process, with the ledger of the surrounding `with` block."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
@@ -110,7 +110,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             raise
 
     def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None, weights: Sequence[Array]) -> Array:
-        """A release's model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); sets `guarantees_`."""
+        """Release a model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); set `guarantees_`."""
         asked = budget(epsilon(plain(self.eps, "eps"), "eps"), plain(self.delta, "delta"))
         algorithm = self._algorithm(task)
         seed = self._seed()
@@ -191,7 +191,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         warnings.warn(message, PrivacyWarning, stacklevel=5)
 
     def _algorithm(self, task: Task) -> Algorithm:
-        """The configured algorithm for a task."""
+        """Build the configured algorithm for a task."""
         name = text(self.algo, "algo")
         known = options("algo")
         if name not in known:
@@ -208,7 +208,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
-        """The parties: by their ids if there are any, otherwise of equal size and at random."""
+        """Deal the rows by the parties' ids if there are any, otherwise in equal numbers and at random."""
         adversary = Adversary(optional(number)(plain(self.colluders, "colluders"), "colluders"))
         if party is None:
             M = whole(plain(self.parties, "parties"), "parties")
@@ -221,7 +221,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     def _seed(self) -> int:
-        """The seed of the random streams: 128 bits from the operating system, unless one is given."""
+        """Return the seed of the random streams: `random_state`, or 128 bits from the operating system."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         given = self.random_state.item() if isinstance(self.random_state, np.generic) else self.random_state
@@ -231,25 +231,25 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _stated(self) -> bool:
-        """Whether all ranges were given."""
+        """Return whether all ranges are public."""
         return self.bounds is not None and getattr(self, "y_bounds", ()) is not None
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-        """The ends of the ranges of `values` (n, p), each (p,): as given, or fitted to the values."""
+        """Return the ends of the ranges of `values` (n, p), each (p,): public ones, or those of the values."""
         width = values.shape[1]
         if given is not None:
             return checked_ranges(given, key, width)
         return values.min(axis=0), values.max(axis=0)
 
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
-        """Scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
+        """Compute the scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
         check_is_fitted(self)
         rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), *self.bounds_, self._constant)
         return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
 
     @property
     def _weights(self) -> Array:
-        """Those of rows in the unit ball, (K, d)."""
+        """Return the weights for rows in the unit ball, (K, d)."""
         weights = np.atleast_2d(self.coef_)
         return np.column_stack([weights, np.atleast_1d(self.intercept_)]) if self._constant else weights
 
@@ -267,7 +267,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The estimator in a model file; its classes are strings. It was fitted elsewhere: parameters are defaults."""
+        """Read the estimator in a model file. Its classes are strings, and its parameters are defaults."""
         return load(cls(), Path(path))
 
     def _keep(self, weights: Array) -> None:
@@ -366,18 +366,18 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Scores x'w, (n,): at least 0 for ``classes_[1]``; or (n, K) for K > 2 classes."""
+        """Return the scores x'w, (n,): at least 0 for ``classes_[1]``; or (n, K) for K > 2 classes."""
         check_is_fitted(self)
         K = len(self.classes_)
         return self._scores(X, 1 if K == 2 else K)
 
     def predict(self, X: ArrayLike) -> Any:
-        """The label of every row, (n,)."""
+        """Return the label of every row, (n,)."""
         found = self.decision_function(X)
         return self.classes_[(found >= 0).astype(int) if found.ndim == 1 else np.argmax(found, axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """The probability of every class, (n, K), by the model of the loss: the sigmoid or softmax of the scores."""
+        """Return the probability of every class, (n, K): the sigmoid or softmax of the scores."""
         found = self.decision_function(X)
         if self._loss not in ("logistic", "softmax"):
             raise UserError(f"a model by loss={self._loss} gives no probabilities: use predict or decision_function.")
@@ -397,7 +397,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
             ) from None
 
     def _takes_several(self) -> bool:
-        """Whether the algorithm takes more than two classes."""
+        """Return whether the algorithm takes more than two classes."""
         with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
             return bool(self._algorithm("multiclass"))
         return False
@@ -480,7 +480,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """The target of every row, (n,), in its original unit."""
+        """Return the target of every row, (n,), in its original unit."""
         found = self._scores(X)
         low, high = self.y_bounds_
         return (low + high) / 2 + ((high - low) / 2 or 1.0) * found
