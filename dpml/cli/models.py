@@ -4,8 +4,6 @@ from argparse import Namespace
 from dataclasses import asdict
 from typing import Any, get_args
 
-from dpml.api.release import request_of
-from dpml.api.settings import Settings
 from dpml.cli.columns import print_table
 from dpml.errors import UserError
 from dpml.plain import to_json
@@ -13,7 +11,6 @@ from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written
 from dpml.release.exactness import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
-from dpml.release.release import release
 from dpml.screen import Screen
 
 _SEEN = {"release": "those who see what is published", "worst": "the worst view of every release"}
@@ -23,6 +20,10 @@ _NEVER = "not published, and counted: nobody can know what was seen of it"
 
 def run_release(arguments: Namespace) -> None:
     """Release one model, recorded in a ledger before its noise is drawn, and print its guarantees."""
+    from dpml.api.release import request_of  # loads Hydra and pandas
+    from dpml.api.settings import Settings
+    from dpml.release.release import release
+
     settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
     allowed = {"floating": arguments.floating, "any_delta": arguments.delta_anyway, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)

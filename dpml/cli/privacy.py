@@ -5,12 +5,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
-from dpml.api.functions import PlannedRelease, attacked
-from dpml.api.settings import Settings
 from dpml.atomic import check_writable, write_atomically
-from dpml.audit import Finding, audit
-from dpml.audit.scores import CONFIDENCE
 from dpml.cli.columns import print_table, set_aside_common
 from dpml.cli.files import stem
 from dpml.errors import UserError
@@ -21,9 +18,15 @@ from dpml.recipes import certificate_of, judge, recipe_of, sentence
 from dpml.recipes.reading import is_word
 from dpml.screen import Screen
 
+if TYPE_CHECKING:
+    from dpml.audit import Finding
+
 
 def run_guarantee(arguments: Namespace) -> None:
     """Print the guarantees of one setting."""
+    from dpml.api.functions import PlannedRelease  # loads Hydra
+    from dpml.api.settings import Settings
+
     release = PlannedRelease.of(Settings(arguments.overrides, config_dir=arguments.config_dir))
     guarantees, problem = release.guarantees(), release.problem
     if arguments.certificate is not None:
@@ -51,6 +54,10 @@ def run_guarantee(arguments: Namespace) -> None:
 
 def run_audit(arguments: Namespace) -> None:
     """Print what the attacks achieve; exit with 1 if one exceeds the proven guarantee."""
+    from dpml.api.functions import attacked
+    from dpml.api.settings import Settings
+    from dpml.audit import audit
+
     figure = None if arguments.figure is None else stem(arguments.figure)
     release, draws, seed = attacked(Settings(arguments.overrides, config_dir=arguments.config_dir))
     findings = audit(*release, draws, seed)
@@ -69,14 +76,16 @@ def run_audit(arguments: Namespace) -> None:
         sys.exit(1)
 
 
-def _finding(finding: Finding) -> dict[str, object]:
+def _finding(finding: "Finding") -> dict[str, object]:
     """Return the value for JSON: an unknown value is null."""
     rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
     values = asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
     return {key: None if value != value else value for key, value in values.items()}
 
 
-def _show_findings(findings: Sequence[Finding], draws: int, problem: Problem) -> None:
+def _show_findings(findings: "Sequence[Finding]", draws: int, problem: Problem) -> None:
+    from dpml.audit.scores import CONFIDENCE
+
     basis = "proven" if math.isnan(findings[0].declared) else "declared"
     heads = ["view", "per", "delta", "claimed", basis, "this pair", "attacked", "by", "verdict"]
     lines = []
