@@ -70,9 +70,6 @@ def checksum(source: Source, files: Files) -> str | None:
     """The checksum of a data set's content, as in its provenance; None if it has none, as for synthetic data.
 
     Files are read again only when their size or date has changed.
-
-    Raises:
-        UserError: a file is missing or damaged.
     """
     own: Callable[[Files], str | None] | None = getattr(source, "checksum", None)
     if own is not None:

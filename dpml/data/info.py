@@ -32,9 +32,6 @@ class Range:
         log: Whether the column is put on the scale log(1 + value), as is common for amounts of money, bytes and
             durations.
         edges: Where the steps `bin` and `spline` cut the range, in the column's own unit.
-
-    Raises:
-        UserError: the ends are not finite, not in order, or have no logarithm; or the edges are not within them.
     """
 
     low: float
@@ -59,11 +56,7 @@ class Range:
             raise UserError(f"edges must increase{scale}, between {self.low:g} and {self.high:g}, got [{listed}].")
 
     def parts(self, count: float) -> tuple[float, ...]:
-        """The edges by which the range falls into `count` equal parts, on its scale.
-
-        Raises:
-            UserError: there are not 1 to 1,000 parts.
-        """
+        """The edges by which the range falls into `count` equal parts, on its scale."""
         if count not in range(1, 1001):
             raise UserError(f"a range has 1 to 1,000 equal parts, got {count}.")
         if not self.log:

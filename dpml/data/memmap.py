@@ -20,9 +20,6 @@ def take(X: Array, rows: Index) -> Array:
     """``X[rows]`` of X (n, d): mapped from an unnamed file if X is mapped and more than 1 GiB of it is taken.
 
     The file is created in the folder of derived files (`cache.root`), and is deleted with the array.
-
-    Raises:
-        UserError: there is not enough disk space for that file.
     """
     if not _mapped(X) or X[:1].nbytes * len(rows) <= _HELD:
         return X[rows]

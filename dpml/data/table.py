@@ -12,12 +12,11 @@ from scipy import sparse
 from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
-from dpml.data.extent import after_one_hot
 from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.preprocess import Features, check_bounds, fit_apply, scale_target, stated_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
-from dpml.data.steps import Record
+from dpml.data.steps import Record, after_one_hot
 from dpml.errors import UserError
 
 if TYPE_CHECKING:
@@ -113,11 +112,7 @@ class Tabular:
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """The parsed files (from the cache if they are there) and their source, for the provenance.
-
-        Raises:
-            UserError: a file is missing or damaged, or its content is not the published content.
-        """
+        """The parsed files (from the cache if they are there) and their source, for the provenance."""
         verified = files.verified(self.info)
         paths = {name: path for name, (path, _) in verified.items()}
         digests = {name: digest for name, (_, digest) in verified.items()}
@@ -151,11 +146,7 @@ class Tabular:
         return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts.get("left_out", 0)), source
 
     def checksum(self, files: Files) -> str:
-        """The checksum of the files' content, as in a loaded data set's provenance; parses nothing.
-
-        Raises:
-            UserError: a file is missing or damaged.
-        """
+        """The checksum of the files' content, as in a loaded data set's provenance; parses nothing."""
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:

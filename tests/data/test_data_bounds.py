@@ -12,7 +12,6 @@ from variants import with_info
 
 from dpml.config import catalogue
 from dpml.data import Files, Info, Range, Raw
-from dpml.data.extent import after_one_hot, norms
 from dpml.data.preprocess import (
     check_bounds,
     fit_apply,
@@ -25,7 +24,7 @@ from dpml.data.preprocess import (
 from dpml.data.sets.adult import Adult
 from dpml.data.sets.bank import Bank
 from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
-from dpml.data.steps import EACH_ROW, STATED, hats, indicators
+from dpml.data.steps import EACH_ROW, STATED, after_one_hot, hats, indicators, norms
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
 

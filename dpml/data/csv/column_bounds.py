@@ -72,11 +72,7 @@ class ColumnBounds:
         return list(column)
 
     def of(self, features: Sequence[str], data: Path) -> dict[str, Column]:
-        """The statement about each of the features, in their order.
-
-        Raises:
-            UserError: there is no statement about one of them, or there is one about a column that is not a feature.
-        """
+        """The statement about each of the features, in their order."""
         for name in features:
             if name not in self.columns:
                 raise UserError(f"{self.path} states nothing of the column {name!r} of {data}: add it under `columns`.")
@@ -89,20 +85,12 @@ class ColumnBounds:
 
 
 def load(path: Path) -> ColumnBounds:
-    """The statements of the file at `path`.
-
-    Raises:
-        UserError: it cannot be read, is not of this form, or is marked as taken from the rows.
-    """
+    """The statements of the file at `path`."""
     return bounds_from(path, _content(path))
 
 
 def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
-    """The statements in `content`, which has the form above; `path` is its file.
-
-    Raises:
-        UserError: it is not of this form, or is marked as taken from the rows.
-    """
+    """The statements in `content`, which has the form above; `path` is its file."""
     for key in content:
         if key not in _KEYS:
             raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")

@@ -78,11 +78,7 @@ class CsvOptions:
 
     @property
     def written(self) -> Dialect:
-        """How the files are written.
-
-        Raises:
-            UserError: an option for that is wrong.
-        """
+        """How the files are written."""
         return dialect(self.encoding, self.separator, self.decimal, self.na)
 
     @property
@@ -233,11 +229,7 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
 
 
 def roles(file: CsvFile, options: CsvOptions) -> list[str]:
-    """The features: all columns that have no other role.
-
-    Raises:
-        UserError: a named column does not exist or has two roles, or no feature is left.
-    """
+    """The features: all columns that have no other role."""
     one = {"label": options.label, "party": options.party}
     named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(options.drop)}
     for key, names in named.items():

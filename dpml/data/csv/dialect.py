@@ -73,11 +73,7 @@ PLAIN = Dialect()
 
 
 def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", na: Sequence[Any] = ()) -> Dialect:
-    """The dialect that options describe: characters as they are or by name, missing values as texts or numbers.
-
-    Raises:
-        UserError: an encoding is unknown, or something else is no single character.
-    """
+    """The dialect that options describe: characters as they are or by name, missing values as texts or numbers."""
     try:
         codecs.lookup(str(encoding)).incrementaldecoder  # noqa: B018 - a codec of bytes to bytes has none
         if not b"\xff".decode(str(encoding), "replace"):  # punycode, since Python 3.13; it raised an error before

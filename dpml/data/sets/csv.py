@@ -9,9 +9,8 @@ from numpy.random import Generator
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
 from dpml.data.csv.csv_rows import FITTED, CsvOptions, CsvRows, checksum, read_rows
-from dpml.data.extent import after_one_hot
 from dpml.data.preprocess import fit_apply, maps, scale_target, stated_apply
-from dpml.data.steps import PRIVATE, SCHEMA, STATED, Record
+from dpml.data.steps import PRIVATE, SCHEMA, STATED, Record, after_one_hot
 from dpml.errors import UserError
 
 
@@ -29,11 +28,7 @@ class CSV(CsvOptions):
 
     @property
     def info(self) -> Info:
-        """The metadata of the data set, derived from the content of the file.
-
-        Raises:
-            UserError: the file cannot be used; the message gives the reason, with line and column if there is one.
-        """
+        """The metadata of the data set, derived from the content of the file."""
         rows = self._rows()
         return Info(
             name="csv",
@@ -58,19 +53,11 @@ class CSV(CsvOptions):
         return N or available, preprocess.width(self.steps, rows.stated or _width(rows))
 
     def checksum(self, files: Files) -> str:
-        """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named.
-
-        Raises:
-            UserError: a file is missing or is not a table.
-        """
+        """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named."""
         return checksum(self)
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset.
-
-        Raises:
-            UserError: the file cannot be used, or has fewer rows.
-        """
+        """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset."""
         rows, info = self._rows(), self.info
         test: Index | slice
         if self.test_path is None:

@@ -184,11 +184,7 @@ def open_raw(path: Path) -> IO[bytes]:
 
 
 def read_content(path: Path, separator: str | None = None) -> Content:
-    """Read a whole file: its checksum, its lines, and the number of values on the first line, split by `separator`.
-
-    Raises:
-        UserError: it is a damaged archive, or is larger than any data set's file.
-    """
+    """Read a whole file: its checksum, its lines, and the number of values on the first line, split by `separator`."""
     digest, lines, first, last, size = hashlib.sha256(), 0, b"", b"\n", 0
     try:
         with open_raw(path) as file:
