@@ -8,9 +8,8 @@ from dpml.atomic import write_atomically
 from dpml.cli.columns import print_table
 from dpml.cli.files import AS_PRIVATE, in_options, written
 from dpml.data.csv import column_bounds
-from dpml.data.csv.columns import ColumnProfile
+from dpml.data.csv.columns import ColumnProfile, iso
 from dpml.data.csv.csv_rows import CsvOptions
-from dpml.data.csv.dates import iso
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.errors import UserError
 from dpml.screen import Screen

@@ -12,8 +12,7 @@ from dpml.arrays import Array
 from dpml.atomic import write_atomically
 from dpml.cli.files import in_options, refuse_replacing
 from dpml.data.csv.columns import feature
-from dpml.data.csv.dialect import Dialect, dialect
-from dpml.data.csv.reading import TextColumn, open_file, read
+from dpml.data.csv.reading import Dialect, TextColumn, dialect, open_file, read
 from dpml.errors import UserError, nearest
 from dpml.printable import plain_cell
 from dpml.release.model import PROBABILITY, Model, read_model

@@ -20,7 +20,7 @@ import yaml
 from numpy.random import Generator
 
 from dpml.data.csv.column_bounds import ColumnBounds
-from dpml.data.csv.dates import ISO, iso
+from dpml.data.csv.columns import ISO, iso
 from dpml.data.info import Range
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError

@@ -21,9 +21,7 @@ from dpml.data.preprocess import (
     stated_apply,
     width,
 )
-from dpml.data.sets.adult import Adult
-from dpml.data.sets.bank import Bank
-from dpml.data.sets.kddcup99 import KDDCup99, KDDCup9970k
+from dpml.data.sets.official import Adult, Bank, KDDCup99, KDDCup9970k
 from dpml.data.steps import EACH_ROW, STATED, after_one_hot, hats, indicators, norms
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError

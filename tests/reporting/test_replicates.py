@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest, norm
 
-from dpml.data.sets.adult import Adult
-from dpml.data.sets.breast_cancer import BreastCancer
+from dpml.data.sets.official import Adult, BreastCancer
 from dpml.reporting.replicates import (
     caution,
     error_of_difference,

@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpml.data.csv.columns import Kind, as_text
-from dpml.data.csv.dates import ISO, day_of, iso
+from dpml.data.csv.columns import ISO, Kind, as_text, day_of, iso
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
 from dpml.plain import read_mapping

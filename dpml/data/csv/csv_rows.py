@@ -15,9 +15,8 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kind, as_text, feature, profile_of
-from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import Columns, CsvFile, open_file, read
+from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE
 from dpml.data.info import Column, Task
 from dpml.data.sources import cache
