@@ -5,7 +5,7 @@ different classes; rows of one class are dealt at random, so parties differ only
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -89,10 +89,10 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(function)
     def recall(parties: Parties, *arguments: Any) -> T:
-        found = known.setdefault(parties, {})
-        if arguments not in found:
-            found[arguments] = function(parties, *arguments)
-        return found[arguments]
+        results = known.setdefault(parties, {})
+        if arguments not in results:
+            results[arguments] = function(parties, *arguments)
+        return results[arguments]
 
     return recall
 
@@ -115,7 +115,6 @@ class SizeRule(_Rule, Protocol):
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         """Rows per party (M,), each at least 1, at most N in all."""
-        ...
 
 
 @runtime_checkable
@@ -128,11 +127,9 @@ class LabelRule(_Rule, Protocol):
     @property
     def of_classes(self) -> bool:
         """Whether it deals rows by their classes; a rule that does not also accepts real-valued targets."""
-        ...
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
         """The party of each row, (N,), from the labels (N,): 0..M-1, or -1 for none. Every party must have a row."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -178,10 +175,7 @@ Partition = SizeRule | LabelRule | Natural
 
 
 def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
-    """Deal the training rows of `data` to M parties by `rule`, after setting auxiliary rows aside at random.
-
-    Rows of one party are in random order.
-    """
+    """Deal the training rows of `data` to M parties by `rule`, in random order, after setting auxiliary rows aside."""
     rows = len(data.y)
     aside = set_aside(rule, rows)
     private = rows - aside
@@ -207,10 +201,7 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
-    """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, computed without rows.
-
-    None for a rule that depends on the rows.
-    """
+    """The sizes that `partition` gives with the same `rng`, computed without rows; None if the rule depends on them."""
     if isinstance(rule, LabelRule | Natural):
         return None
     if draws_sizes(rule):
@@ -249,7 +240,7 @@ def whole_rows(shares: Array, N: int) -> Index:
 
 
 def check_floor(sizes: Index, key: str) -> Index:
-    """Return the sizes if every party has a row."""
+    """Return the sizes, or raise UserError if a party has no row."""
     if sizes.min() < 1:
         raise UserError(f"{key} leaves a party without a row: there are {sizes.sum()} rows for M={len(sizes)} parties.")
     return sizes
@@ -383,16 +374,13 @@ class PowerLaw(AuxiliaryShare):
 class Dirichlet(AuxiliaryShare):
     """The parties' shares of every class are drawn from the symmetric Dirichlet(alpha) distribution, class by class.
 
-    Thus both the parties' class mixes and their sizes differ: little for a large `alpha`; for a small `alpha` nearly
-    all rows of a class are with one party. This is the definition of Yurochkin et al. 2019, of NIID-Bench (Li et al.
-    2022, ``noniid-labeldir``) and of Flower's ``DirichletPartitioner``. In the other common definition (Hsu et al.
-    2019) each party draws a class mix, and all parties have the same size.
+    This is the definition of Yurochkin et al. 2019, of NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and of Flower's
+    ``DirichletPartitioner``. In the other common one (Hsu et al. 2019) all parties have the same size.
 
-    A party with share p of a class's n rows gets n p of them rounded down or up, n p in expectation. Then the parties
-    with fewer than `smallest` rows are filled up: every party keeps `smallest` rows, drawn at random, and as many of
-    the remaining rows of all parties as are needed are drawn and moved. The benchmarks instead repeat the draw until
-    every party has 10 rows, which does not terminate with many parties. NIID-Bench also gives no further class to a
-    party that has N/M rows; that is not done here (nor by Flower, unless requested).
+    A party with share p of a class's n rows gets n p of them rounded down or up, n p in expectation. Then parties with
+    fewer than `smallest` rows are filled up from all others. The benchmarks instead repeat the draw until every party
+    has 10 rows, which does not terminate with many parties. NIID-Bench also gives no further class to a party that has
+    N/M rows; that is not done here.
 
     Args:
         alpha: Of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
@@ -412,9 +400,7 @@ class Dirichlet(AuxiliaryShare):
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
         check_each("smallest", self.smallest, len(y), M)
         dealt = [rows_of_shares(dirichlet_shares(self.alpha, M, rng), n, rng) for n in _classes(y)]
-        owners = np.empty(len(y), dtype=np.intp)
-        owners[sorted_at_random(y, rng)] = np.concatenate(dealt)
-        return filled_up(owners, M, self.smallest, rng)
+        return filled_up(_by_label(dealt, y, rng), M, self.smallest, rng)
 
 
 @dataclass(frozen=True)
@@ -436,19 +422,13 @@ class Classes(AuxiliaryShare):
         counts = _classes(y)
         if not 1 <= self.k <= len(counts):
             raise UserError(f"partition.k must be a whole number from 1 to the {len(counts)} classes, got {self.k}.")
-        held = self._held(len(counts), M, rng)
-        dealt = [_divided(np.flatnonzero(held[:, c]), n, rng) for c, n in enumerate(counts)]
-        owners = np.empty(len(y), dtype=np.intp)
-        owners[sorted_at_random(y, rng)] = np.concatenate(dealt)
-        return owners
-
-    def _held(self, K: int, M: int, rng: Generator) -> NDArray[np.bool_]:
-        """Which of K classes each party has, (M, K)."""
-        drawn = rng.random((M, K), dtype=np.float32)
-        drawn[np.arange(M), np.arange(M) % K] = -1.0  # its first class comes before all others
-        held = np.zeros((M, K), dtype=bool)
-        np.put_along_axis(held, np.argpartition(drawn, self.k - 1, axis=1)[:, : self.k], True, axis=1)
-        return held
+        K = len(counts)
+        order = rng.random((M, K), dtype=np.float32)
+        order[np.arange(M), np.arange(M) % K] = -1.0  # a party's first class comes before all others
+        has = np.zeros((M, K), dtype=bool)
+        np.put_along_axis(has, np.argpartition(order, self.k - 1, axis=1)[:, : self.k], True, axis=1)
+        dealt = [_divided(np.flatnonzero(has[:, c]), n, rng) for c, n in enumerate(counts)]
+        return _by_label(dealt, y, rng)
 
 
 @dataclass(frozen=True)
@@ -473,10 +453,8 @@ class Shards(AuxiliaryShare):
                 f"partition.per_party={self.per_party} shards for each of M={M} parties are not possible with "
                 f"N={len(y)} rows."
             )
-        owners = np.empty(len(y), dtype=np.intp)
         holders = rng.permutation(shards) // self.per_party
-        owners[sorted_at_random(y, rng)] = np.repeat(holders, Equal().sizes(len(y), shards, rng))
-        return owners
+        return _by_label([np.repeat(holders, Equal().sizes(len(y), shards, rng))], y, rng)
 
 
 def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
@@ -486,11 +464,10 @@ def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
 
 
 def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
-    """Symmetric Dirichlet(alpha) shares, (M,).
+    """Draw symmetric Dirichlet(alpha) shares, (M,): Gamma(alpha) variates divided by their sum.
 
-    They are Gamma(alpha) variates divided by their sum. A Gamma(alpha) variate is U^(1/alpha) times a Gamma(alpha + 1)
-    variate (Marsaglia & Tsang 2000, Sec. 6). The logarithm is drawn, because with a small alpha all variates would
-    underflow to 0.
+    A Gamma(alpha) variate is U^(1/alpha) times a Gamma(alpha + 1) variate (Marsaglia & Tsang 2000, Sec. 6). The
+    logarithm is drawn, because with a small alpha all variates would underflow to 0.
     """
     logarithms = np.log(rng.standard_gamma(alpha + 1, M)) - rng.standard_exponential(M) / alpha
     shares = np.exp(logarithms - logarithms.max())
@@ -500,8 +477,8 @@ def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
 def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
     """The parties of n rows, (n,) in ascending order, by `shares` (M,): systematic sampling.
 
-    Party k has as many rows as the interval of length n * shares[k] contains points of a randomly shifted grid of width
-    1: n * shares[k] rounded down or up, and n * shares[k] in expectation.
+    Party k has n * shares[k] rows rounded down or up, and n * shares[k] in expectation: the points of a randomly
+    shifted grid of width 1 in an interval of that length.
     """
     ends = np.cumsum(shares)
     points = (np.arange(n) + rng.random()) * (ends[-1] / n)
@@ -509,7 +486,7 @@ def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
 
 
 def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
-    """The parties `owners` (n,) of n rows, changed so that each of the M parties has at least `smallest` rows.
+    """Move rows, whose parties are `owners` (n,), so that each of the M parties has at least `smallest`.
 
     Every party keeps `smallest` of its rows, or all of them if it has fewer. Of all remaining rows, as many as are
     missing elsewhere are drawn with equal probability. There must be at least ``smallest * M`` rows.
@@ -524,13 +501,17 @@ def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
     return filled
 
 
+def _by_label(dealt: Sequence[Index], y: Array, rng: Generator) -> Index:
+    owners = np.empty(len(y), dtype=np.intp)
+    owners[sorted_at_random(y, rng)] = np.concatenate(dealt)  # the parties of the rows, in ascending order of labels
+    return owners
+
+
 def _classes(y: Array) -> Index:
-    """Rows of each class, (K,), in ascending order of the labels."""
-    return np.unique(y, return_counts=True)[1]
+    return np.unique(y, return_counts=True)[1]  # rows of each, in ascending order of the labels
 
 
 def _divided(holders: Index, n: int, rng: Generator) -> Index:
-    """The parties of n rows, (n,), divided equally among `holders`; -1 if `holders` is empty."""
-    if not len(holders):
+    if not len(holders):  # rows of no party
         return np.full(n, -1)
     return rng.permutation(holders)[np.arange(n) % len(holders)]

@@ -91,6 +91,29 @@ def stated_apply(
     return train, test, [facts for _, facts in made]
 
 
+def split_apply(
+    X: Features,
+    y: Array,
+    parts: tuple[Index | slice, Index | slice],
+    steps: Sequence[str],
+    columns: Sequence[int] | Mapping[str, Column],
+    target: Range | str | None,
+) -> tuple[Array, Array, Array, Array, list[Record]]:
+    """Split rows into the training and test rows `parts` and preprocess them: (X, y, X_test, y_test, record).
+
+    `columns` are the statements for `stated_apply`, or the levels for `fit_apply`; `target` is None for classes.
+    """
+    y_train, y_test = (y[rows] for rows in parts)
+    if isinstance(columns, Mapping):
+        train, test, record = stated_apply(steps, X[parts[0]], X[parts[1]], columns)
+    else:
+        train, test, record = fit_apply(steps, X[parts[0]], X[parts[1]], columns)
+    if target is not None:
+        y_train, y_test, scaled = scale_target(y_train, y_test, target if isinstance(target, Range) else None)
+        record.append(scaled)
+    return train, y_train, test, y_test, record
+
+
 def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> list[tuple[Apply, Record]]:
     """The row-wise map and the record of each named step, after clipping to the ranges; no row is read."""
     return _made(steps, columns)[0]

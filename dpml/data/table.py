@@ -13,7 +13,7 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features, check_bounds, fit_apply, scale_target, stated_apply
+from dpml.data.preprocess import Features, check_bounds, split_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
 from dpml.data.steps import Record, after_one_hot
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` uses
+_PARTS = ("X", "y", "X_test", "y_test")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Tabular:
 
     Attributes:
         bounds: Where preprocessing takes its scales from: `fitted`, the training rows; `public`, what `info.columns`
-            states of them, which is refused where nothing is stated.
+            states, which is refused where nothing is stated.
         steps: Preprocessing, in order.
     """
 
@@ -101,8 +102,7 @@ class Tabular:
         if isinstance(test, slice) and len(train) == self.available():  # the whole official split
             arrays, facts = self._prepared(table, source)
             # all rows are used, and dealing them to parties will shuffle them: they stay in the file's order, mapped
-            X, y = arrays["X"], arrays["y"]
-            X_test, y_test, record = arrays["X_test"], arrays["y_test"], facts["preprocessing"]
+            (X, y, X_test, y_test), record = (arrays[name] for name in _PARTS), facts["preprocessing"]
             train = np.arange(self.available())
         else:
             X, y, X_test, y_test, record = self._preprocess(table, train, test)
@@ -127,23 +127,16 @@ class Tabular:
             self._check(table, source["source"])
             if self.checksum(files) != source["sha256"]:
                 raise UserError(f"{source['source']} changed while it was read: give the command again.")
-            X = table.X
-            if sparse.issparse(X):
-                arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": table.y}
-            else:
-                arrays = {"X": X, "y": table.y}
-            if table.party is not None:
-                arrays["party"] = table.party
-            return arrays, {"shape": list(X.shape), "levels": list(table.levels), "left_out": table.left_out}
+            X, facts = table.X, {"levels": list(table.levels), "left_out": table.left_out, "shape": list(table.X.shape)}
+            parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"X": X}
+            return parts | {"y": table.y} | ({} if table.party is None else {"party": table.party}), facts
 
         arrays, facts = cache.load_or_build(self.info.name, self.key(source["sha256"]), build)
-        if "X" in arrays:
-            X: Features = arrays["X"]
-        else:
-            X = sparse.csr_matrix(
-                (arrays["data"], arrays["indices"], arrays["indptr"]), shape=facts["shape"], copy=False
-            )
-        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts.get("left_out", 0)), source
+        X: Features | None = arrays.get("X")
+        if X is None:
+            parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+            X = sparse.csr_matrix(parts, shape=facts["shape"], copy=False)
+        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts["left_out"]), source
 
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content, as in a loaded data set's provenance; parses nothing."""
@@ -160,28 +153,20 @@ class Tabular:
         }
 
     def _prepared(self, table: Table, source: Mapping[str, Any]) -> tuple[cache.Arrays, cache.Facts]:
-        """All rows of a set with an official split, preprocessed: they do not depend on any random draw."""
-
+        # they do not depend on any random draw
         def build() -> tuple[cache.Arrays, cache.Facts]:
             split = self.available()
-            X, y, X_test, y_test, record = self._preprocess(table, slice(split), slice(split, None))
-            return {"X": X, "y": y, "X_test": X_test, "y_test": y_test}, {"preprocessing": record}
+            *arrays, record = self._preprocess(table, slice(split), slice(split, None))
+            return dict(zip(_PARTS, arrays, strict=True)), {"preprocessing": record}
 
         return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
 
     def _preprocess(
         self, table: Table, train: Index | slice, test: Index | slice
     ) -> tuple[Array, Array, Array, Array, list[Record]]:
-        X, X_test = table.X[train], table.X[test]
-        if self.bounds == "public":
-            X, X_test, record = stated_apply(self.pipeline, X, X_test, self.stated)
-        else:
-            X, X_test, record = fit_apply(self.pipeline, X, X_test, table.levels)
-        y, y_test = table.y[train], table.y[test]
-        if self.info.task == "regression":
-            y, y_test, target = scale_target(y, y_test, self.info.target if self.bounds == "public" else None)
-            record = [*record, target]
-        return X, y, X_test, y_test, record
+        target = None if self.info.task != "regression" else self.info.target if self.stated else "fitted"
+        columns = self.stated or table.levels
+        return split_apply(table.X, table.y, (train, test), self.pipeline, columns, target)
 
     def _check(self, table: Table, source: str) -> None:
         """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
