@@ -1,4 +1,4 @@
-"""Common code of all data sets that come as files: parse once, draw rows, preprocess, and cache what can be reused."""
+"""What data sets that come as files share: parse once, draw rows, preprocess, and cache what can be reused."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -28,14 +28,14 @@ _PARTS = ("X", "y", "X_test", "y_test")
 
 @dataclass(frozen=True)
 class Table:
-    """A data set as its files contain it, before any fitting: one row per sample, the training part first.
+    """The content of a data set's files, before any fitting: one row per sample, the training part first.
 
     Attributes:
         X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic value is its code 0, 1, ... or -1.
         y: Labels (n,), in the form of the task; a regression target in its own unit.
         levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
         party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part; None if unknown.
-        left_out: The number of rows of the files that are not here, because of what is in them.
+        left_out: The number of rows of the files that are left out because of their values.
     """
 
     X: Features
@@ -86,11 +86,6 @@ class Tabular:
     def stated(self) -> Mapping[str, Column]:
         """The statement about each column, if it is used; empty if scales are fitted."""
         return self.info.columns if self.bounds == "public" else {}
-
-    @property
-    def features(self) -> int:
-        """Columns after one-hot coding; every stated value has one, whether or not it occurs in a row."""
-        return after_one_hot(self.stated) if self.stated else self.info.features
 
     def size(self, N: int | None) -> tuple[int, int]:
         return N or self.available(), preprocess.width(self.pipeline, self.stated or self.info.features)
@@ -145,12 +140,9 @@ class Tabular:
     def key(self, digest: str) -> dict[str, Any]:
         """What the parsed files depend on: their content, the code that reads them, and the options it may use."""
         loader = type(self)
-        return {
-            "loader": loader.__qualname__,
-            "code": code.digest(loader.__module__),
-            "options": {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING},
-            "sha256": digest,
-        }
+        options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING}
+        version = code.digest(loader.__module__)
+        return {"loader": loader.__qualname__, "code": version, "options": options, "sha256": digest}
 
     def _prepared(self, table: Table, source: Mapping[str, Any]) -> tuple[cache.Arrays, cache.Facts]:
         # they do not depend on any random draw
@@ -172,7 +164,8 @@ class Tabular:
         """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
         info = self.info
         features = sum(count or 1 for count in table.levels) if table.levels else table.X.shape[1]
-        facts = [("rows", len(table.y), info.rows), ("features", features, self.features)]
+        expected = after_one_hot(self.stated) if self.stated else info.features
+        facts = [("rows", len(table.y), info.rows), ("features", features, expected)]
         for label, rows in info.classes.items():
             facts.append((f"rows of class {label:g}", int(np.sum(table.y == label)), rows))
         for what, count, expected in facts:
@@ -235,7 +228,7 @@ def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
 def encode(
     parts: "Sequence[pd.DataFrame]", symbolic: Collection[int], stated: Mapping[str, Column]
 ) -> tuple[Array, tuple[int, ...]]:
-    """Tables with the same columns as one array, and the number of values of each symbolic column.
+    """Return tables with the same columns as one array, and the number of values of each symbolic column.
 
     The values of a symbolic column are those that `stated` lists for it, or if `stated` is empty those of the first
     part, in alphabetical order; other values get the code -1.
@@ -243,18 +236,13 @@ def encode(
     import pandas as pd  # slow to load, and only parsing needs it
 
     listed = {place: column for place, column in enumerate(stated.values()) if not isinstance(column, Range)}
-    columns = parts[0].shape[1]
-    X = np.empty((sum(map(len, parts)), columns))
-    levels = [0] * columns
-    for column in range(columns):
-        values = None
+    X = np.empty((sum(map(len, parts)), parts[0].shape[1]))
+    levels = [0] * X.shape[1]
+    for column in range(X.shape[1]):
+        cells: list[Any] = [part.iloc[:, column] for part in parts]
         if column in symbolic:
-            values = sorted(listed.get(column) or parts[0].iloc[:, column].unique())
+            values = pd.Index(sorted(listed.get(column) or cells[0].unique()))
             levels[column] = len(values)
-        start = 0
-        for part in parts:
-            cells = part.iloc[:, column]
-            codes = cells if values is None else pd.Index(values).get_indexer(pd.Index(cells))
-            X[start : start + len(part), column] = codes
-            start += len(part)
+            cells = [values.get_indexer(pd.Index(each)) for each in cells]
+        X[:, column] = np.concatenate(cells)
     return X, tuple(levels)

@@ -83,6 +83,10 @@ def test_another_file_moved_to_its_place_with_its_date_is_read(work: Path) -> No
     assert rows(work) == undisturbed(work)
 
 
+def content_of(path: Path) -> files.Content:
+    return files.known_content(path) or files.fresh_content(path)
+
+
 def test_a_file_that_changes_while_its_checksum_is_computed(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is recorded is not taken for the checksum of what is there now."""
     path, read = work / "own.csv", files.read_content
@@ -94,9 +98,9 @@ def test_a_file_that_changes_while_its_checksum_is_computed(work: Path, monkeypa
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "read_content", slowly)
-        old = files.content_of(path)
+        old = content_of(path)
     assert files.known_content(path) is None
-    assert files.content_of(path).sha256 == read(path).sha256 != old.sha256
+    assert content_of(path).sha256 == read(path).sha256 != old.sha256
 
 
 def test_a_file_that_changes_while_it_is_parsed_is_not_kept_as_the_old_one(
@@ -155,13 +159,13 @@ def test_no_result_depends_on_a_clock(work: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_checksum_that_was_recorded_of_another_file_is_not_used(work: Path) -> None:
     first, second = work / "own.csv", work / "other.csv"
     second.write_text("a,b,label\n1,2,0\n")
-    contents = [files.content_of(path) for path in (first, second)]
+    contents = [content_of(path) for path in (first, second)]
     records = [files._record_path(path) for path in (first, second)]
     texts = [record.read_bytes() for record in records]
     for record, text in zip(records, reversed(texts), strict=True):
         record.write_bytes(text)
-    assert [files.first_seen(path) for path in (first, second)] == [None, None]
-    assert [files.content_of(path) for path in (first, second)] == contents
+    assert [files._record(path) for path in (first, second)] == [{}, {}]
+    assert [content_of(path) for path in (first, second)] == contents
 
 
 def test_a_data_set_of_files_that_change_while_they_are_parsed(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:

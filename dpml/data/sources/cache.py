@@ -1,7 +1,6 @@
 """Parsed arrays of data sets on disk, as .npy files that are memory-mapped when they are used again.
 
-Everything here can be computed again from the raw files: a folder that cannot be written only costs time, and a damaged
-entry is built again.
+A folder that cannot be written only costs time, and a damaged entry is built again.
 """
 
 import hashlib
@@ -45,8 +44,8 @@ def folder(name: str, key: Mapping[str, Any]) -> Path:
 def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry], private: bool = False) -> Entry:
     """Return the cached result of `build`; if there is none, build and store it.
 
-    Arrays from the cache are read-only and memory-mapped. An entry appears whole or not at all. If two processes need
-    the same entry, the second waits for the first. Nobody but the user can read a `private` entry.
+    Arrays from the cache are read-only and memory-mapped. Two processes that need the same entry build it once. Nobody
+    but the user can read a `private` entry.
     """
     place = folder(name, key)
     if (entry := _read(place)) is not None:
@@ -79,9 +78,8 @@ def _read(place: Path) -> Entry | None:
 
 
 def _map(path: Path) -> NDArray[Any]:
-    # the file of an empty array has a header only and cannot be mapped; a plain view of a map behaves like any array
-    mode: Any = "r" if path.stat().st_size > 128 else None
-    return np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+    mode: Any = "r" if path.stat().st_size > 128 else None  # an empty array has a header only and cannot be mapped
+    return np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))  # a plain view behaves like any array
 
 
 def _crc(paths: Iterable[Path]) -> int:
@@ -111,5 +109,4 @@ def _write(place: Path, arrays: Arrays, facts: Facts, private: bool) -> None:
 
 @cache
 def _note(message: str) -> None:
-    """Print a message to stderr, once."""
-    print(message, file=sys.stderr)
+    print(message, file=sys.stderr)  # once
