@@ -35,7 +35,7 @@ from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
 from dpml.release.certificate import certificate
 from dpml.release.facts import Facts, facts_about, named
-from dpml.release.statement import statement
+from dpml.release.statement import gaps, statement
 
 FORMAT = "dpml plan 2"
 
@@ -226,7 +226,7 @@ class FederationPlan:
     @property
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
-        return statement(self.facts)
+        return *statement(self.facts), *gaps(self.stated, self.dataset.steps)
 
     @property
     def longest(self) -> int:

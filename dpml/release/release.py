@@ -12,7 +12,7 @@ from dpml.algorithms import Algorithm
 from dpml.arrays import Array
 from dpml.atomic import check_writable, write_atomically
 from dpml.data import Dataset, Files, Source, checksum
-from dpml.data.csv.column_bounds import ColumnBounds
+from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
 from dpml.data.partition import Partition, partition
 from dpml.data.preprocess import check_ball
 from dpml.errors import UserError
@@ -22,7 +22,7 @@ from dpml.release.exactness import require_exact
 from dpml.release.facts import Facts, facts_of
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
-from dpml.release.statement import statement
+from dpml.release.statement import gaps, statement
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
@@ -136,7 +136,7 @@ def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Mod
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
         weights=np.reshape(weights, (K, -1)),
         guarantees=facts.held,
-        statement=statement(facts),
+        statement=(*statement(facts), *gaps(request.stated, request.dataset.steps)),  # type: ignore[attr-defined]
         setting=request.setting,
         versions=provenance()["versions"],
         scale=divisor(request.stated),
@@ -146,7 +146,8 @@ def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Mod
 
 def _named(stated: ColumnBounds, classes: Mapping[str, str]) -> ColumnBounds:
     """The statements, with classes in the weights' order: -1 and +1, as in `dataset.positive`, or 0 to K-1."""
-    return replace(stated, classes=tuple(classes.values())) if classes else stated
+    reading = {key: said for key, said in stated.reading.items() if key in WRITTEN}  # what a prediction needs
+    return replace(stated, reading=reading, classes=tuple(classes.values()) or stated.classes)
 
 
 def divisor(stated: ColumnBounds) -> float:

@@ -5,7 +5,9 @@ order: the unit and the neighbours, the parameters, the trust model, the mechani
 """
 
 import math
+from collections.abc import Collection
 
+from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.privacy import worst
 from dpml.privacy.safe import written
 from dpml.release.exactness import NOT_THESE_BITS
@@ -27,6 +29,16 @@ def statement(facts: Facts) -> tuple[str, ...]:
     """Six sentences about a release: its unit, its guarantee, who is trusted, its noise, its ranges, what is left
     out."""
     return _unit(facts), _guarantee(facts), _trust(facts), _noise(facts), _ranges(facts), _NOT_COVERED
+
+
+def gaps(stated: ColumnBounds, steps: Collection[str]) -> tuple[str, ...]:
+    """Return a sentence about what stands for missing values, with every value; none if nothing does."""
+    values = [f"{name} counts as {value}" for name, value in stated.filled.items()]
+    values += [f"a feature marks where {name} is missing" for name in stated.indicators.values()]
+    if "impute" in steps:
+        middles = {name: stated.middle(name) for name in stated.sources if name not in stated.fills}
+        values += [f"{name} counts as {middle}, the middle of its range" for name, middle in middles.items() if middle]
+    return (f"Missing values: {'; '.join(values)}.",) if values else ()
 
 
 def _unit(facts: Facts) -> str:

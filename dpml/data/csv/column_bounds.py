@@ -33,7 +33,10 @@ from dpml.plain import read_mapping
 FROM_ROWS = "from_rows"
 """The key that marks statements taken from the rows: such a file is refused until the user has edited it."""
 
-READING = ("label", "positive", "party", "drop", "missing", "steps", "encoding", "separator", "decimal", "na")
+WRITTEN = ("encoding", "separator", "decimal", "na")
+"""The options of dataset=csv that say how a file is written."""
+
+READING = ("label", "positive", "party", "drop", "missing", "steps", *WRITTEN)
 """The options of dataset=csv that a file may state."""
 
 _LISTS = ("drop", "steps", "na")
@@ -93,6 +96,14 @@ class ColumnBounds:
     def filled(self) -> dict[str, str]:
         """What stands for a missing value of each column that states it, as a text."""
         return {name: str(self._text(name, value)) for name, value in self.fills.items()}
+
+    def middle(self, name: str) -> str:
+        """Return the middle of the range of a column, on its scale, as a text; empty for a column of categories."""
+        column = self.columns[name]
+        if not isinstance(column, Range):
+            return ""
+        (middle,) = column.parts(2)
+        return iso(middle) if name in self.dates else f"{middle:g}"
 
     def _text(self, name: str, value: float) -> Any:
         column = self.columns[name]

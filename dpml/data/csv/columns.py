@@ -27,6 +27,8 @@ COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?|[-+]?\d{1,3}(\.\d{3})+(,\d+)?")
 """Numbers of which the digits are grouped."""
 
+_UNIT = re.compile(r"[-+]?\d+(?:[.,]\d+)?\s?(%|[^\W\d_]{1,3}(?:/[^\W\d_]{1,3})?)")
+
 CATEGORIES = 1000
 """The most categories that a column may have, unless they are stated: each becomes a feature."""
 
@@ -92,7 +94,8 @@ def profile_of(column: TextColumn) -> ColumnProfile:
     if forms:
         problem = f"has dates such as {texts[0]!r}, of which day and month cannot be told apart: state their format"
         return ColumnProfile(name, "date", missing, values=(forms[0],), problem=problem)
-    problem = _problem(column, len(column.codes) - missing)
+    problem, unit = _problem(column, len(column.codes) - missing), with_unit(column)
+    problem = f"has numbers with a unit, such as {unit!r}: write them without it" if problem and unit else problem
     return ColumnProfile(name, "category", missing, values=texts, problem=problem)
 
 
@@ -135,6 +138,13 @@ def with_commas(texts: Sequence[str]) -> bool:
     whole = [text for text in numbers if text.lstrip("+-").isdigit()]
     grouped = all(GROUPED.fullmatch(text) for text in with_comma)  # 1,000 is more probably a thousand
     return bool(with_comma) and not grouped and len(with_comma) + len(whole) == len(numbers)
+
+
+def with_unit(column: TextColumn) -> str:
+    """Return an example, such as 50 kg, if all texts of a column are numbers, or numbers with one unit."""
+    words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
+    found = [_UNIT.fullmatch(text) for text in words]
+    return words[0] if len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1 else ""
 
 
 def is_boolean(texts: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.data.csv.column_bounds import FROM_ROWS, ColumnBounds
+from dpml.data.csv.column_bounds import FROM_ROWS, WRITTEN, ColumnBounds
 from dpml.data.csv.columns import (
     COMMA,
     GROUPED,
@@ -21,6 +21,7 @@ from dpml.data.csv.columns import (
     iso,
     profile_of,
     with_commas,
+    with_unit,
 )
 from dpml.data.csv.csv_rows import CsvOptions, roles
 from dpml.data.csv.labels import Labels, find_labels, to_labels
@@ -45,6 +46,7 @@ class Description:
         complete: Rows without a missing value.
         options: What the file was read with: what was said, and what `as_meant` noticed.
         noticed: A sentence for everything that was noticed.
+        stated: What a bounds file states.
     """
 
     file: CsvFile
@@ -57,6 +59,7 @@ class Description:
     complete: int
     options: CsvOptions
     noticed: tuple[str, ...] = ()
+    stated: ColumnBounds | None = None
 
     @property
     def problems(self) -> list[ColumnProfile]:
@@ -94,8 +97,11 @@ def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Descrip
     profiles = tuple(profile_of(columns[name]) for name in features)
     profiles = tuple(replace(each, hint=hint(columns[each.name], each, y, labels)) for each in profiles)
     parties = None if party is None else len(columns[party].texts)
-    complete = int(np.sum(~np.any([column.missing for column in columns.values()], axis=0)))
-    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, noticed.sentences)
+    filled = stated.fills if stated else {}
+    gaps = [column.missing for name, column in columns.items() if name not in filled]
+    complete = int(np.sum(~np.any(gaps, axis=0))) if gaps else rows
+    said = noticed.sentences
+    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, said, stated)
 
 
 @dataclass(frozen=True)
@@ -133,7 +139,7 @@ def _said(column: Column, kind: Kind) -> str:
     return f"{iso(column.low)} to {iso(column.high)}" if kind == "date" else str(column)
 
 
-def bounds_text(description: Description, label: str) -> str:
+def bounds_text(description: Description) -> str:
     """Return a file for `dataset.bounds` with what the rows have; it is refused until the user has edited it."""
     import yaml  # slow to load
 
@@ -148,10 +154,17 @@ def bounds_text(description: Description, label: str) -> str:
         content["target"] = _range(*description.classes)
     elif labels is not None:
         content["classes"] = list(labels.classes)
+    options, usual = description.options, CsvOptions()
+    reading = {key: getattr(options, key) for key in ("label", "party", "drop", *WRITTEN)}
+    content |= {
+        key: list(said) if isinstance(said, tuple) else said
+        for key, said in reading.items()
+        if said != getattr(usual, key)
+    }
     body = yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110)
     return (
-        f"# What is known of the columns of {description.file.path.name} without its rows, "
-        f"for dataset.label={label} dataset.bounds=THIS FILE.\n"
+        f"# What is known of the columns of {description.file.path.name} without its rows, and how it is read, "
+        f"for dataset.bounds=THIS FILE.\n"
         "# The ranges and values below were taken from the rows: they are as private as the rows. Put in their place\n"
         "# what the documentation or the meaning of a column says, then delete the next line.\n"
         "# {low: 0, high: 99, log: true} is for amounts of money and the like; classes are -1 and +1, or 0, 1, ...\n"
@@ -235,6 +248,8 @@ def hint(column: TextColumn, profile: ColumnProfile, y: Array | None, labels: La
         return _number_hint(profile, cells, values)
     if profile.kind == "date":
         return f"days; a bounds file says {{unit: days, low: ..., high: ..., format: '{profile.values[0]}'}}"
+    if profile.kind == "category" and (unit := with_unit(column)):
+        return f"numbers with a unit, such as {unit!r}? write them without it"
     folded = {value.lower() for value in profile.values}
     likely = [value for value in profile.values if value.lower() in WORDS_FOR_MISSING]
     if likely:
