@@ -6,10 +6,11 @@ import json
 import os
 import platform
 import uuid
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from dpml.errors import UserError
 
@@ -22,12 +23,12 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 """Part of temporary names: machines that share a folder may not see each other's locks, so each sweeps only its own."""
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
     """Write a file atomically: after a crash, or for a concurrent reader, it is never half written.
 
-    A process that is killed may leave a temporary file behind. The next process that writes `path` removes it.
+    If it is `private`, only its owner may read it. The next writer removes the temporary file of a killed process.
     """
-    _publish(path, content, Path.replace)
+    _publish(path, content, Path.replace, private)
 
 
 def check_writable(path: Path) -> None:
@@ -54,35 +55,73 @@ def create_atomically(path: Path, content: str | bytes, private: bool = False) -
     _publish(path, content, lambda partial, path: path.hardlink_to(partial), private)
 
 
+@contextmanager
+def reserved(path: Path) -> Iterator[Callable[[str], None]]:
+    """Reserve the name of a new file; yield a function that writes all of its content to the disk.
+
+    The file gets the name when the block ends, with what was written last, and is removed if the block fails. Until
+    then no other process can reserve the name. Content that is no longer than what was written before needs no more
+    room on the disk. A process that is killed leaves a temporary file, which the next one removes.
+    """
+    check_writable(path)
+    with _temporary(path, 0o666, Path.replace) as (partial, write):
+        others = [str(other) for other in path.parent.glob(f".{glob.escape(path.name)}-{'?' * 41}") if other != partial]
+        if path.exists() or others:
+            remedy = f"; if none is, delete {others[0]}" if others else ""
+            raise UserError(f"another process is writing {path}: choose another name{remedy}.")
+        yield write
+
+
 def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], object], private: bool = False) -> None:
-    """Write a temporary file beside `path`, and have it published under that name when it is on disk."""
-    partial = path
-    try:
-        _sweep(path)
-        partial, file = _new_partial(path, 0o600 if private else 0o666)
-        with file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
+    with _naming(path), _temporary(path, 0o600 if private else 0o666, publish) as (_, write):
+        write(content)
+
+
+@contextmanager
+def _temporary(
+    path: Path, mode: int, publish: Callable[[Path, Path], object]
+) -> Iterator[tuple[Path, Callable[[str | bytes], None]]]:
+    """Yield a temporary file beside `path` and a function that writes it; publish it under that name at the end."""
+    _sweep(path)
+    partial, file = _new_partial(path, mode)
+
+    def write(content: str | bytes) -> None:
+        rest = memoryview(content.encode() if isinstance(content, str) else content)
+        with _naming(path):
+            file.seek(0)
+            while rest:
+                rest = rest[file.write(rest) :]
+            file.truncate()
             os.fsync(file.fileno())
+
+    try:
+        with file:
+            yield partial, write
             if fcntl:
                 publish(partial, path)  # while the lock is held, so that no other process sweeps it
         if not fcntl:
             publish(partial, path)  # Windows cannot rename an open file
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name in an error the path that the user knows; the error of a full disk has no file name at all."""
+    try:
+        yield
     except OSError as error:
         if error.errno is not None:
-            error.filename = str(path)  # the path the user knows; the error of a full disk has no file name at all
+            error.filename = str(path)
         raise
-    finally:
-        if partial != path:
-            partial.unlink(missing_ok=True)
 
 
-def _new_partial(path: Path, mode: int) -> tuple[Path, IO[bytes]]:
+def _new_partial(path: Path, mode: int) -> tuple[Path, FileIO]:
     """A temporary file beside `path`, open and locked until it is closed."""
     while True:
         # unique also among processes with the same process id: two containers on one volume
         partial = path.with_name(f".{path.name}-{MACHINE}-{uuid.uuid4().hex}")
-        file = os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
+        file = FileIO(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
         _hold(file.fileno(), wait=True)
         if partial.exists():  # otherwise it was swept before it was locked
             return partial, file

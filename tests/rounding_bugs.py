@@ -13,7 +13,7 @@ from dpml.data.preprocess import distinct
 def cancelling(right):
     """Sums are of terms near 1, which are taken away again: ``sum tanh - sum 1``, in single precision."""
 
-    def sums(self, models, totals, taken=None):
+    def sums(self, models, totals):
         half = self.half.reshape(-1, self.half.shape[-1])
 
         def write() -> None:
@@ -29,7 +29,7 @@ def cancelling(right):
 def in_single(right):
     """All is added up in single precision, row after row."""
 
-    def sums(self, models, totals, taken=None):
+    def sums(self, models, totals):
         half = self.half.reshape(-1, self.half.shape[-1])
 
         def write() -> None:

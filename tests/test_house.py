@@ -62,23 +62,23 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
-    "top level": ("dpml/*.py", 1028, 700),
-    "data": ("dpml/data", 5173, 4100),
-    "privacy": ("dpml/privacy", 2766, 2350),
-    "optim": ("dpml/optim", 2147, 1400),
-    "mechanism": ("dpml/mechanism", 2305, 2000),
-    "algorithms": ("dpml/algorithms", 5739, 4000),
+    "top level": ("dpml/*.py", 839, 700),
+    "data": ("dpml/data", 5165, 4100),
+    "privacy": ("dpml/privacy", 2436, 2350),
+    "optim": ("dpml/optim", 2072, 1400),
+    "mechanism": ("dpml/mechanism", 1943, 2000),
+    "algorithms": ("dpml/algorithms", 4686, 4000),
     "protocols": ("dpml/protocols", 2278, 1700),
-    "audit": ("dpml/audit", 2735, 2000),
-    "config and running": ("dpml/config dpml/running", 3603, 1950),
-    "reporting": ("dpml/reporting", 7106, 4200),
-    "release": ("dpml/release", 1681, 1450),
-    "federated": ("dpml/federated", 2110, 1600),
+    "audit": ("dpml/audit", 2478, 2000),
+    "config and running": ("dpml/config dpml/running", 3223, 1950),
+    "reporting": ("dpml/reporting", 6429, 4200),
+    "release": ("dpml/release", 1657, 1450),
+    "federated": ("dpml/federated", 2085, 1600),
     "recipes": ("dpml/recipes", 655, 520),
-    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4664, 2900),
+    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4467, 2900),
     "experiments": ("experiments", 1972, 2900),
-    "scripts": ("scripts", 4710, 1500),
-    "tests": ("tests", 44715, 28000),
+    "scripts": ("scripts", 2994, 1500),
+    "tests": ("tests", 41527, 28000),
 }
 REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
 

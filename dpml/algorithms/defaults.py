@@ -112,9 +112,6 @@ LEAST_REACH = 0.12
 LAST_CLIP = 0.1
 """The least clip of the squared loss in the last half of the rounds, unless it was smaller before. On the same."""
 
-NEWTON_ROUNDS, NEWTON_SHARE, NEWTON_NORM = 12, 0.5, 1.0
-"""T of `newton`, the part of mu^2 that pays for gradients, and the length of the model that R is best for. On Adult."""
-
 LOGISTIC_DISTANCE = 8.0
 """D of the step rule (`descent.step_sizes`): how long a vector the noise of all rounds may add up to. On Adult."""
 SQUARED_DISTANCE = 3.0
@@ -124,11 +121,7 @@ SLOPE_CLIP = 0.3
 which labels of -1 and +1 need more, on Crime."""
 LARGEST_STEP = 4.0
 """How many times 1/L a step may be where slopes are cut. On Adult."""
-SELECTION_SHARE = 0.1
-"""The share of mu^2 that a private choice of the step size gets; on no data."""
 
-OUTPUT_NORM = 4.0
-"""The norm of w* that the ridge of `outpert` is best for. On Adult."""
 TYPICAL_NORM = 10.0
-"""The same for the ridges of `gop`, `objpert` and `psgd`. Where lam is small, the best ridges for WDBC, Adult and
-synthetic rows are those for norms of 8 to 27."""
+"""The norm of w* that the ridges of `gop`, `objpert` and `psgd` are best for. Where lam is small, the best ridges for
+WDBC, Adult and synthetic rows are those for norms of 8 to 27."""

@@ -11,7 +11,7 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Hyperparameters, Release, require_domain
 from dpml.mechanism.guarantees import Announced
-from dpml.mechanism.outputs import noisy
+from dpml.mechanism.outputs import drawn
 from dpml.privacy import Budget, Problem
 
 
@@ -46,7 +46,7 @@ class PreparedOutput:
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """The model plus noise over all its coordinates; the budgets share their noise directions."""
         sent = [message for budget in budgets for message in self.algorithm.messages(budget, self.problem)]
-        released = noisy(sent, self.weights, rng, draws)
+        released = self.weights + drawn(sent, rng, draws, len(self.weights))
         return Release(released, self.metrics(budgets, released))
 
 

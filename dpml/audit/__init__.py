@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import numpy as np
@@ -94,6 +96,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     """
     if draws < 100:
         raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
+    _load_neighbours(algorithm)
     guarantees = guaranteed(algorithm, budget, problem)
     proven = {g.view: g for g in guarantees if g.basis in HELD}
     claimed = {g.view: g for g in guarantees if g.basis == "published"}
@@ -126,12 +129,19 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     return [replace(each, moved=ratio, notes=seen, verdict="BUG" if bug else each.verdict) for each in found.values()]
 
 
+def _load_neighbours(algorithm: Any) -> None:
+    """Import the module `audits` of an algorithm's pack, if it has one: it registers neighbours and exposures."""
+    pack = type(algorithm).__module__.rpartition(".")[0]
+    if pack.startswith("dpml.packs.") and find_spec(f"{pack}.audits"):
+        import_module(f"{pack}.audits")
+
+
 def default_rows(algorithm: Any) -> int:
     """The default number of rows of a party."""
     if hasattr(algorithm, "epochs"):
         return FEW_ROWS
     usual = PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
-    return usual if getattr(algorithm, "sampling", None) else int(getattr(algorithm, "audited_rows", usual))
+    return int(getattr(algorithm, "audited_rows", usual))
 
 
 def _nothing(proven: Guarantee) -> Finding:

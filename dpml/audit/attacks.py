@@ -10,7 +10,6 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.audit.exposure import BlackBox, Exposure
 from dpml.audit.transcript import Transcript
-from dpml.privacy.sampled import SampledGaussian
 
 LEARNED, RATIO, MATCHED = "learned direction", "likelihood ratio", "matched filter"
 MEDIANS, NORMALS = "learned medians", "learned normal laws"
@@ -27,10 +26,8 @@ class Attack(NamedTuple):
     normal: bool = False
 
 
-def informed(
-    exposure: Exposure, first: Array, second: Array, rng: Generator
-) -> tuple[list[Attack], float | SampledGaussian]:
-    """The attacks that know everything but the noise, and the mu of the pair (`Exposure.mu`), or what it shows.
+def informed(exposure: Exposure, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+    """The attacks that know everything but the noise, and the mu of the pair (`Exposure.mu`).
 
     They are trained on observations of either data set, (n, k). `rng` is the attacker's own.
     """
@@ -41,20 +38,7 @@ def informed(
     return ([Attack(RATIO, exposure.score, exposure.normal)] if exposure.score else []), exposure.mu
 
 
-def _shown(exposure: Transcript, first: Array, second: Array) -> float | SampledGaussian:
-    """What sampled messages of any run show at least, as all do that are no shorter than the shortest; NaN: nothing."""
-    lengths = np.concatenate([exposure.along(seen)[1] for seen in (first, second)])
-    rates = np.array(exposure.rates)
-    least, (rate,) = float(lengths[:, rates < 1].min()), set(rates[rates < 1])
-    if not least:
-        return math.nan
-    beside = float(np.linalg.norm(lengths[:, rates == 1], axis=1).min())
-    return SampledGaussian(2 / least, int(np.sum(rates < 1)), "replace", "poisson", float(rate), beside=beside)
-
-
-def _of_rounds(
-    exposure: Transcript, first: Array, second: Array, rng: Generator
-) -> tuple[list[Attack], float | SampledGaussian]:
+def _of_rounds(exposure: Transcript, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
     """The likelihood ratio of a run, and a score that is exactly normal.
 
     The information in a run, the sum of the squared shifts, depends on the models. The second attack stops as soon as
@@ -79,8 +63,6 @@ def _of_rounds(
         score: Array = np.einsum("bt,bt->b", weights, along) + missing * rng.standard_normal(len(seen))
         return score
 
-    if exposure.rates is not None:
-        return [Attack(RATIO, lambda seen: np.sum(exposure.along(seen)[0], axis=1))], _shown(exposure, first, second)
     if not exposure.gaussian:
         return [Attack(MATCHED, ratio)], math.nan
     return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)

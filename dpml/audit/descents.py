@@ -18,6 +18,7 @@ from dpml.audit.programs import recorded
 from dpml.audit.transcript import Recorder, Transcript, transcripts
 from dpml.audit.views import exposures
 from dpml.data.partition import Parties
+from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.observer import Channel, Observer
@@ -111,15 +112,13 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
 
 @exposures.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Last models, or all rounds as a view sees them; a private choice shows all candidates' rounds and scores.
+    """Last models, or all rounds as a view sees them.
 
     Raises:
         UserError: the step is `validated`.
     """
     if algorithm.step_selection == "validated":
-        raise UserError(
-            "algo.step_selection=validated has no guarantee that could be audited: choose rule, private or fixed."
-        )
+        raise UserError("algo.step_selection=validated has no guarantee that could be audited: choose rule or fixed.")
     problem = pair[0].problem
     both = [algorithm.prepare(parties, far_start(problem.d)) for parties in pair]
     hidden = algorithm.layout.last_iterates(problem)
@@ -136,22 +135,17 @@ class Attacked(PreparedNoisyDescent):
     @cached_property
     def groups(self) -> list[Rows]:
         """The distinct rows, in double precision: how a release rounds its sums is not attacked by its noise."""
-        X, y, v = self.folded
-        return [self.algorithm.slopes.rows(X, y, v, np.float64)]
+        X, y, v = self.parties.X, self.parties.y, self.algorithm.layout.row_weights(self.parties)
+        first, where, _ = distinct(X, y)
+        return [self.algorithm.slopes.rows(X[first], y[first], np.bincount(where, weights=v).astype(float), np.float64)]
 
 
 def all_rounds(
     algorithm: NoisyDescent, views: Sequence[View], both: Sequence[PreparedNoisyDescent], budget: Budget
 ) -> list[Transcript]:
-    """All rounds as views see them, and the noisy scores of a private choice."""
+    """All rounds as views see them."""
     problem = both[0].parties.problem
-    per_rows = algorithm.per_rows(budget, problem)
-    if algorithm.step_selection == "private":  # one candidate after the other
-        scores = np.full(len(per_rows), algorithm.per_score(budget, problem))
-        scales = np.concatenate([np.repeat(per_rows, algorithm.rounds), scores])
-    else:
-        scales = np.tile(per_rows, algorithm.rounds)
-
+    scales = np.tile(algorithm.per_rows(budget, problem), algorithm.rounds)
     known = [Attacked(each.algorithm, each.parties, each.start) for each in both]
 
     def recorder(channel: Channel) -> Callable[[], Recorder]:

@@ -26,7 +26,7 @@ _LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that
 def shown_model(algorithm: Average | Vote | LocalAggregation, pair: Pair, budget: Budget) -> list[Exposure]:
     """The released models of two neighbours: the exact ones plus noise of the same scale."""
     (sent,) = algorithm.messages(budget, pair[0].problem)
-    order = 1 if sent.law == "laplace" else 2  # also that on a grid
+    order = 1 if sent.law == "laplace" else 2
     return [laplace_exposure(prepared(algorithm, pair), budget, sent.scale, order)]
 
 

@@ -95,7 +95,7 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
 def laplace_exposure(both: Sequence[Any], budget: Budget, scale: float, order: int = 2) -> Exposure:
     """The same where a release is the `weights` (D,) of either data set plus noise of density exp(-||.|| / scale).
 
-    The norm is that of L2, or L1 (`order`), of noise on a grid that is fine beside the scale.
+    The norm is that of L2, or L1 (`order`).
     """
     first, second = (mechanism.weights for mechanism in both)
 

@@ -6,17 +6,14 @@ no neighbours is attacked with the farthest of several that are bad for sums of 
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.descent.newton import NoisyNewton
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
-from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
-from dpml.algorithms.quadratic.coefficients import Coefficients, quadratic_of
+from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sensitivity import Scales, worst_neighbours
@@ -58,22 +55,12 @@ def recorded(views: Iterable[View], both: list[Prepared], budget: Budget, gaussi
     def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
         both[which].release([budget], rng, draws, observer)
 
-    each = [message.rate for message in messages for _ in range(message.times)]
-    rates, unit = (each, different_unit(both)) if min(each) < 1 else (None, 0)
-
     def recorder(channel: Channel) -> Callable[[], Recorder]:
-        return lambda: Recorder(both, channel, np.ones(number), in_time, blocks, rates, unit)
+        return lambda: Recorder(both, channel, np.ones(number), in_time, blocks)
 
-    apart = _mu_of_statistics(both, messages) if rates is None else math.nan
+    apart = _mu_of_statistics(both, messages)
     recorders = {view: recorder(channel) for view, channel in channels.items()}
-    return transcripts(recorders, release, number, gaussian, lambda view: apart / channels[view].spread, rates)
-
-
-def different_unit(both: list[Prepared]) -> int:
-    """The number of the row, or of the party, in which two neighbours differ."""
-    first, second = (each.parties for each in both)
-    row = int(np.argmax(np.any(first.X != second.X, axis=1) | (first.y != second.y)))
-    return row if both[0].algorithm.unit == "sample" else int(np.searchsorted(first.offsets, row, side="right")) - 1
+    return transcripts(recorders, release, number, gaussian, lambda view: apart / channels[view].spread)
 
 
 def _in_time(messages: tuple[Sum, ...], number: int, problem: Problem, gaussian: bool) -> Array | None:
@@ -110,22 +97,14 @@ def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]
 
 
 @exposures.register
-def of_newton(algorithm: NoisyNewton, pair: Pair, budget: Budget) -> list[Exposure]:
-    """The last model, and all rounds."""
-    both = prepared(algorithm, pair)
-    return [model_exposure(both, budget), *recorded(["aggregate"], both, budget)]
-
-
-@exposures.register
 def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
     """The last model, and what each view sees of all rounds.
 
     The sum of a few Laplace vectors is not normal: it is matched in its variances.
     """
     both = prepared(algorithm, pair)
-    every = [replace(each, algorithm=replace(algorithm, tolerance=0.0)) for each in both]  # all rounds are counted
     views = [view for view in algorithm.sharing(pair[0].problem).views(pair[0].problem) if view != "release"]
-    return [model_exposure(both, budget), *recorded(views, every, budget, algorithm.tight)]
+    return [model_exposure(both, budget), *recorded(views, both, budget, algorithm.tight)]
 
 
 @exposures.register
@@ -227,44 +206,12 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
     return one_replaced_for_loss(algorithm.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
 
 
-@worst_case.register
-def of_adaptive_statistics(algorithm: AdaptiveStatistics, budget: Budget, problem: Problem) -> Pair:
-    """The rows that are farthest apart, turned so that D is diagonal; the others lie along the other axes.
-
-    lambda_min is then that of the first axis, where D is positive.
-    """
-    d = problem.d
-    worst = worst_neighbours(quadratic_of(algorithm.loss), algorithm.joint(d), d)
-    labels = 1.0, -worst.label
-    if d == 1:
-        return one_replaced("regression", problem, [1.0], worst.other, labels)
-    half = math.asin(worst.other[0]) / 2
-    row = np.array([math.cos(half), math.sin(half)])
-    rest = np.eye(d)[1 + np.arange(problem.N - 1) % (d - 1)]
-    return one_replaced("regression", problem, row, row[::-1], labels, rest)
-
-
 @worst_case.register(ClippedDescent)
 @worst_case.register(PreconditionedDescent)
 def of_balanced_labels(algorithm: ClippedDescent | PreconditionedDescent, budget: Budget, problem: Problem) -> Pair:
     """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
     pair = undecided(problem) if algorithm.unit == "sample" else undecided_parties(problem)
     return in_classes(pair, problem.classes) if algorithm.loss.name == "softmax" else pair
-
-
-@worst_case.register
-def of_turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair:
-    """All other rows are zero, so that w stays near 0; a row is rotated by an angle.
-
-    At w = 0 the gradients' difference is sin(angle/2) of what is counted, and the directions' at least sin(angle)
-    where G lies in the rows' plane. On a line a row changes its label, or vanishes: one of the two is then 0.
-    """
-    gradients, directions = algorithm.budget_share, 1 - algorithm.budget_share
-    if problem.d == 1:
-        gone = gradients / 4 + directions > gradients
-        return one_replaced("binary", problem, [1.0], [0.0 if gone else 1.0], (1.0, 1.0 if gone else -1.0))
-    cosine = max(-1.0, -gradients / (4 * directions))
-    return one_replaced("binary", problem, [1.0], [cosine, math.sqrt(1 - cosine**2)], (1.0, 1.0))
 
 
 @worst_case.register

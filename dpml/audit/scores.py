@@ -13,13 +13,11 @@ from dpml.audit.attacks import Attack, informed, uninformed
 from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores, trade_off
 from dpml.audit.exposure import Exposure, Together
 from dpml.privacy import Guarantee, View, gdp
-from dpml.privacy.sampled import SampledGaussian
 
 CONFIDENCE = 0.95  # of the lower bound that is shown
 ACCUSATION = 0.999  # of the bound that a verdict needs: a table has a hundred verdicts, and none should be wrong
 SLACK = 1e-6  # relative tolerance on what the pair itself shows, because solvers return approximate minimisers
 
-_ABOVE = 1e-3  # relative error of the eps of a mixture, which is never too small
 _BLOCK = 1 << 21  # numbers seen at once: 16 MiB
 _KEPT = 1 << 27  # numbers to learn from that are held at once: 1 GiB
 _LEARN = 25_000  # draws of each data set that a direction is learned from; at most a quarter of all
@@ -29,14 +27,12 @@ _LEARN = 25_000  # draws of each data set that a direction is learned from; at m
 class Scores:
     """The scores of every attack on a view, for releases of the first and of the second data set, (draws,) each.
 
-    The pair itself shows at least the mu `shown` and the pure eps `loss` (`Exposure`), NaN where that is not known; and
-    where a unit may be missing what is `sampled`.
+    The pair itself shows at least the mu `shown` and the pure eps `loss` (`Exposure`), NaN where that is not known.
     """
 
     attacks: Sequence[tuple[Attack, Array, Array]]
     shown: float
     loss: float
-    sampled: Sequence[SampledGaussian] = ()
 
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
@@ -45,10 +41,9 @@ class Scores:
         found = {}
         for view in dict.fromkeys(exposure.view for exposure in exposures):
             own = [(exposure, *each) for exposure, each in zip(exposures, scored, strict=True) if exposure.view == view]
-            mus = [mu for *_, mu in own if not isinstance(mu, SampledGaussian)]
-            sampled = [mixture for *_, mixture in own if isinstance(mixture, SampledGaussian)]
+            shown = _largest([mu for *_, mu in own])
             loss = _largest([exposure.loss for exposure, *_ in own])
-            found[view] = cls([attack for _, attacks, _ in own for attack in attacks], _largest(mus), loss, sampled)
+            found[view] = cls([attack for _, attacks, _ in own for attack in attacks], shown, loss)
         return found
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
@@ -64,8 +59,7 @@ class Scores:
         """The eps of the pair itself at one delta; NaN where it is not known."""
         if delta == 0:
             return self.loss
-        mixtures = [each.eps(delta) * (1 - _ABOVE) for each in self.sampled]
-        return _largest([*mixtures, gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown])
+        return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
 
     def mu(self, confidence: float) -> float:
         """The best lower bound on mu, if the view is mu-GDP."""
@@ -99,9 +93,7 @@ class Scores:
             return 0.0
         if proven.delta == 0:
             return float(np.fmax(self.loss, self.lower(0.0, CONFIDENCE)[0])) / proven.eps
-        exact = self.exact(proven.delta) if self.sampled else math.nan
-        shown = gdp.mu_of(exact, proven.delta) if exact > 0 else self.shown
-        return float(np.fmax(shown, self.mu(CONFIDENCE))) / gdp.mu_of(proven.eps, proven.delta)
+        return float(np.fmax(self.shown, self.mu(CONFIDENCE))) / gdp.mu_of(proven.eps, proven.delta)
 
 
 def _largest(values: Sequence[float]) -> float:
@@ -131,7 +123,7 @@ def _groups(exposures: Sequence[Exposure], draws: int) -> list[list[Exposure]]:
 
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
-) -> list[tuple[list[tuple[Attack, Array, Array]], float | SampledGaussian]]:
+) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
     """For each exposure, the scores of every attack on `draws` releases of either data set, and the pair's mu.
 
     The attacks of an exposure know everything but the noise. Attacks are trained on draws that are not scored.

@@ -29,7 +29,7 @@ from dpml.audit.neighbours import with_rows
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Sum, mu_of
-from dpml.mechanism.outputs import GridOutput, NoisyOutput, moved_in_l2
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.mechanism.program import Program
 from dpml.optim.descent import Rows
 from dpml.privacy import Budget
@@ -52,14 +52,11 @@ def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
 def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
     """The same for one pair. An algorithm that is not registered may release a model plus noise: it is what moves."""
     messages: Sequence[Any] = algorithm.messages(budget, pair[0].problem) if hasattr(algorithm, "messages") else ()
-    if len(messages) != 1 or not isinstance(messages[0], NoisyOutput | GridOutput):
+    if len(messages) != 1 or not isinstance(messages[0], NoisyOutput):
         return math.nan
     (sent,) = messages
     first, second = (each.release([budget], Quiet(PCG64(0)), 1).weights[0, 0] for each in prepared(algorithm, pair))
-    most = sent.sensitivity
-    if isinstance(sent, GridOutput):
-        most = float(moved_in_l2(sent.sensitivity, sent.step, sent.size)) * sent.step
-    return float(np.linalg.norm(second - first)) / most
+    return float(np.linalg.norm(second - first)) / sent.sensitivity
 
 
 @ratio.register

@@ -10,15 +10,6 @@ which is known before the round. So the log of the likelihood ratio of a whole r
     sum_t <e_t, s_t> - ||s_t||^2 / 2,    e = L^-1 r,    s = L^-1 (f' - f),
 
 whatever the rounds depend on.
-
-In a *sampled* message the unit that differs may be missing, with probability 1 - q, and nobody sees whether it is. With
-e the residual of what is sent without it, and a, b the whitened parts of the first and of the second, a round adds
-
-    log(1 - q + q exp(<e, b> - ||b||^2 / 2)) - log(1 - q + q exp(<e, a> - ||a||^2 / 2)).
-
-The others' coins are given to the attacker. Along b - a, where the parts are -x and y with x, y >= 0, the round shows
-at least what opposite parts of length min(x, y) show (`dpml.privacy.sampled`): twice this stands for the length of
-the shift.
 """
 
 import math
@@ -51,8 +42,6 @@ class Recorder:
         in_time: (T, T), the covariance of the noise of different messages, in the same unit; None: independent.
         blocks: how many numbers are in each block of each message; None: all are one block. Blocks are told apart, so
             that one without noise shows.
-        rates: the probability with which the unit takes part in each message; None: in all.
-        unit: the number of the unit that differs, where it may not.
     """
 
     def __init__(  # many parameters: what is seen, of whom
@@ -62,10 +51,7 @@ class Recorder:
         scales: Sequence[float] | Array,
         in_time: Array | None = None,
         blocks: Sequence[Sequence[int]] | None = None,
-        rates: Sequence[float] | None = None,
-        unit: int = 0,
     ) -> None:
-        self.rates, self.unit = rates, unit
         self.pair, self.channel = pair, channel
         self.scales, self.blocks = scales, blocks
         self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
@@ -78,14 +64,11 @@ class Recorder:
         """Keep the noise for the message that follows."""
         self.parts = np.asarray(parts, dtype=float)
 
-    def sent(self, message: Array, exact: Callable[..., Array]) -> None:
+    def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
         """Reduce a message to the statistics that distinguish the neighbours."""
         scale = self.scales[len(self.columns)]
-        rate = 1.0 if self.rates is None else self.rates[len(self.columns)]
-        takes = () if rate == 1 else (self.unit, True)
-        first, second = (np.asarray(exact(mechanism, *takes), dtype=float) for mechanism in self.pair)
-        least = first if rate == 1 else np.asarray(exact(self.pair[0], self.unit, False), dtype=float)
-        residual, shift = (np.asarray(message, dtype=float) - least) / scale, difference(first, second) / scale
+        first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
+        residual, shift = (np.asarray(message, dtype=float) - first) / scale, difference(first, second) / scale
         if not np.isfinite(shift).all():
             raise NoNumberError
         numbers = self._numbers(residual)
@@ -93,12 +76,6 @@ class Recorder:
         white, moved = self._whitened(filtered, shift / self.channel.spread)
         direction, length = _units(moved)
         along = np.einsum("bk,bk->b", white, direction)
-        if self.rates is not None:
-            before, after = ((each - least) / scale / self.channel.spread for each in (first, second))
-            along = _likelihood(white, after, rate) - _likelihood(white, before, rate)
-            if rate < 1:
-                ends = (np.einsum("bk,bk->b", part, direction) for part in (-before, after))
-                length = 2 * np.maximum(np.minimum(*ends), 0.0)
         sizes = [shift.shape[1]] if self.blocks is None else self.blocks[len(self.columns)]
         seen, across = [], []
         for stop, size in zip(np.cumsum(sizes), sizes, strict=True):
@@ -149,12 +126,6 @@ class Recorder:
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
 
 
-def _likelihood(residual: Array, part: Array, rate: float) -> Array:
-    """The log of how much likelier residuals (B, k) are if they have a part (B, k) with probability `rate`: (B,)."""
-    likelier = np.einsum("bk,bk->b", residual - part / 2, part)
-    return np.asarray(np.logaddexp(np.log1p(-rate), np.log(rate) + likelier) if rate < 1 else likelier)
-
-
 def _units(vectors: Array) -> tuple[Array, Array]:
     """Directions (B, k) and lengths (B,); where there is none the first coordinate stands for it."""
     length = np.linalg.norm(vectors, axis=1)
@@ -171,13 +142,10 @@ class Transcript(Exposure):
         messages: T.
         gaussian: Whether all noise is Gaussian, so that the whitened residuals are exactly normal. Other noise is
             matched in its variance only.
-        rates: The probability with which the unit takes part in each message, where that is not in all: in place of a
-            residual along its shift there is then the log of the likelihood ratio of each message.
     """
 
     messages: int = 0
     gaussian: bool = True
-    rates: Sequence[float] | None = None
 
     def along(self, seen: Array) -> tuple[Array, Array]:
         """Every whitened residual along its shift, and the length of that shift, (draws, T) each."""
@@ -210,14 +178,14 @@ class Recorders:
         for recorder in self.each:
             recorder.drawn(parts)
 
-    def sent(self, message: Array, exact: Callable[..., Array]) -> None:
+    def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
         """Tell every recorder."""
-        known: dict[tuple[Any, ...], Array] = {}
+        known: dict[int, Array] = {}
 
-        def once(mechanism: Any, *takes: Any) -> Array:
-            key = (id(mechanism), *takes)
+        def once(mechanism: Any) -> Array:
+            key = id(mechanism)
             if key not in known:
-                known[key] = exact(mechanism, *takes)
+                known[key] = exact(mechanism)
             return known[key]
 
         for recorder in self.each:
@@ -230,7 +198,6 @@ def transcripts(  # many parameters: a release, and what is known of it
     messages: int,
     gaussian: bool = True,
     mu: Callable[[View], float] = lambda view: math.nan,
-    rates: Sequence[float] | None = None,
 ) -> list[Transcript]:
     """What `Recorder`s see, by view, of the same releases ``release(which, rng, draws, recorders)``."""
 
@@ -243,6 +210,6 @@ def transcripts(  # many parameters: a release, and what is known of it
         return lambda which, rng, draws: together(which, rng, draws, [view])[view]
 
     return [
-        Transcript(view, alone(view), mu=mu(view), together=together, gaussian=gaussian, messages=messages, rates=rates)
+        Transcript(view, alone(view), mu=mu(view), together=together, gaussian=gaussian, messages=messages)
         for view in recorders
     ]

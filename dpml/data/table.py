@@ -141,7 +141,7 @@ class Tabular:
         """What the parsed files depend on: their content, the code that reads them, and the options it may use."""
         loader = type(self)
         options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING}
-        version = code.digest(loader.__module__)
+        version = code.digest(code.DATA, code.named(loader))
         return {"loader": loader.__qualname__, "code": version, "options": options, "sha256": digest}
 
     def _prepared(self, table: Table, source: Mapping[str, Any]) -> tuple[cache.Arrays, cache.Facts]:

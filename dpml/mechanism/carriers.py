@@ -23,17 +23,11 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.message import RING_STEPS, Statistic, Sum, Terms
 from dpml.mechanism.observer import Numbers, Observer
 from dpml.mechanism.sharing import Sharing
-from dpml.optim.descent import Taken
 from dpml.privacy import Budget, Problem, noise
 from dpml.privacy.discrete.rounding import Integers
 
 # noise beyond so many standard deviations is refused by the codec of a secure sum: once in 10^57 numbers
 _REACH = 16.0
-
-SIMULATED_ONLY = (
-    "algo.sampling is proven for sums of real numbers that are simulated: it needs algo.protocol=simulate and "
-    "algo.noise=continuous."
-)
 
 # what an audit divides by where there is no noise: a difference is seen for certain
 _EXACT = 1e-9
@@ -114,7 +108,6 @@ class Carrier:
         messages: those of every budget, which differ in their noise only.
         start: what was drawn before any noise.
         constant: unit noise that is in every sum, of one party after the other or of all: (P, draws, k), or None.
-        taken: the units that took part in the last sum, (units, B); None: all.
         widening: by how much the noise of the last sum is wider than declared, because parties dropped out.
     """
 
@@ -127,10 +120,7 @@ class Carrier:
         self.messages = [algorithm.messages(budget, self.problem) for budget in budgets]
         self.sharing = algorithm.sharing(self.problem)
         self.widening = 1.0
-        self.taken: Taken | None = None
         self._discrete, self._secagg = algorithm.noise == "discrete", algorithm.protocol == "secagg"
-        if not self._by_simulation and any(message.rate < 1 for message in self.messages[0]):
-            raise UserError(SIMULATED_ONLY)
         self._rounding = rng.spawn(1)[0] if self._secagg else rng
         self._widths: dict[int, Array] = {}
         self._known_grids: dict[int, list[discrete.Grid]] = {}
@@ -155,10 +145,6 @@ class Carrier:
     @property
     def simulated(self) -> bool:
         """Whether the noise of sums is added to the exact sums of all rows."""
-        return self._by_simulation
-
-    @property
-    def _by_simulation(self) -> bool:
         return not (self._discrete or self._secagg)
 
     def statistic(self, number: int) -> Statistic:
@@ -210,12 +196,8 @@ class Carrier:
             self.observer.drawn(drawn / scale)
         at = tuple(np.array(each) for each in at)
 
-        taken = self.taken
-
-        def exact(mechanism: Prepared, unit: int | None = None, takes: bool = True) -> Array:
-            if taken is not None and unit is not None:
-                taken[unit] = takes
-            return np.broadcast_to(_summed(mechanism.terms(of), taken, at), noisy.shape) / scale
+        def exact(mechanism: Prepared) -> Array:
+            return np.broadcast_to(mechanism.terms(of).total(*at), noisy.shape) / scale
 
         self.observer.sent(noisy / scale, exact)
 
@@ -224,8 +206,7 @@ class Carrier:
     def _simulated(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """The sum of all rows, and noise of the sum."""
         unit, parts = self.unit_noise(number)
-        self.taken = self._coins(number)
-        exact = self._shaped(number, _summed(self.mechanism.terms(self.statistic(number)), self.taken, at))
+        exact = self._shaped(number, self.mechanism.terms(self.statistic(number)).total(*at))
         constant = None if self.constant is None else self.constant.sum(axis=0)
         return self._noisy(number, exact, unit, constant), parts
 
@@ -344,14 +325,6 @@ class Carrier:
         noisy: Array = exact + self.widths(number)[:, None] * unit
         return noisy.reshape(-1, noisy.shape[-1])
 
-    def _coins(self, number: int) -> Taken | None:
-        """Who takes part in a sum, which budgets share; None: all."""
-        rate = self.messages[0][number].rate
-        if rate == 1:
-            return None
-        units = self.problem.N if self.mechanism.algorithm.unit == "sample" else self.problem.M
-        return np.tile(noise.coins(self.rng, rate, (units, self.draws)), len(self.budgets))
-
     def _drawn_once(self) -> Array | None:
         if not self.messages[0] or self.messages[0][0].constant is None:
             return None
@@ -371,10 +344,6 @@ class Carrier:
         reach: float = getattr(self.sharing, "reach", lambda d: _REACH)(self.problem.d)
         constants = [messages[number].constant or 0.0 for messages in self.messages]
         return reach * float(self.widths(number).max()) + _REACH * max(constants)
-
-
-def _summed(terms: Terms, taken: Taken | None, at: tuple[Any, ...]) -> Array:
-    return terms.total(*at) if taken is None else terms.sampled(taken, *at)
 
 
 def _beside(lots: Sequence[Array]) -> Array:

@@ -17,10 +17,8 @@ from dpml import sums
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.optim.descent import Taken
 from dpml.privacy import Problem
 from dpml.privacy.discrete.rounding import Integers
-from dpml.privacy.sampled import SampledGaussian
 
 RING = 2.0**-30
 """How much the ring of a secure sum adds to the mu of continuous noise that is at least `RING_STEPS` steps wide."""
@@ -46,14 +44,6 @@ class Terms(ABC):
             UserError: it is computed where all rows are, and parties have no part of it.
         """
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
-
-    def sampled(self, taken: Taken, *at: Any) -> Array:
-        """The sum over the units that take part in each of B runs, (units, B): (B, k).
-
-        Raises:
-            UserError: it cannot leave units out.
-        """
-        raise UserError("algo.sampling is not possible for this sum.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum.
@@ -146,8 +136,6 @@ class Sum:
         times: how often it is sent; what is asked for may depend on all answers before.
         joined: in how many of these a unit takes part at most; None: in all.
         constant: the standard deviation of noise that is drawn once and is in every one of them; None: there is none.
-        rate: the probability that a unit takes part in one of them, drawn anew every time, by whoever has the unit's
-            rows, and told to nobody. Below 1 a unit's part must be no longer than half the sensitivity.
     """
 
     of: Statistic
@@ -157,11 +145,10 @@ class Sum:
     times: int = 1
     joined: int | None = None
     constant: float | None = None
-    rate: float = 1.0
 
     @property
     def ratio(self) -> float:
-        """The mu of one such sum with Gaussian noise, for a unit that takes part in it."""
+        """The mu of one such sum with Gaussian noise."""
         return self.sensitivity / self.noise if self.noise else math.inf
 
     @property
@@ -217,32 +204,6 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
     else:
         mus = [m.mu * (1 + imprecision([m.of], problem) + ring * RING) for m in messages]
     return math.sqrt(sum(mu * mu for mu in mus)) if len(mus) > 1 else mus[0]
-
-
-def sampled_in(messages: Sequence[Sum], problem: Problem, factor: float = 1.0) -> SampledGaussian | None:
-    """What a view sees of a unit in a release with a sampled message; None: there is none, or no noise.
-
-    Args:
-        messages: those of a release.
-        problem: public facts about the rows.
-        factor: by how much the view's mu is larger than the sums' own.
-
-    Rounding may move each of the three sums, without the unit and with either part of it, away from the others' by what
-    `imprecision` says of two, relative to twice a part.
-
-    Raises:
-        UserError: several messages are sampled.
-    """
-    sampled = [message for message in messages if message.rate < 1]
-    if not sampled or not sampled[0].noise:
-        return None
-    if len(sampled) > 1:
-        raise UserError("a release may have one kind of sampled sums, and this one has several.")
-    (one,) = sampled
-    rest = [message for message in messages if message.rate == 1]
-    beside = factor * mu_of(rest, problem, discrete=False) if rest else 0.0
-    part = one.sensitivity / 2 * (1 + 2 * imprecision([one.of], problem)) * factor
-    return SampledGaussian(one.noise / part, one.times, "replace", "poisson", one.rate, beside=beside)
 
 
 def sums_in(messages: Sequence[Sum]) -> int:

@@ -21,12 +21,8 @@ class Observer(Protocol):
         """The noise in the next message, source by source: (sources, B, k), in units of the message's scale."""
         ...
 
-    def sent(self, message: Numbers, exact: Callable[..., Array]) -> None:
-        """A message of B runs (B, k), and what a prepared mechanism would have sent in its place without noise.
-
-        Of a sampled one it has two more arguments, a unit's number and whether it took part: all other units did as
-        they did.
-        """
+    def sent(self, message: Numbers, exact: Callable[[Any], Array]) -> None:
+        """A message of B runs (B, k), and what a prepared mechanism would have sent in its place without noise."""
         ...
 
 

@@ -14,23 +14,18 @@ from numpy.random import Generator
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release, require_domain
-from dpml.mechanism.carriers import SIMULATED_ONLY, Carrier, Prepared
+from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.discrete import NOISES, target_mu
 from dpml.mechanism.guarantees import stated
-from dpml.mechanism.message import RING, Statistic, Sum, imprecision, mu_of, sampled_in, sums_in
+from dpml.mechanism.message import RING, Statistic, Sum, imprecision, mu_of, sums_in
 from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
 from dpml.mechanism.outputs import Proof, gaussian_proof
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
-from dpml.privacy.sampled import SampledGaussian, least_noise
 
-LEAST_RATE = 1e-6
-COINS = 1 << 24
-"""That are held at once."""
 MOST_ROUNDS = 10**6
 """More take hours and gigabytes, for a proof as for a model."""
-SAMPLED = "privacy loss distributions of all rounds, each of which a unit is in with probability {:g}, unseen"
 _ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
 
 
@@ -49,7 +44,6 @@ class Program(ABC):
     unit: Any = "sample"
     protocol: Any = "simulate"
     noise: Any = "continuous"
-    sampling: Any = None
     lam: float = 0.0
     loss: Loss
 
@@ -67,7 +61,7 @@ class Program(ABC):
 
     def together(self, problem: Problem) -> int | None:
         """How many draws run at once; None: all."""
-        return None if self.sampling is None else max(1, COINS // problem.N)
+        return None
 
     def sharing(self, problem: Problem) -> Sharing:
         """How the noise of a sum is shared: one trusted curator's, or M parties' who add up securely."""
@@ -84,26 +78,6 @@ class Program(ABC):
         mu = target_mu(mu) if self.noise == "discrete" else mu / (1 + self.imprecision(problem, of))
         return mu / max(self.sharing(problem).views(problem).values())
 
-    def round_mu(  # many parameters: what the rounds have
-        self, budget: Budget, problem: Problem, rounds: int, of: Statistic | None = None, share: float = 1.0
-    ) -> float:
-        """The mu of each of `rounds` sums of a statistic, for a unit that takes part, with which the worst view has
-        exactly the budget; they have this `share` of the squared `target_mu`, and other sums the rest."""
-        target = self.target_mu(budget, problem, of)
-        if self.sampling is None or math.isinf(target):
-            return math.sqrt(share / rounds) * target
-        delta = budget.require_delta(f"algo={self.name}")
-        beside = math.sqrt(1 - share) * gdp.mu_of(budget.eps, delta) if share < 1 else 0.0
-        seen = SampledGaussian(1.0, rounds, "replace", "poisson", self.participation, beside=beside)
-        rounding = 1 + 2 * self.imprecision(problem, of)
-        noise = least_noise(seen, budget.eps, delta) * rounding * max(self.sharing(problem).views(problem).values())
-        return 2 * (1 - _ARITHMETIC) / noise
-
-    @property
-    def participation(self) -> float:
-        """The probability that a unit takes part in a sampled sum."""
-        return 1.0 if self.sampling is None else self.sampling
-
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
         """How much rounding in floating point adds to the mu of sums of a statistic, relative to it; None: of any."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
@@ -118,14 +92,8 @@ class Program(ABC):
         """What is proven for every view: the mu of all Gaussian messages, times what the view knows of their noise."""
         delta, messages = budget.require_delta(f"algo={self.name}"), self.messages(budget, problem)
         views = self.sharing(problem).views(problem)
-        seen = {view: sampled_in(messages, problem, factor) for view, factor in views.items()}
         total = mu_of(messages, problem, self.noise == "discrete", self._ring)
-        return {
-            view: gaussian_proof(total * views[view], delta, self.proof)
-            if one is None
-            else Proof(one.eps(delta), SAMPLED.format(self.participation))
-            for view, one in seen.items()
-        }
+        return {view: gaussian_proof(total * factor, delta, self.proof) for view, factor in views.items()}
 
     def claimed(self, view: View) -> str | None:
         """Where the budget is claimed as the guarantee of a view; None: nowhere."""
@@ -164,19 +132,10 @@ class Program(ABC):
 
 
 def check_carriage(program: Program) -> None:
-    """Raise UserError unless its `unit`, `protocol` and `noise` are known, and allow its `sampling`."""
+    """Raise UserError unless its `unit`, `protocol` and `noise` are known."""
     check_choice("algo.unit", program.unit, UNITS)
     check_choice("algo.protocol", program.protocol, SUM_PROTOCOLS)
     check_choice("algo.noise", program.noise, NOISES)
-    if program.sampling is None:
-        return
-    if not LEAST_RATE <= program.sampling < 1:
-        raise UserError(
-            f"algo.sampling must be a probability from {LEAST_RATE:g} on and below 1, or null for all, got "
-            f"{program.sampling}."
-        )
-    if program.protocol != "simulate" or program.noise != "continuous":
-        raise UserError(SIMULATED_ONLY)
 
 
 def check_share(key: str, value: float) -> None:

@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from dpml.arrays import Array, blocks
 from dpml.optim import NotConvergedError
-from dpml.optim.losses import Curved, Loss, ShiftedLogistic, scores
+from dpml.optim.losses import Loss, ShiftedLogistic, scores
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.sums import TALL
 
@@ -36,10 +36,10 @@ def minimise_convex(  # many parameters: an objective and its tolerance
 ) -> Array:
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
-    Of softmax, tilts and models are (B, K d). `lam` is one number or one per problem, (B,). Damped Newton, all problems
-    in step; another loss must be convex with one score per model. A problem is solved when its gradient is at most
-    `tolerance` long. If `tilt` is so long that rounding does not allow this, the gradient must be at most 1e-13 times
-    as long as `tilt`. If there are `counts`, row i stands for ``counts[i]`` rows.
+    `lam` is one number or one per problem, (B,). Damped Newton, all problems in step; the loss must be convex with one
+    score per model. A problem is solved when its gradient is at most `tolerance` long. If `tilt` is so long that
+    rounding does not allow this, the gradient must be at most 1e-13 times as long as `tilt`. If there are `counts`,
+    row i stands for ``counts[i]`` rows.
 
     Raises:
         NotConvergedError: some gradient is still too long after 100 steps.
@@ -47,13 +47,11 @@ def minimise_convex(  # many parameters: an objective and its tolerance
     n, d = X.shape
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     strength = np.broadcast_to(np.asarray(lam, dtype=float), (len(tilt),))
-    kind = _SeveralClasses if loss.name == "softmax" else _Problems
-    size = max(n * tilt.shape[1] // d, tilt.shape[1])
-    problems = (kind(loss, X, y, share, strength[b], tilt[b]) for b in blocks(len(tilt), size, _BLOCK))
+    problems = (_Problems(loss, X, y, share, strength[b], tilt[b]) for b in blocks(len(tilt), max(n, d), _BLOCK))
     return np.concatenate([_newton(each, tolerance) for each in problems])
 
 
-def mean_hessian(loss: Curved, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
+def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
     """``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d).
 
     If there are `counts`, row i stands for ``counts[i]`` rows.
@@ -131,40 +129,6 @@ class _Problems:
             along *= curvature[rows]
             product += along.T @ self.X[rows]
         return product
-
-
-class _SeveralClasses(_Problems):
-    """The same for softmax: w and tilts (B, K d); what stands for the curvature are the probabilities (n, B, K)."""
-
-    def at(self, w: Array) -> tuple[Array, Array, Array]:
-        d = self.X.shape[1]
-        K = w.shape[1] // d
-        t = scores(self.X, w, K)
-        value = self.lam / 2 * np.sum(w * w, axis=1) + np.sum(self.tilt * w, axis=1)
-        value += self.share @ self.loss.value(t, self.y)
-        slopes = self.loss.slope(t, self.y)
-        probabilities = slopes.copy()
-        probabilities[np.arange(len(t)), :, self.y.astype(int)] += 1
-        gradient = np.tensordot(slopes * self.share[:, None, None], self.X, (0, 0)).reshape(w.shape)
-        return value, gradient + self.lam[:, None] * w + self.tilt, probabilities
-
-    def newton_steps(self, curvature: Array, gradient: Array, enough: Array) -> Array:
-        """Preconditioned by the curvature of every class by itself, as it is where all are alike."""
-        d, K = self.X.shape[1], curvature.shape[-1]
-        ridge = self.lam.mean()
-        factor = cho_factor((K - 1) / K**2 * (self.X * self.share[:, None]).T @ self.X + ridge * np.eye(d))
-        length = np.linalg.norm(gradient, axis=1)
-        return conjugate_gradients(
-            lambda v: self._hessian_times(curvature, v) + self.lam[:, None] * v,
-            lambda v: cho_solve(factor, v.reshape(-1, d).T).T.reshape(v.shape),
-            gradient,
-            np.where(length <= enough, np.inf, np.maximum(length * np.minimum(0.1, 0.01 * length), enough / 1e4)),
-        )
-
-    def _hessian_times(self, curvature: Array, vectors: Array) -> Array:
-        along = scores(self.X, vectors, curvature.shape[-1])
-        along = curvature * (along - np.sum(curvature * along, axis=-1, keepdims=True)) * self.share[:, None, None]
-        return np.tensordot(along, self.X, (0, 0)).reshape(vectors.shape)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused

@@ -34,8 +34,6 @@ from dpml.optim.losses import Loss
 from dpml.sums import LONG, SHORT, PairwiseSum
 
 Single = NDArray[np.floating]
-Taken = NDArray[np.bool_]
-"""Which rows, or parties, take part in a sum: (units, B)."""
 
 LOSSES = ("logistic", "sigmoid")
 """The losses whose slopes have the form above."""
@@ -99,18 +97,14 @@ class Rows:
         factors = None if equal or v is None else _columns(v[:, None] / most, len(half), dtype)
         return cls(half.reshape(count, height, d), factors, scale * most, bend, labels, classes)
 
-    def gradient(self, w: Array | Single, out: Array, taken: Taken | None = None) -> None:
-        """Write the gradients of the models `w` (B, K d) to `out` (B, K d), in double precision.
-
-        Only of rows that are `taken`, (n, B), if that is given: the slopes of all others are multiplied by 0.
-        """
+    def gradient(self, w: Array | Single, out: Array) -> None:
+        """Write the gradients of the models `w` (B, K d) to `out` (B, K d), in double precision."""
         d = self.half.shape[-1]
         w, out = w.reshape(-1, d), out.reshape(-1, d)
         tiles = self.tiles(len(w))
         models = [aligned(w[runs].T, self.half.dtype) for runs in tiles]
         totals = [np.empty(each.shape) for each in models]
-        columns = None if taken is None else np.repeat(taken, self.classes, axis=1)
-        self.sums(models, totals, None if columns is None else [columns[:, runs] for runs in tiles])()
+        self.sums(models, totals)()
         for runs, total in zip(tiles, totals, strict=True):
             np.multiply(total.T, self.common, out=out[runs])
 
@@ -125,13 +119,8 @@ class Rows:
         tiles = max(1, round(runs / width))
         return [slice(i * width, (i + 1) * width if i + 1 < tiles else runs) for i in range(tiles)]
 
-    def sums(
-        self, models: Sequence[Single], totals: Sequence[Array], taken: Sequence[Taken] | None = None
-    ) -> Callable[[], None]:
-        """A function to write ``sum_i f_i bend(half_i'w - label_i) half_i`` of `models` (d, runs) to `totals`.
-
-        Only of rows that are `taken` (n, runs) for each model, if that is given.
-        """
+    def sums(self, models: Sequence[Single], totals: Sequence[Array]) -> Callable[[], None]:
+        """Return a function that writes ``sum_i f_i bend(half_i'w - label_i) half_i`` of `models` to `totals`."""
         (_, height, d), dtype = self.half.shape, self.half.dtype
         parts, few = self._parts(max(w.shape[1] for w in models))
         widths = {w.shape[1] for w in models}
@@ -140,18 +129,12 @@ class Rows:
 
         def write() -> None:
             sums = [PairwiseSum() for _ in models]
-            start = 0
             for part in parts:  # use rows in cache for all tiles
-                stop = start + len(part.half) * height
-                for tile, (w, added) in enumerate(zip(models, sums, strict=True)):
+                for w, added in zip(models, sums, strict=True):
                     width, k = w.shape[1], len(part.half)
-                    slopes = part.slopes(w, scores[width][: k * height])
-                    if taken is not None:
-                        slopes *= filled(taken[tile][start:stop], k * height)
-                    slopes = slopes.reshape(k, height, width)
+                    slopes = part.slopes(w, scores[width][: k * height]).reshape(k, height, width)
                     product = np.matmul(part.half.transpose(0, 2, 1), slopes, out=products[width][:k])
                     added.add(np.add.reduce(product, axis=0, dtype=np.float64))
-                start = stop
             for total, added in zip(totals, sums, strict=True):
                 total[...] = added.result()
 
@@ -256,11 +239,6 @@ class MergedRows:
 def labels_of(loss: Loss, y: Array, classes: int) -> Array:
     """What labels y (n,) of a loss take away from half of a row's scores, (n, 1), or from its probabilities, (n, K)."""
     return hard_targets(y, classes) if loss.name == "softmax" else y[:, None] / 2
-
-
-def filled(taken: Taken, rows: int) -> Taken:
-    """Which rows (n, B) are taken, with those of zeros that fill up the last block: (rows, B)."""
-    return taken if len(taken) == rows else np.pad(taken, ((0, rows - len(taken)), (0, 0)))
 
 
 def _columns(values: Array, rows: int, dtype: type[np.floating]) -> Single:

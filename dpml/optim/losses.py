@@ -7,7 +7,7 @@ bound the gradient and the Hessian of one row's loss with respect to w when ``||
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,14 +53,6 @@ def coded(classes: int) -> Quadratic:
         slope=2.0,
         outputs=classes,
     )
-
-
-class Curved(Protocol):
-    """What has a curvature at every score."""
-
-    def curvature(self, scores: Array, y: Array) -> Array:
-        """The second derivative in the score, or a stand-in for it: (n, B) for scores (n, B) and labels (n,)."""
-        ...
 
 
 class Loss:

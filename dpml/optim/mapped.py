@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpml.arrays import Array, blocks
-from dpml.optim.descent import BLOCKS, Single, Taken, below, cut_vectors, filled, labels_of
+from dpml.optim.descent import BLOCKS, Single, below, cut_vectors, labels_of
 from dpml.optim.losses import Loss
 from dpml.sums import SHORT, PairwiseSum
 
@@ -82,15 +82,10 @@ class MappedRows:
         shape = (B, count, height)
         return cls(loss, classes, rows.reshape(*shape, d), given.reshape(*shape, width))
 
-    def gradient(self, w: Array | Single, clip: Array, taken: Taken | None = None) -> Array:
-        """The sums of the rows' gradients at models w (B, K d), cut at `clip` (B,), in units of it, in double
-        precision; only of rows that are `taken`, (n, B), if that is given."""
-        total, start = PairwiseSum(), 0
+    def gradient(self, w: Array | Single, clip: Array) -> Array:
+        """Sum the rows' gradients at models w (B, K d), cut at `clip` (B,), in units of it, in double precision."""
+        total = PairwiseSum()
         for rows, slopes in self.parts(w, clip):
-            if taken is not None:
-                n = slopes.shape[1] * slopes.shape[2]
-                slopes *= filled(taken[start : start + n], n).T.reshape(*slopes.shape[:3], 1)
-                start += n
             products = np.matmul(slopes.swapaxes(-1, -2), rows)  # (B, part, K, d)
             total.add(np.add.reduce(products, axis=1, dtype=np.float64))
         found = total.result().reshape(len(w), -1)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index, blocks
-from dpml.optim.descent import Single, Taken, cut_vectors, labels_of
+from dpml.optim.descent import Single, cut_vectors, labels_of
 from dpml.optim.losses import Loss
 from dpml.sums import TALL, PairwiseSum
 
@@ -56,16 +56,12 @@ class PartyGradients:
         buckets = [_bucket(half, labels, offsets, members) for members in _alike(np.diff(offsets))]
         return cls({"squared": 8.0, "softmax": 2.0}.get(loss.name, 1.0), buckets, classes)
 
-    def clipped_sums(self, w: Single, clip: Array, taken: Taken | None = None) -> tuple[Array, Array]:
+    def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
         """For models w (B, K d): the sum over parties of their mean gradients, each clipped to `clip` (B,): (B, K d);
-        and the number of parties whose gradients were not longer than that, (B,). In units of the clip. Only of parties
-        that are `taken`, (M, B), if that is given.
+        and the number of parties whose gradients were not longer than that, (B,). In units of the clip.
         """
         total, below = PairwiseSum(), np.zeros(len(w))
-        for members, gradients, within in self._clipped(w, clip):
-            if taken is not None:
-                gradients *= taken[members][..., None]
-                within &= taken[members]
+        for _, gradients, within in self._clipped(w, clip):
             below += within.sum(axis=0)
             total.add(_added(gradients))
         return total.result(), below

@@ -14,7 +14,7 @@ delta is small or eps is large.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -132,11 +132,6 @@ def classical_mu(eps: float, delta: float) -> float:
     """
     _check(eps=eps, delta=delta)
     return eps / math.sqrt(2 * math.log(1.25 / delta))
-
-
-def compose(mus: Iterable[float]) -> float:
-    """The mu of several Gaussian releases about the same sample, adaptively chosen or not; not rounded up."""
-    return math.sqrt(math.fsum(mu * mu for mu in mus))
 
 
 def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> float:

@@ -5,7 +5,6 @@ The generators of experiments are NumPy's, which can be reproduced; those of a r
 `dpml.privacy.discrete`.
 """
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -25,16 +24,6 @@ def gaussian(rng: Generator, shape: tuple[int, ...]) -> Array:
 def single_gaussian(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
     """Independent N(0, 1) entries in single precision, in half the time."""
     return rng.standard_normal(shape, dtype=np.float32)
-
-
-def coins(rng: Generator, rate: float, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """Independent coins that fall with a probability of at most `rate`: a multiple of 2^-32, from bytes."""
-    fell = np.empty(shape, bool)
-    least = math.floor(rate * 2**32)
-    for some in blocks(*shape, _BLOCK):
-        part = fell[some]
-        part[...] = np.frombuffer(rng.bytes(4 * part.size), np.uint32).reshape(part.shape) < least
-    return fell
 
 
 def laplace(rng: Generator, shape: tuple[int, ...]) -> Array:

@@ -15,22 +15,19 @@ one round (m = 1/s, N(a) a normal distribution of mean a and variance 1, q the r
   Dong & Wang 2022, Thm 11).
 
 A unit's part may also need its client, which takes part with a probability that is independent of rows, and seen: the
-loss is then 0 in the other rounds. Rounds compose by `pld`, also with Gaussian releases beside them; its errors only
-ever raise delta; grids of losses come from points z, at which both tails are closed forms. A lower rate is no less
-private: its pair is a mixture of that of a higher one and of twice N(0).
+loss is then 0 in the other rounds. Rounds compose by `pld`, whose errors only ever raise delta; grids of losses come
+from points z, at which both tails are closed forms.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
 
 from dpml.arrays import Array
-from dpml.errors import UserError
 from dpml.privacy import gdp, pld
 from dpml.privacy.safe import up
 
@@ -41,8 +38,6 @@ NONE: Mixture = ((1.0, 0.0),)
 
 _POINTS = 6000  # of a grid
 _LOST = 1e-7  # the part of delta that the ends of all grids may have
-_LEAST_EPS, _MOST_EPS, _LEAST_DELTA = 1e-4, 1e3, 1e-12  # that noise is looked for
-_WIDER = 0.5  # by which more noise than that of a release to all may be needed, in its logarithm
 _COUNTS = 4000  # of rounds with the unit, for an attack
 
 
@@ -58,7 +53,6 @@ class SampledGaussian:
         rate: the probability that a unit is in a sum, if its client takes part.
         present: the probability that its client takes part in a round, which is seen.
         steps: sums in a round, each of its own sample.
-        beside: the mu of Gaussian releases beside them, about the same neighbours.
     """
 
     noise: float
@@ -68,7 +62,6 @@ class SampledGaussian:
     rate: float = 1.0
     present: float = 1.0
     steps: int = 1
-    beside: float = 0.0
 
     @property
     def moved(self) -> float:
@@ -80,7 +73,7 @@ class SampledGaussian:
         """All rounds are mu-GDP; None: they are no Gaussian release."""
         if self.sampling != "none" or self.present < 1:
             return None
-        return up(math.hypot(self.moved * math.sqrt(self.rounds * self.steps), self.beside))
+        return up(self.moved * math.sqrt(self.rounds * self.steps))
 
     def eps(self, delta: float) -> float:
         """An eps that is proven at `delta` in (0, 1)."""
@@ -103,45 +96,6 @@ class SampledGaussian:
 
 
 @lru_cache(maxsize=256)
-def least_noise(seen: SampledGaussian, eps: float, delta: float) -> float:
-    """The least noise, to one part in 10,000 and never less, with which at most `eps` is proven of `seen`.
-
-    Raises:
-        UserError: what is beside takes all of it, or so small or large an eps or delta is beyond the arithmetic.
-    """
-
-    def excess(log_noise: float) -> float:
-        proven = replace(seen, noise=math.exp(log_noise)).eps(delta)
-        return math.log(min(max(proven, 1e-9 * eps), 1e9 * eps) / eps)
-
-    if not (_LEAST_EPS <= eps <= _MOST_EPS and delta >= _LEAST_DELTA):
-        raise UserError(
-            f"sampled rounds are proven for eps from {_LEAST_EPS:g} to {_MOST_EPS:g} and delta >= {_LEAST_DELTA:g}: "
-            "ask for other ones, or leave out algo.sampling."
-        )
-
-    left = gdp.mu_of(eps, delta) ** 2 - seen.beside**2
-    if left <= 0:
-        raise UserError("the releases beside sampled rounds leave nothing of the budget.")
-    high = math.log(replace(seen, noise=1.0).moved * math.sqrt(seen.rounds * seen.steps / left))  # as if all took part
-    first = high
-    while excess(high) > 0:  # bounds on losses are not tight at a rate near 1, nor for very many rounds
-        high += 0.01
-        if high > first + _WIDER:
-            raise UserError(
-                f"no noise is proven to be enough for sampled rounds at eps={eps:g} and delta={delta:g}: ask for more "
-                "of one, or leave out algo.sampling."
-            )
-    low = high - 1.0
-    while excess(low) <= 0:
-        low -= 1.0
-    found = brentq(excess, low, high, xtol=5e-5)
-    while excess(found) > 0:
-        found += 5e-5
-    return math.exp(found)
-
-
-@lru_cache(maxsize=256)
 def _proven(seen: SampledGaussian, delta: float) -> float:
     reach = -float(ndtri(_LOST * delta / (seen.rounds * seen.steps)))
     worst = 0.0
@@ -153,15 +107,12 @@ def _proven(seen: SampledGaussian, delta: float) -> float:
         else:  # precise for many rounds, whose usual losses count, or for few, whose rare ones do; both are bounds
             steps = (pld.compose([(one, seen.steps)], delta=near) for near in (0.1, delta / seen.rounds / 10))
             ways = [(_sometimes(each, seen.present), seen.rounds) for each in steps]
-        worst = max(worst, min(_together(*way, seen.beside, delta).eps(delta) for way in ways))
+        worst = max(worst, min(_composed(*way, delta).eps(delta) for way in ways))
     return worst
 
 
-def _together(parts: pld.Losses, times: int, beside: float, delta: float) -> pld.Losses:
-    """Equal losses, and those of Gaussian releases beside them."""
-    if times == 1 and not beside:
-        return parts
-    return pld.compose([(parts, times), *([(pld.gaussian(up(beside)), 1)] if beside else [])], delta=delta)
+def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
+    return losses if times == 1 else pld.compose([(losses, times)], delta=delta)
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:

@@ -26,7 +26,7 @@ class Session:
         length: entries of a vector.
         topology: which parties share masks, and the threshold.
         beside: how many floats a party sends openly with its masked vector, to be used only if it is in the sum.
-        name: 16 bytes, never used before; on a ring they determine the seats, so nobody may choose them.
+        name: 16 bytes; on a ring they determine the seats, so nobody may choose them or use them again.
         identities: the Ed25519 verification key of every party; none until the parties are enrolled.
         roster: the hash of all fresh keys of a run (`dpml.protocols.roster`); none until they are known.
     """

@@ -17,12 +17,11 @@ from dpml.mechanism import discrete
 from dpml.mechanism.declared import author, guaranteed
 from dpml.mechanism.guarantees import guarantees_of
 from dpml.mechanism.message import Sum
-from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
-from dpml.mechanism.outputs import GridOutput, NoisyOutput, moved_in_l1, moved_in_l2
+from dpml.mechanism.objectives import PerturbedObjective
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
-from dpml.privacy.discrete import DiscreteLaplace
 from dpml.privacy.guarantee import HELD
 from dpml.privacy.safe import up
 
@@ -110,8 +109,6 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -
     common = {"times": times, "sensitivity": message.sensitivity}
     if algorithm.noise != "discrete":
         moved = up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
-        if message.rate < 1:  # a law that the verifier does not know: it would need distributions of privacy losses
-            return {"law": "sampled gaussian", **common, "rate": message.rate, "deviation": message.noise}
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
     of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, colluders=0)
     grid = discrete.grid(message, drawing)
@@ -160,31 +157,10 @@ def _(message: NoisyOutput) -> list[Message]:
 
 
 @describe.register
-def _(message: GridOutput) -> list[Message]:
-    if isinstance(message.noise, DiscreteLaplace):
-        moved = moved_in_l1(message.sensitivity, message.step, message.size)
-        scale = _exact(Fraction(message.noise.scale))
-        return [{"law": "laplace", "times": 1, "sensitivity": moved, "scale": scale, "numbers": message.size}]
-    moved_far = _exact(moved_in_l2(message.sensitivity, message.step, message.size))
-    block = {"numbers": message.size, "variance": _exact(message.noise.variance), "step": 1}
-    return [{"law": "discrete gaussian", "times": 1, "sensitivity": moved_far, "rounding": 0, "blocks": [block]}]
-
-
-@describe.register
 def _(message: PerturbedObjective) -> list[Message]:
     common: Message = {"times": 1, "deviation": message.scale, "ridge": message.ridge}
-    if message.classes is not None:  # a law of its own: the verifier's for two classes would prove too small an eps
-        return [{"law": "softmax objective", **common, "classes": message.classes}]
     if message.law == "gaussian":
         return [{"law": "gaussian objective", **common}]
     logistic = {"slope": 1, "curvature": 0.25}
     loss = logistic if message.slope is None else {"slope": message.slope, "curvature": message.curvature}
     return [{"law": "laplace objective", **common, **loss}]
-
-
-@describe.register
-def _(message: ApproximateMinimum) -> list[Message]:
-    objective: Message = {"law": "gaussian objective", "times": 1, "deviation": message.scale, "ridge": message.ridge}
-    if message.hidden is None:
-        return [objective, *described_as(message.beside)]
-    return [objective | {"missed": message.missed}, *described_as(message.hidden)]

@@ -14,14 +14,14 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from dpml import paths
+from dpml import packs, paths
 from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of
 from dpml.errors import UserError
 from dpml.optim.losses import Loss
 from dpml.privacy.guarantee import REAL, Guarantee
 
-_SUGGESTED = ("wdgd", "dpgd", "amp", "outpert", "avg")  # what has exact noise, for any loss that a linear model has
+_SUGGESTED = ("wdgd", "dpgd")  # what has exact noise, for any loss that a linear model has
 
 
 NOT_THESE_BITS = "proven for real numbers, not for these bits"
@@ -30,6 +30,14 @@ NOT_THESE_BITS = "proven for real numbers, not for these bits"
 def has_exact_noise(algorithm: Algorithm) -> bool:
     """Whether an algorithm's noise is discrete, so that the guarantee does not depend on floating-point arithmetic."""
     return getattr(algorithm, "noise", "continuous") == "discrete"
+
+
+def require_linear_model(algorithm: Algorithm) -> None:
+    """Raise UserError unless an algorithm releases linear models to others, which an algorithm of a pack does not."""
+    if type(algorithm).__module__.startswith(f"{packs.__name__}."):
+        raise UserError(f"algo={algorithm.name} is for experiments and audits only: choose another, such as algo=wdgd.")
+    if not getattr(algorithm, "linear", True):
+        raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=wdgd.")
 
 
 def option_node(name: str) -> dict[Any, Any]:

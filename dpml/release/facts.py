@@ -5,10 +5,8 @@ follow from them; nothing else says what is proven of a release. Facts under whi
 proven eps infinite, with the reason; what would hold otherwise then stands beside it as *conditional*.
 """
 
-import hashlib
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
@@ -43,7 +41,6 @@ class Facts:
         labels: whether the set of classes was read off the records, and is taken as public.
         dealt: how rows came to their parties.
         missing: whether rows may have been left out for what is in them.
-        parties: who the parties are, a digest; None: nobody said.
         another: the eps against one other party alone, who knows its own noise, inf: nothing is proven; None: there is
             no such party.
         trust: a sentence about who saw rows; None: one place had all of them.
@@ -62,7 +59,6 @@ class Facts:
     labels: bool = False
     dealt: Dealt = "one place"
     missing: bool = False
-    parties: str | None = None
     another: float | None = None
     trust: str | None = None
     certificate: Mapping[str, Any] | None = None
@@ -165,10 +161,9 @@ class Facts:
 def facts_of(algorithm: Algorithm, parties: Parties, rule: Partition, budget: Budget, **others: Any) -> Facts:
     """The facts of a release of parties that `rule` made, in one place; `others` are fields of `Facts`."""
     problem = parties.problem
-    natural = isinstance(rule, Natural)
-    dealt: Dealt = "natural" if natural else "by labels" if isinstance(rule, LabelRule) else "at random"
-    names = parties.data.provenance.get("parties") or [] if natural else []
-    return facts_about(algorithm, problem, budget, dealt=dealt, parties=named(names), **others)
+    by_labels = isinstance(rule, LabelRule)
+    dealt: Dealt = "natural" if isinstance(rule, Natural) else "by labels" if by_labels else "at random"
+    return facts_about(algorithm, problem, budget, dealt=dealt, **others)
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
@@ -201,15 +196,6 @@ def _against_another_party(described: Mapping[str, Any]) -> float | None:
         unknown = verify.unknown_noise(described["noise"], "another party")
     except verify.RejectedError:  # nobody else is left
         return None
-    try:
-        at = verify.delta_with(described["messages"], unknown)
-    except verify.RejectedError:  # of sampled rounds, which the verifier does not know
-        return math.inf
+    at = verify.delta_with(described["messages"], unknown)
     least = verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
     return math.inf if least is None else above(least)
-
-
-def named(parties: Iterable[str]) -> str | None:
-    """A digest of who the parties are, in any order; None: nobody says."""
-    names = sorted(map(str, parties))
-    return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:32] if names else None

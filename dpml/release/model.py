@@ -44,7 +44,7 @@ class Model:
             stated to be on a log scale, log(1 + label).
         guarantees: the proven guarantees, for every view.
         statement: the same in words.
-        setting: the requested setting, as on the command line.
+        setting: the requested setting, without paths.
         versions: of the software that made it.
         certificate: from which `dpml verify` computes the guarantees; None: nothing is proven.
         errors: what was counted, with noise, of the rows that it is made of; None: nothing.

@@ -94,7 +94,6 @@ def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
 def _tuning(summary: pd.DataFrame) -> str:
     ways = {
         "rule": "By a rule that reads no private row: hyper-parameters of {}.",
-        "private": "Chosen on the private rows, which the budget counts: hyper-parameters of {}.",
         "oracle": "Chosen on the private rows, which no budget counts: hyper-parameters of {}.",
         "validated": "Chosen on private rows held out, which no budget counts: hyper-parameters of {}.",
     }

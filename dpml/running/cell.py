@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from dpml import code
 from dpml.algorithms import Algorithm, Mechanism, Release
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
@@ -77,7 +78,7 @@ class Cell:
         return problem if sizes is None else problem.of_sizes(sizes)
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
-        """Its settings and the checksum of its data, as plain values; what else it depends on is observed."""
+        """Return its settings and the checksum of its data, as plain values; its code has a checksum of its own."""
         return {
             "dataset": _plain(self.dataset),
             "data": self._folder if checksum is None else checksum,
@@ -91,6 +92,11 @@ class Cell:
             "draws": [self.first, self.draws],
             "metrics": list(self.metrics),
         }
+
+    @property
+    def code(self) -> str:
+        """The checksum of the code that makes its numbers."""
+        return code.digest(code.NUMBERS, code.named(self))
 
     @property
     def _folder(self) -> str | None:

@@ -1,7 +1,7 @@
 """Engines for cells and computed blocks: this process, local worker processes, or a Dask cluster.
 
 Every engine takes jobs, which are small, and yields the outcome of each as soon as it is known. Workers load the data
-themselves and return numbers, or for a block the text of its rows, and what these depend on there; only this process
+themselves and return numbers, or for a block the text of its rows, and the checksum of their code. Only this process
 writes to disk, so the machines need to share no disk except the data. The numbers are bit-identical for every engine
 and number of workers.
 """
@@ -25,7 +25,7 @@ from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.running.cell import Cell, limit_blas, measure
 from dpml.running.computed import Computed, Written
-from dpml.running.dependencies import made_with, observed
+from dpml.running.environment import made_with
 from dpml.running.store import Record
 
 PATIENCE = 20.0  # seconds to wait for a scheduler
@@ -70,12 +70,12 @@ def _measured(cell: Cell) -> Record | Failure:
     try:
         measured = measure(cell)
         seconds = time.thread_time() - start
-        return Record(measured, None, seconds, measured.refused, observed(cell), made_with())
+        return Record(measured, None, seconds, measured.refused, cell.code, made_with())
     except NotConvergedError as error:
         return Failure(str(error), f"{error}\n")
     except UserError as error:
         seconds = time.thread_time() - start
-        return Record(None, str(error), seconds, dependencies=observed(cell), made_with=made_with())
+        return Record(None, str(error), seconds, code=cell.code, made_with=made_with())
     except Exception as error:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 

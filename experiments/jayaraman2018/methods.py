@@ -16,7 +16,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.ensemble.averages import LocalAggregation, trained
+from dpml.algorithms.ensemble.averages import LocalAggregation
+from dpml.algorithms.ensemble.local_models import mean_model
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.algorithms.perturbation.objective import ObjectivePerturbation
 from dpml.algorithms.prepared import prepare_rows
@@ -26,7 +27,7 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.guarantees import stated
 from dpml.mechanism.objectives import PerturbedObjective
 from dpml.mechanism.options import RegularisedLogistic
-from dpml.mechanism.outputs import GridOutput, NoisyOutput, Proof, drawn
+from dpml.mechanism.outputs import NoisyOutput, Proof, drawn
 from dpml.optim.convex import minimise_convex
 from dpml.privacy import Budget, Guarantee, Problem, View
 
@@ -38,12 +39,11 @@ class Pathak(LocalAggregation):
     name: ClassVar[str] = "pathak"
     claim: ClassVar[str | None] = "Pathak et al. 2010, as in Jayaraman et al. 2018, Table 1"
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """Noise of M times the scale."""
         if self.tight:
             raise UserError("algo=pathak is published noise: set calibration=published.")
         (sent,) = super().messages(budget, problem)
-        assert isinstance(sent, NoisyOutput)  # published noise is not on a grid
         return [replace(sent, scale=problem.M * sent.scale)]
 
 
@@ -61,7 +61,7 @@ class LocalOutput(RegularisedLogistic):
         """What a party does."""
         return LocalAggregation(self.loss, self.calibration, self.variant, self.lam)
 
-    def message(self, budget: Budget, problem: Problem) -> NoisyOutput | GridOutput | PerturbedObjective:
+    def message(self, budget: Budget, problem: Problem) -> NoisyOutput | PerturbedObjective:
         """What a party would release.
 
         Raises:
@@ -83,7 +83,7 @@ class LocalOutput(RegularisedLogistic):
         M, d = parties.problem.M, parties.problem.d
         sent = [self.message(budget, parties.problem) for budget in budgets]
         noise = sum(drawn(sent, rng, draws, d) for _ in range(M)) / M
-        return Release(trained(LocalAggregation(self.loss, lam=self.lam), parties) + noise)
+        return Release(mean_model(parties, self.lam) + noise)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.errors import UserError
-from dpml.mechanism.outputs import GridOutput, NoisyOutput
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.privacy import Budget, Problem
 
 
@@ -17,10 +17,9 @@ class LaplaceAggregation(LocalAggregation):
     claim: ClassVar[str | None] = "Pathak et al. 2010 (Rajkumar & Agarwal 2012, footnote 2)"
     variants: ClassVar[tuple[str, ...]] = ("paper",)
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """A Laplace number in every coordinate."""
         if self.tight:
             raise UserError("algo=la_l1 is published noise: set calibration=published.")
         (sent,) = super().messages(budget, problem)
-        assert isinstance(sent, NoisyOutput)  # published noise is not on a grid
         return [replace(sent, law="laplace")]

@@ -6,12 +6,12 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, SQUARED, binary_parties, eta_of, proven, recipe_parties, release_of, sent
+from examples import LOGISTIC, SQUARED, binary_parties, eta_of, proven, recipe_parties, release_of, sent
 from quick import quick_first
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
-from scipy.special import expit, softmax
+from scipy.special import expit
 
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.descent.private_sgd import PrivateSGD
@@ -25,7 +25,7 @@ from dpml.algorithms.perturbation.calibration import (
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
-from dpml.optim.convex import minimise_convex, optimum
+from dpml.optim.convex import optimum
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp, noise
@@ -430,67 +430,3 @@ def test_proposition_5_2_t_grows_as_d_squared_over_eps_squared() -> None:
 
     assert T(40_000, 0.1) / T(10_000, 0.1) == pytest.approx(16, rel=0.03)
     assert T(10, 1e-4) / T(10, 1e-3) == pytest.approx(100, rel=0.01)
-
-
-# ---- several classes
-
-
-def tilt_of(W: np.ndarray, X: np.ndarray, y: np.ndarray, ridge: float, counts: np.ndarray | float = 1.0) -> np.ndarray:
-    """The b (K, d) for which W (K, d) minimises the sum of softmax losses + ridge/2 ||W||^2 + <b, W>."""
-    slopes = softmax(X @ W.T, axis=1) - (y[:, None] == np.arange(len(W)))
-    return -(slopes * np.reshape(counts, (-1, 1))).T @ X - ridge * W
-
-
-def three_classes(n: int = 60, d: int = 4):
-    rng = np.random.default_rng(0)
-    y = rng.integers(3, size=n).astype(float)
-    X = np.eye(3, d)[y.astype(int)] + 0.5 * rng.standard_normal((n, d))
-    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-9)
-    return synthetic_parties("multiclass", X, y, np.array([n]), classes=3)
-
-
-def test_minimisers_of_several_classes_are_those_of_their_tilts() -> None:
-    """Of strong and of weak ridges together, and of rows that stand for several."""
-    rng, parties, K = np.random.default_rng(1), three_classes(), 3
-    X, y, counts = parties.X, parties.y, rng.integers(1, 4, size=60).astype(float)
-    b, ridge = (
-        rng.standard_normal((5, K, 4)) * [[[30.0]], [[1.0]], [[0.0]], [[9.0]], [[300.0]]],
-        np.geomspace(0.1, 50, 5),
-    )
-    n = counts.sum()
-    found = minimise_convex(SOFTMAX, X, y, ridge / n, b.reshape(5, -1) / n, counts).reshape(b.shape)
-    for W, own, R in zip(found, b, ridge, strict=True):
-        np.testing.assert_allclose(tilt_of(W, X, y, R, counts), own, atol=1e-9 * n)
-
-
-def test_the_noise_of_several_classes_is_the_one_that_is_proven() -> None:
-    """b is recovered from the models: independent in all coordinates of all classes. False alarm: 1e-6."""
-    parties, draws = three_classes(), 400
-    algorithm = GaussianObjectivePerturbation(SOFTMAX, calibration="tight")
-    (made,) = algorithm.messages(BUDGET, parties.problem)
-    weights = release_of(algorithm, parties, [BUDGET], draws)
-    b = np.array([tilt_of(W, parties.X, parties.y, made.ridge) for W in weights.weights[0].reshape(draws, 3, 4)])
-    unit = b.reshape(draws, 12) / made.scale
-    low, high = stats.chi2.ppf([5e-7, 1 - 5e-7], 12 * draws)
-    assert low < np.sum(unit**2) < high
-    together = np.linalg.eigvalsh(unit.T @ unit / draws)
-    assert 0.5 < together[0] < together[-1] < 1.6  # of 12 numbers that are one in every class: 3 and 0
-    (proof,) = [g for g in algorithm.guarantees(BUDGET, parties.problem) if g.basis == "proven"]
-    assert BUDGET.eps * (1 - 1e-6) < proof.eps <= BUDGET.eps
-
-
-def test_several_classes_without_noise_are_minimised_and_without_their_number_nothing_is_proven() -> None:
-    parties = three_classes()
-    algorithm = GaussianObjectivePerturbation(SOFTMAX, calibration="tight", lam=0.1)
-    released = release_of(algorithm, parties, [Budget(math.inf, 1e-5)])
-    np.testing.assert_allclose(
-        tilt_of(released.weights[0, 0].reshape(3, 4), parties.X, parties.y, 6.0), np.zeros((3, 4)), atol=1e-6
-    )
-    (unknown,) = [g for g in algorithm.guarantees(BUDGET, Problem(1, 60, 4)) if g.basis == "proven"]
-    assert (unknown.eps, unknown.source) == (math.inf, "the number of classes is not known")
-
-
-@pytest.mark.parametrize("options", [{"calibration": "published"}, {"calibration": "tight", "shift": 2.0}])
-def test_several_classes_have_no_published_noise_and_no_margin(options) -> None:
-    with pytest.raises(UserError, match=r"takes several classes with calibration=tight and algo\.shift=0 only\."):
-        GaussianObjectivePerturbation(SOFTMAX, **options)

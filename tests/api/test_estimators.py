@@ -8,7 +8,7 @@ import joblib
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import chi2
+from scipy.stats import gamma
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpml
-from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
+from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.api.rows import into_ball
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp
@@ -144,7 +144,7 @@ def test_the_class_is_the_side_of_a_plane():
 
 
 @pytest.mark.parametrize(
-    ("algo", "parties", "colluders"), [("dpgd", 1, None), ("capefm", 5, 2), ("ssp_descent", 8, None), ("avg", 5, None)]
+    ("algo", "parties", "colluders"), [("dpgd", 1, None), ("capefm", 5, 2), ("ssp_descent", 8, None)]
 )
 def test_guarantees_are_those_of_the_accountant(algo, parties, colluders):
     X, t = made_up(n=403)
@@ -160,16 +160,16 @@ def test_guarantees_are_those_of_the_accountant(algo, parties, colluders):
 
 @SEEDED
 def test_the_noise_of_a_model_is_that_which_is_counted():
-    """Variance over 100 fits of 13 coordinates: 1300 squares, within chi-squared's quantiles at 1e-6 on either side."""
+    """The lengths of 13 coordinates over 100 fits: within the quantiles at 1e-6 of Gamma(1300) on either side."""
     X, t = made_up(n=100, d=12)
-    draws = []
-    for seed in range(100):
-        model = dpml.PrivateClassifier("outpert", 1.0, bounds=UNIT, random_state=seed).fit(X, t > 0)
-        draws.append([*model.coef_[0], *model.intercept_])
-    (noisy,) = GaussianOutput(LOSSES["logistic"]).messages(Budget(1.0, 1e-5), Problem(1, 100, 13))
-    squares = ((np.array(draws) - np.mean(draws, axis=0)) ** 2).sum() / noisy.scale**2
-    low, high = chi2.ppf([1e-6, 1 - 1e-6], 99 * 13)
-    assert low < squares < high
+    models = [
+        dpml.PrivateClassifier("la", eps, bounds=UNIT, random_state=seed).fit(X, t > 0)
+        for eps, seed in [(np.inf, 0), *((1.0, seed) for seed in range(100))]
+    ]
+    exact, *draws = np.array([[*model.coef_[0], *model.intercept_] for model in models])
+    (noisy,) = LocalAggregation(LOSSES["logistic"], "tight").messages(Budget(1.0), Problem(1, 100, 13))
+    low, high = gamma.ppf([1e-6, 1 - 1e-6], 1300)
+    assert low < np.linalg.norm(draws - exact, axis=1).sum() / noisy.scale < high
 
 
 @SEEDED
@@ -318,6 +318,7 @@ def test_a_model_without_noise_is_not_said_to_have_some(algo, eps):
         ({"algo": "soft"}, "algo=soft publishes a share of the rows"),
         ({"algo": "constant"}, "algo=constant releases no linear model"),
         ({"algo": "adassp"}, "algo=adassp needs loss=squared, not loss=logistic"),
+        ({"algo": "newton"}, "algo=newton is for experiments and audits only"),
         ({"algo_options": {"lamm": 1}}, "unknown key 'algo.lamm': did you mean 'algo.lam'"),
         ({"algo_options": {"lam": "much"}}, "algo.lam must be a number, got algo.lam=much"),
         ({"algo_options": "lam"}, "algo_options must be a dictionary, got 'lam'"),

@@ -71,7 +71,7 @@ def test_an_estimator_is_of_the_files_task(tmp_path) -> None:
 def test_floating_point_noise_is_saved_only_where_that_is_said(tmp_path) -> None:
     X = rows(200)
     y = X["length"] > 1
-    for k, options in enumerate(({"algo": "gop"}, {"algo": "outpert", "algo_options": {"noise": "continuous"}})):
+    for k, options in enumerate(({"algo": "gop"}, {"algo": "ssp", "algo_options": {"noise": "continuous"}})):
         model = dpml.PrivateClassifier(**options, bounds=(-1, 3)).fit(X + k, y)
         assert {guarantee.basis for guarantee in model.guarantees_} == {"proven for real numbers"}
         path = tmp_path / f"{options['algo']}.json"
@@ -88,14 +88,13 @@ def test_floating_point_noise_is_saved_only_where_that_is_said(tmp_path) -> None
 
 @pytest.mark.parametrize(
     ("algo", "loss"),
-    [(algo, "logistic") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert", "amp", "la", "avg")]
-    + [(algo, "squared") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm", "outpert")],
+    [(algo, "logistic") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm")]
+    + [(algo, "squared") for algo in ("dpgd", "ssp", "ssp_descent", "fm", "dpfm")],
 )
 def test_an_estimator_has_exact_noise_where_it_can(tmp_path, algo, loss) -> None:
     X = rows(200)
-    lam = {"algo_options": {"lam": 0.1}} if algo in ("la", "avg") else {}
     if loss == "logistic":
-        model = dpml.PrivateClassifier(algo, bounds=(-1, 3), **lam).fit(X, X["length"] > 1)
+        model = dpml.PrivateClassifier(algo, bounds=(-1, 3)).fit(X, X["length"] > 1)
     else:
         model = dpml.PrivateRegressor(algo, bounds=(-1, 3), y_bounds=(-1, 3)).fit(X, X["length"])
     assert {guarantee.basis for guarantee in model.guarantees_} == {"proven"}

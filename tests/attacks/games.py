@@ -22,9 +22,7 @@ from dpml.commands.release import request_of
 from dpml.commands.settings import Settings
 from dpml.data.partition import partition
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.program import Program
-from dpml.optim.losses import mean_gradient
-from dpml.privacy import Problem, entropy
+from dpml.privacy import entropy
 from dpml.privacy.discrete import DiscreteLaplace
 from dpml.privacy.discrete.sampler import BlockSampler
 from dpml.release.ledger import Ledger
@@ -79,7 +77,6 @@ class Seen:
         reach: the longest noise that the attacker got from the same sampler, in steps.
         ran: what the code of a release adds the noise to, for either file, (2, k).
         real: the same by real arithmetic, without a grid, (2, k).
-        exact: how far from a number is the same number, where it is what a solver has left.
     """
 
     numbers: np.ndarray
@@ -87,7 +84,6 @@ class Seen:
     reach: np.ndarray
     ran: np.ndarray
     real: np.ndarray
-    exact: float = 1e-9
 
 
 @dataclass(frozen=True)
@@ -170,43 +166,7 @@ class Game:
         self.laws.clear()
         model, _ = release(self.requests[which], Ledger(ledger), None, place)
         self.statement = model.statement
-        if isinstance(self.requests[which].algorithm, Program):
-            return self._of_sums(self.spied[:MESSAGES])
-        return self._of_model(model.weights.ravel(), list(self.laws))
-
-    def _of_model(self, weights: np.ndarray, laws: Laws) -> Seen:
-        request, first = self.requests[0], self.mechanisms[0]
-        (sent,) = request.algorithm.messages(request.budget, _problem(first))
-        if getattr(sent, "inside", None):
-            return self._of_minimum(weights, sent, laws)
-        step = getattr(sent, "step", 1.0)
-        known = [self._without_noise(mechanism) / step for mechanism in self.mechanisms]
-        plain = [self._without_noise(self._continuous(mechanism)) / step for mechanism in self.mechanisms]
-        widths, reach = self._noise(laws, np.full(len(weights), sent.scale / step))
-        return Seen(weights / step, widths, reach, np.array(known), np.array(plain))
-
-    def _of_minimum(self, weights: np.ndarray, sent: Any, laws: Laws) -> Seen:
-        """The model is about the minimiser of an objective with integers in it: by either file, which are they?
-
-        They are in steps of their grid; noise beside the model moves them as well.
-        """
-        inside, *beside = (np.full(FEATURES, self._reach(law)) for law, _ in laws)
-        steepest = sent.ridge + ROWS / 4 * math.sqrt(FEATURES)
-        steps = steepest * sent.hidden.step / sent.inside.step  # at most, in one of the model
-        rows = [mechanism.parties.folded for mechanism in self.mechanisms]
-        loss = self.requests[0].algorithm.trained
-        tilts = [-mean_gradient(loss, X, y, weights[None], v)[0] - sent.strength * weights for X, y, v in rows]
-        b = ROWS * np.array(tilts) / sent.inside.step
-        return Seen(np.zeros(FEATURES), np.ones(FEATURES), inside + steps * sum(beside), b, b, exact=0.05)
-
-    def _continuous(self, mechanism: Any) -> Any:
-        algorithm = mechanism.algorithm
-        return (
-            replace(mechanism, algorithm=replace(algorithm, noise="continuous")) if _on_grid(algorithm) else mechanism
-        )
-
-    def _without_noise(self, mechanism: Any) -> np.ndarray:
-        return mechanism.release([self.requests[0].budget], Quiet(PCG64(0)), 1).weights[0, 0]
+        return self._of_sums(self.spied[:MESSAGES])
 
     def _of_sums(self, spied: list[Spied]) -> Seen:
         seen = []
@@ -230,10 +190,6 @@ class Game:
             drawn = self._sample(law, (DRAWN,), np.random.default_rng(3).bytes)
             self._longest[law] = float(np.abs(drawn).max())
         return self._longest[law]
-
-
-def _problem(mechanism: Any) -> Problem:
-    return mechanism.problem if hasattr(mechanism, "problem") else mechanism.parties.problem
 
 
 def width(law: BlockSampler) -> float:
@@ -272,7 +228,7 @@ def low_bits(seen: Seen) -> tuple[int, int]:
     fits = np.zeros((2, len(seen.numbers)), dtype=bool)
     for own in (seen.ran, seen.real):
         fits |= _reachable(seen.numbers, own, seen.widths)
-    left, off = seen.numbers - seen.real, seen.exact + 1e-15 * np.abs(seen.real)
+    left, off = seen.numbers - seen.real, 1e-9 + 1e-15 * np.abs(seen.real)
     fits |= (np.abs(left - np.rint(left)) < off) & (off < 0.1)
     first, second = fits.sum(axis=1)
     return int(first), int(second)

@@ -10,7 +10,6 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from dpml.algorithms.descent.newton import NoisyNewton
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.audit import ROWS, Finding, audit, default_rows
 from dpml.audit.exposure import Pair
@@ -19,6 +18,7 @@ from dpml.audit.search import worse_pair
 from dpml.audit.views import exposures
 from dpml.mechanism import discrete
 from dpml.mechanism.message import Sum
+from dpml.packs.frontier.newton import NoisyNewton
 from dpml.privacy import Budget, Guarantee, Problem, View, noise
 
 BUDGET = Budget(1.0, 1e-5)

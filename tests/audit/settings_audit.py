@@ -6,18 +6,18 @@ from examples import LOGISTIC, SQUARED
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.network import Network
-from dpml.algorithms.descent.newton import NoisyNewton
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
-from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
-from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit import ROUNDS
 from dpml.optim.losses import LOSSES
+from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours
+from dpml.packs.frontier.adassp import AdaptiveStatistics
+from dpml.packs.frontier.newton import NoisyNewton
+from dpml.packs.frontier.outpert import GaussianOutput
 from dpml.privacy import Problem
 
 EPOCHS = ROUNDS["epochs"]
@@ -68,8 +68,6 @@ NN_CAPE, NN_CONV = (
 )
 NEWTON = NoisyNewton(LOGISTIC, rounds=5)
 OUTPUTS = GaussianOutput(LOGISTIC), GaussianOutput(SQUARED)
-GOP_CLASSES = GaussianObjectivePerturbation(LOSSES["softmax"], calibration="tight")
-THREE_CLASSES, ON_A_LINE = Problem(1, 500, 2, classes=3), Problem(1, 40, 1, classes=3)
 
 # Noisy descents.
 WANG = NoisyDescent(LOGISTIC, rounds=ROUNDS["rounds"])

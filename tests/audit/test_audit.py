@@ -14,7 +14,6 @@ from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.voting import Soft, Vote
-from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic import objective
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
@@ -28,6 +27,7 @@ from dpml.audit.scores import Scores
 from dpml.audit.search import worse_pair
 from dpml.audit.views import exposures
 from dpml.errors import UserError
+from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, gdp, noise
 
 BUDGET = Budget(1.0, 1e-5)
@@ -100,7 +100,7 @@ BOTH = [
     )
     for algorithm in ROUNDS
     for calibration in ("published", "tight")
-] + [pytest.param(GaussianObjectivePerturbation(SOFTMAX, calibration="tight"), id="gop-softmax")]
+]
 
 
 @pytest.mark.parametrize("algorithm", BOTH)

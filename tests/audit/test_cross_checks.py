@@ -16,9 +16,7 @@ from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.voting import Soft, Vote
-from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.perturbation.objective import ObjectivePerturbation
-from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
@@ -27,6 +25,9 @@ from dpml.audit.search import distance, moved
 from dpml.audit.views import exposures
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
+from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours
+from dpml.packs.frontier.adassp import AdaptiveStatistics
+from dpml.packs.frontier.outpert import GaussianOutput
 from dpml.privacy import Budget, Problem, gdp
 
 BUDGET, PROBLEM = Budget(1.0, 1e-5), Problem(3, 12, 2, auxiliary=4, classes=2)

@@ -14,8 +14,6 @@ from scipy.special import expit
 
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.voting import Soft, Vote
-from dpml.algorithms.perturbation import approximate_minima
-from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
 from dpml.algorithms.perturbation.calibration import Perturbation, perturbed_minimisers, solver_tolerance
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.audit import audit, output_density
@@ -26,6 +24,8 @@ from dpml.audit.views import exposures
 from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.losses import ShiftedLogistic, mean_gradient
+from dpml.packs.frontier import amp, audits  # noqa: F401 - registers neighbours
+from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, gdp, noise
 
 BUDGET = Budget(1.0, 1e-5)
@@ -362,20 +362,18 @@ def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -> None:
     """Gradients of gamma, large here, along the last row: the noise in the output hides that, unless forgotten."""
-    right = approximate_minima.perturbed_minimisers
-    monkeypatch.setattr(approximate_minima, "_ATTAINABLE", 0.01)
+    right = amp.perturbed_minimisers
+    monkeypatch.setattr(amp, "_ATTAINABLE", 0.01)
 
     def telling(loss, lam, parties, made, eta, tolerance):
         left = 0.99 * made[0].gamma * parties.X[-1] / np.linalg.norm(parties.X[-1])
         return right(loss, lam, parties, made, eta + problem.N * left, 1e-9)
 
     algorithm, problem = ApproximateMinima(LOGISTIC, calibration="tight"), PROBLEM
-    monkeypatch.setattr(approximate_minima, "perturbed_minimisers", telling)
+    monkeypatch.setattr(amp, "perturbed_minimisers", telling)
     if forgotten:
-        draw = approximate_minima.drawn
-        monkeypatch.setattr(
-            approximate_minima, "drawn", lambda sent, *a: draw(sent, *a) * (not isinstance(sent[0], NoisyOutput))
-        )
+        draw = amp.drawn
+        monkeypatch.setattr(amp, "drawn", lambda sent, *a: draw(sent, *a) * (not isinstance(sent[0], NoisyOutput)))
     verdict = attacked(algorithm, 20_000, problem=problem)["release"].verdict
     assert verdict == "BUG" if forgotten else verdict == "no violation seen"
 

@@ -49,7 +49,6 @@ from settings_audit import (
     FM_GRID,
     FOUR,
     FOUR_BIG,
-    GOP_CLASSES,
     JAYARAMAN,
     LOCAL,
     LOGISTIC,
@@ -57,7 +56,6 @@ from settings_audit import (
     NEWTON,
     NN_CAPE,
     NN_CONV,
-    ON_A_LINE,
     ONCE,
     OUTPUTS,
     PSGD,
@@ -73,7 +71,6 @@ from settings_audit import (
     STAGES,
     STAGES_GRID,
     SYNCHRONOUS,
-    THREE_CLASSES,
     TWO,
     WANG,
     WDDP,
@@ -83,11 +80,9 @@ from settings_audit import (
     WDGD_REAL,
 )  # fmt: skip
 
-from dpml.algorithms.descent import network, newton
+from dpml.algorithms.descent import network
 from dpml.algorithms.descent.clipped_terms import ClippedTerms
 from dpml.algorithms.descent.layouts import Clients
-from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.algorithms.perturbation import gaussian_output, objective
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.algorithms.quadratic.sensitivity import Scales
@@ -96,6 +91,7 @@ from dpml.optim.descent import Rows
 from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
 from dpml.optim.slopes import Slopes
+from dpml.packs.frontier import newton, outpert
 from dpml.privacy import Problem, gdp, noise
 
 # Enough draws where nothing is hidden any more, or the pair itself shows more than is proven.
@@ -126,15 +122,6 @@ def case(
     """A bug in an algorithm, the views that must call it a bug, and those that are attacked, too, and must not."""
     return pytest.param(bug, algorithm, draws, views, clear or set(), problem, marks=marks)
 
-
-def in_objective(factor: float) -> Bug:
-    """So much of the noise in a perturbed objective."""
-    return patched(objective, "drawn", lambda right: lambda *arguments: factor * right(*arguments))
-
-
-one_for_all_classes = patched(
-    objective, "drawn", lambda right: lambda sent, rng, draws, size: np.tile(right(sent, rng, draws, size // 3), 3)
-)
 
 HALF, NONE = drawn(half), drawn(none)
 TWO_SEEDS, ONE_SEED = drawn(shared_seed(-1, -2)), drawn(shared_seed(0, 1, 2, 3, 4))
@@ -190,10 +177,6 @@ TOO_LITTLE = {
         *(case(drawn(without(0)), a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),  # the eigenvalue
         *(case(drawn(without(4, 5)), a, 2_000, THREE) for a in (CAPE, CONV)),  # beside the diagonal
         case(drawn(without(4, 5)), SSP, 2_000, SUMS),
-    ],
-    "a quarter of the noise in an objective": [case(in_objective(0.25), GOP_CLASSES, 5_000, RELEASE, ON_A_LINE)],
-    "one noise for all classes": [
-        case(one_for_all_classes, GOP_CLASSES, FEW, RELEASE, problem) for problem in (THREE_CLASSES, ON_A_LINE)
     ],
     "one noise for all numbers": [case(drawn(one_number), ADASSP, 2_000, RELEASE)],
     "two parties with one seed": [
@@ -380,13 +363,13 @@ SENT = {
         case(patched(newton, "CURVATURE", lambda _: 0.05), replace(NEWTON, curvature="hessian"), 2_000, {"aggregate"}),
     ],
     "a sensitivity that is too small in noise and proof": [
-        case(halved(gaussian_output, f"{a.loss.name}_radius", factor), a, 2_000, RELEASE)
+        case(halved(outpert, f"{a.loss.name}_radius", factor), a, 2_000, RELEASE)
         for a in OUTPUTS
         for factor in (0.5, 0.8)
     ],
     "a diameter that knows no long models": [  # 1/(N lam), that of gradients at w = 0
         case(
-            patched(gaussian_output, "logistic_radius", lambda _: lambda length: np.float64(0.5)),
+            patched(outpert, "logistic_radius", lambda _: lambda length: np.float64(0.5)),
             OUTPUTS[0], 2_000, RELEASE,
         ),
     ],
@@ -434,12 +417,6 @@ def oracle_as_if_fixed(patch, algorithm):
     return algorithm
 
 
-def exact_scores(patch, algorithm):
-    patch.setattr(NoisyDescent, "per_score", lambda self, budget, problem: 1e-12)
-    patch.setattr(NoisyDescent, "mus", lambda self, budget, problem: {"aggregate": 0.2, "release": 0.2})
-    return algorithm
-
-
 ANY: set[str] = set()  # some view beside the release
 SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
 DESCENTS = {
@@ -466,7 +443,6 @@ DESCENTS = {
     "a choice that is not counted": [
         case(oracle_as_if_fixed, replace(JAYARAMAN, step_selection="oracle"), 2_000, SUMS),
     ],
-    "scores without noise": [case(exact_scores, replace(JAYARAMAN, step_selection="private"), 2_000, {"aggregate"})],
 }  # fmt: skip
 GROUPS = TOO_LITTLE, IN_TIME, COUNTED, SENT, DESCENTS
 

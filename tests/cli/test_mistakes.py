@@ -85,7 +85,7 @@ MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the 
     (["data_dir=3"], """data_dir must be text, got data_dir=3: write data_dir='"3"'."""),
     (["~eps"], "eps is missing: a run needs it, so leave ~eps out"),
     (["M=[1,???]"], "M must be a whole number, got M=???"),
-    (["run=3"], "run has keys of its own (run.address, run.decide, run.dry, run.engine, run.force, run.on_error,"),
+    (["run=3"], "run has keys of its own (run.address, run.dry, run.engine, run.force, run.on_error,"),
     (["M=1000"], "M=1000 parties need at least one training row each, but N=455"),
     (["dataset=crime", "data_dir=nowhere"], "nowhere/crime"),
     (["algo=capefm,conv"], "'algo=capefm,conv' has several values: add -m to dpml-run to sweep over them."),

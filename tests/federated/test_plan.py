@@ -226,6 +226,18 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
         agreed_topology(parties, colluders, most + 1)
 
 
+def test_a_plan_without_an_honest_party_is_one_sentence(tmp_path) -> None:
+    """The noise was computed first, of no party: a traceback."""
+    plan = clinics(tmp_path).plan
+    with pytest.raises(UserError, match="2 parties of which colluders=1 collude can do without 0 at most"):
+        FederationPlan(plan.terms, plan.stated, plan.seats[:2], 1, 1)
+    content = json.loads(plan.text)
+    content["parties"] = dict(list(content["parties"].items())[:2])
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(UserError, match="is no plan that can be carried out: 2 parties"):
+        read_plan(tmp_path / "plan.json")
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -39,7 +39,6 @@ from dpml.protocols import FixedPoint, Stage
         ("algo=dpgd", "algo.rounds=3", "algo.noise=discrete"),
         ("algo=dpgd", "algo.rounds=3", "algo.noise=discrete", "algo.unit=party"),
         ("algo=psgd", "algo.rounds=3"),
-        ("algo=psgd", "algo.rounds=3", "algo.tolerance=1e3"),  # ends after one
     ],
     ids=" ".join,
 )

@@ -27,7 +27,6 @@ WRONG = [
     ("variant", 3, "algo.variant of {name} must be (one of )?paper(, [a-z_, ]+)?, got 3: choose"),
     *(("lam", value, "algo.{key} of {name} " + NOT_NEGATIVE) for value in (-1.0, math.nan, math.inf)),
     *(("shift", value, "algo.{key} of {name} " + NOT_NEGATIVE) for value in (-1.0, math.nan)),
-    *(("tolerance", value, "algo.{key} of {name} " + NOT_NEGATIVE) for value in (-1.0, math.nan)),
     ("ridge", -1.0, "algo.{key} " + NOT_NEGATIVE),
     *(("rounds", value, COUNT) for value in (0, 10**8)),
     *(("budget_share", value, SHARE) for value in (0.0, 1.0)),
@@ -37,8 +36,7 @@ WRONG = [
     ("model_norm", math.inf, POSITIVE),
     ("step", math.nan, POSITIVE),
     ("steps", (), "algo.{key} must be a list of positive numbers, got"),
-    *(("sampling", value, "must be a probability from 1e-06 on and below 1") for value in (0.0, 1.0, math.nan)),
-    ("step_selection", "orcale", "algo.{key} must be one of rule, private, .*, fixed, got .*: did you mean 'oracle'"),
+    ("step_selection", "orcale", "algo.{key} must be one of rule, .*, fixed, got .*: did you mean 'oracle'"),
     ("calibrate_for", "collders", "algo.{key} must be one of [a-z, ]+, got 'collders'"),
     ("curvature", "bond", "algo.{key} must be one of bound, hessian, got 'bond': did you mean 'bound'"),
     ("protect_auxiliary", 1, "algo.{key} must be true or false, got 1"),
@@ -49,11 +47,11 @@ UNCHECKED = {("constant", "variant"), ("jayaraman_local", "variant")}  # has non
 ANY = "ceiling constant nonpriv"
 SQUARED = f"{ANY} adassp capefm conv dpfm fm jayaraman local objpert outpert ssp ssp_descent wang wddp dpgd wdgd"
 NOT_LOGISTIC = {"adassp"}
-SOFTMAX = f"{ANY} avg batch dpgd gop indiv soft ssp vote wdgd"
+SOFTMAX = f"{ANY} avg batch dpgd indiv soft ssp vote wdgd"
 SIGMOID = f"{ANY} jayaraman jayaraman_local wang wddp"
 # of the squared loss noisy descent has to clip the slopes, for which only tight noise is there
 CLIPPED = {"wang", "jayaraman", "wddp"}
-OTHERWISE = {("gop", "softmax"), ("jayaraman_local", "squared")}  # refused, or not, with a sentence of their own
+OTHERWISE = {("jayaraman_local", "squared")}  # refused with a sentence of its own
 
 TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}
 NO_DELTA = set(f"{ANY} avg batch dpfm indiv la nn_nonpriv objpert soft vote".split())

@@ -21,7 +21,7 @@ from dpml.mechanism import discrete as discrete_noise
 from dpml.mechanism.discrete import BITS, variance_of
 from dpml.mechanism.message import discrete_rest
 from dpml.privacy import Adversary, Budget, Problem, worst
-from dpml.privacy.discrete.accounting import REST, mu_of, smoothing, wrap_probability
+from dpml.privacy.discrete.accounting import REST, smoothing, wrap_probability
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 ALGORITHMS = (SufficientStatistics, ClippedDescent, PreconditionedDescent)
@@ -91,13 +91,14 @@ def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss
 @pytest.mark.parametrize(("M", "colluders"), [(1, 0), (4, 1), (32, 10), (1000, 333)])
 @pytest.mark.parametrize("width", [80.0, 12345.6, 2.0**45])
 def test_the_noise_is_the_least_that_guarantees_what_continuous_noise_does(M, colluders, width) -> None:
-    """Against `mu_of`, whose proof and tests are apart: for every number of honest parties from the fewest on."""
+    """By the theorem, whose proof and tests are apart: for every number of honest parties from the fewest on."""
     problem = Problem(M, 10 * M, 3, colluders=colluders)
     variance = variance_of(width * math.sqrt(M), problem, 7)
     shift = 10**6
     for honest in range(problem.honest, M + 1, max(1, colluders // 20)):
         continuous = shift / (width * math.sqrt(honest))
-        assert mu_of(shift**2, variance, honest, 7) <= continuous * (1 + 1e-12) + 1e-24
+        proven = shift / math.sqrt(honest * variance - smoothing(honest, 7)) + REST
+        assert proven <= continuous * (1 + 1e-12) + 1e-24
     assert variance - Fraction(width * math.sqrt(M)) ** 2 / M <= 1 + smoothing(M, 7) / problem.honest
 
 
@@ -113,8 +114,7 @@ def test_a_view_of_more_honest_parties_has_no_less_noise_where_the_rest_grows() 
 @pytest.mark.parametrize("width", [1e-300, 1e-9, 2.0])
 def test_there_is_never_so_little_noise_that_the_grid_is_too_coarse(width) -> None:
     variance = variance_of(width, Problem(4, 40, 3, colluders=1), 7)
-    assert mu_of(1, variance, 3, 7) < 1
-    assert variance <= 13
+    assert 2 * smoothing(3, 7) <= variance <= 13
 
 
 @each_loss

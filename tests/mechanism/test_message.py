@@ -10,11 +10,9 @@ from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.descent.label_sums import LabelSums
 from dpml.algorithms.descent.network import NetworkGradients
-from dpml.algorithms.descent.newton import Newton, NoisyNewton, solving
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
-from dpml.algorithms.quadratic.adaptive_statistics import AdaptiveStatistics, Statistics
 from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
@@ -24,6 +22,8 @@ from dpml.mechanism.message import Statistic, Sum
 from dpml.mechanism.options import UNITS
 from dpml.mechanism.program import Program
 from dpml.optim.losses import LOSSES
+from dpml.packs.frontier.adassp import AdaptiveStatistics, Statistics
+from dpml.packs.frontier.newton import Newton, NoisyNewton, solving
 from dpml.privacy import Budget, Problem
 from dpml.privacy.discrete.accounting import REST
 from dpml.privacy.safe import up

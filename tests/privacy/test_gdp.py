@@ -58,7 +58,7 @@ def test_composition_matches_dp_accounting() -> None:
     accountant = PLDAccountant()
     for sigma in sigmas:
         accountant.compose(dp_event.GaussianDpEvent(sigma))
-    mu = gdp.compose(1 / sigma for sigma in sigmas)
+    mu = math.hypot(*(1 / sigma for sigma in sigmas))
     assert gdp.eps_of(mu, delta) == pytest.approx(accountant.get_epsilon(delta), rel=1e-3)
 
 
@@ -75,7 +75,6 @@ def test_edges() -> None:
     assert gdp.eps_of(math.inf, 1e-5) == math.inf
     assert gdp.mu_of(math.inf, 1e-5) == math.inf
     assert gdp.log_delta_of(0.0, 1.0) == -math.inf
-    assert gdp.compose([]) == 0
     for bad in (-1.0, math.nan):
         with pytest.raises(ValueError, match="mu must be non-negative"):
             gdp.eps_of(bad, 1e-5)

@@ -17,9 +17,10 @@ from quick import quick_first
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.errors import UserError
 from dpml.mechanism.message import Sum
-from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
+from dpml.mechanism.objectives import PerturbedObjective
 from dpml.mechanism.outputs import NoisyOutput
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, TrustedCurator
+from dpml.packs.frontier.amp import ApproximateMinimum
 from dpml.privacy import CALIBRATIONS, Budget, Problem, gdp
 from dpml.privacy.accountant import Accountant
 from dpml.privacy.proofs import laplace_sums

@@ -98,28 +98,7 @@ def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
                 else:
                     assert proven == stated, (algorithm.name, view)
             assert len(json.dumps(made)) < 100_000
-    assert seen >= ({"dpgd", "ssp", "wdgd", "gop"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm", "outpert"})
-
-
-@pytest.mark.parametrize("K", [2, 3, 10, 1000])
-@pytest.mark.parametrize("budget", [Budget(1.0, 1e-5), Budget(0.01, 0.1)])
-def test_an_objective_of_several_classes_has_the_eps_of_its_theorem_and_no_smaller_one(K, budget) -> None:
-    """Theorem 3 of docs/privacy/perturbed_minima.md with 60 digits; that of two classes would accept 0.58 for 1."""
-    (gop,) = (each for each in algorithms("softmax") if each.name == "gop")
-    made = certified(gop, budget, Problem(1, 2000, 7, classes=K))
-    (message,) = made["messages"]
-    sigma, ridge = message["deviation"], message["ridge"]
-
-    def theorem(eps: Fraction) -> mpmath.mpf:
-        with mpmath.workdps(60):
-            left = mpmath.mpf(eps.numerator) / eps.denominator - (K - 1) * mpmath.log1p(1 / (K * mpmath.mpf(ridge)))
-            mu = 2 * mpmath.sqrt(2) / mpmath.mpf(sigma)
-            return (K - 1) * exact_delta(mu, left) if left >= mu**2 / 4 else mpmath.mpf(1)
-
-    made["views"]["release"]["eps"] *= 0.999
-    ((_, stated, proven),) = verify.verify(made)
-    assert theorem(stated) > budget.delta
-    assert theorem(proven) <= budget.delta < theorem(proven * Fraction(1 - 2e-6))
+    assert seen >= ({"dpgd", "ssp", "wdgd"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm"})
 
 
 def test_objectives_of_several_classes_that_cannot_be_judged_are_rejected() -> None:
@@ -285,7 +264,7 @@ def test_what_is_no_certificate_is_one_sentence(tmp_path, text, capsys) -> None:
     assert "\x1b" not in out
 
 
-@pytest.mark.parametrize(("algo", "known"), [("dpgd", True), ("outpert", True), ("dpfm", False)])
+@pytest.mark.parametrize(("algo", "known"), [("dpgd", True), ("dpfm", False)])
 def test_a_ratio_that_is_only_stated_is_said_to_be(run_command, algo, known) -> None:
     words = (f"algo={algo}", "algo.noise=discrete", "calibration=tight", "eps=1", "delta=1e-5", "M=1", "N=1000", "d=3")
     assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 0

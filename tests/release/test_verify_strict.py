@@ -13,29 +13,25 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
-import numpy as np
 import pytest
 from omegaconf import OmegaConf
 from test_verify import setter
 
 import dpml
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.perturbation.approximate_minima import ApproximateMinima
-from dpml.algorithms.perturbation.gaussian_output import GaussianOutput
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.atomic import seal_object
 from dpml.config.build import algorithm_of, class_of
 from dpml.config.compose import options
 from dpml.errors import UserError
-from dpml.mechanism.discrete import NOISES
 from dpml.mechanism.guarantees import guarantees_of
 from dpml.mechanism.message import Sum
-from dpml.mechanism.objectives import ApproximateMinimum, PerturbedObjective
-from dpml.mechanism.outputs import GridOutput, NoisyOutput
+from dpml.mechanism.objectives import PerturbedObjective
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.mechanism.sharing import TrustedCurator
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Guarantee, Problem, gdp
-from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace
+from dpml.packs.frontier.outpert import GaussianOutput
+from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.release import verify
 from dpml.release.certificate import certificate, describe, described_as
@@ -44,12 +40,12 @@ from dpml.release.exactness import option_node
 BELOW = (Fraction(999, 1000), Fraction(9, 10), Fraction(1, 2))
 BUDGET = Budget(1.0, 1e-5)
 OTHERS = {  # of options that are no literals
-    "sampling": (0.1,), "shift": (1.0,), "clip": (0.3,), "budget_share": (0.5,), "rounds": (3,), "batch": (100,),
+    "shift": (1.0,), "clip": (0.3,), "budget_share": (0.5,), "rounds": (3,), "batch": (100,),
     "variant": ("authors", "halving", "once", "per_coordinate", "radial", "sum", "synchronous"), "lam": (0.1,),
     "calibration": ("published",),
 }  # fmt: skip
 NO_LAW = {
-    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps", "tolerance",
+    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps",
     "epochs", "hidden", "rate", "local", "ruled", "protect_auxiliary", "loss", "sites",
 }  # fmt: skip
 """Options that change the numbers of a law and nothing else; all losses are gone through, and sites have files each."""
@@ -68,13 +64,12 @@ def varied(name: str) -> Iterator[dict[str, Any]]:
         if get_origin(hints[each.name]) is Literal and each.name not in ("sites", "calibration"):
             values = get_args(hints[each.name])
         assert values or each.name in NO_LAW, f"{name}: no value of its new option {each.name} is looked at"
-        few = {"rounds": 2} if each.name == "sampling" else {}
-        yield from ({each.name: value, **few} for value in values)
+        yield from ({each.name: value} for value in values)
 
 
 def algorithms(name: str) -> Iterator[Any]:
     for loss in ("logistic", "squared", "softmax"):
-        for own in varied(name) if loss == "logistic" else [own for own in varied(name) if "sampling" not in own]:
+        for own in varied(name):
             node = {**option_node(name), **own}
             calibration = node.pop("calibration", "tight" if name != "jayaraman_local" else "published")
             node |= {"lam": node.get("lam", 0.1)} if name in ("la", "avg") else {}
@@ -130,16 +125,10 @@ def test_no_release_of_any_algorithm_is_accepted_below_what_is_proven(name) -> N
 
 def messages() -> list[Any]:
     """One of every class, and of every law."""
-    laplace = GridOutput(DiscreteLaplace(Fraction(10**6)), 2.0**-20, 0.25, "", 7)
-    inside = GridOutput(DiscreteGaussian(Fraction(10**15)), 2.0**-20, 0.25, "", 7)
-    minima = [ApproximateMinima(LOSSES["logistic"], "tight", noise=noise) for noise in NOISES]
     return [
         *(NoisyOutput(law, 0.25, 0.5, "", size=7.0) for law in ("gaussian", "laplace", "l2_laplace")),
-        laplace, replace(laplace, noise=inside.noise),
         PerturbedObjective("gaussian", 9.0, 0.01, 0.0, 2000), PerturbedObjective("l2_laplace", 3.0, 0.01, 0.0, 2000),
         PerturbedObjective("l2_laplace", 3.0, 0.01, 0.0, 2000, slope=4.0, curvature=2.0),
-        PerturbedObjective("gaussian", 9.0, 0.01, 0.0, 2000, classes=4),
-        *(amp.messages(BUDGET, Problem(1, 2000, 7))[0] for amp in minima),
     ]  # fmt: skip
 
 
@@ -151,8 +140,6 @@ def changed(message: Any) -> Iterator[Any]:
         others = (
             (3 * old, old / 3) if isinstance(old, float) and old else (3 * old, old + 1) if type(old) is int else ()
         )
-        if isinstance(old, DiscreteGaussian | DiscreteLaplace):
-            others = type(old)(next(iter(vars(old).values())) / 3), DiscreteLaplace(Fraction(10**5))
         if each.name == "law":
             others = ("gaussian", "laplace", "l2_laplace", "radial")
         if old in (None, 0.0):
@@ -171,30 +158,9 @@ def test_no_message_is_accepted_below_its_own_proof_whichever_of_its_fields_is_c
             continue  # not even dpml takes it
         if not math.isinf(eps):
             checked += 1
-            if isinstance(each, ApproximateMinimum):  # dpml keeps a fixed share of delta, the verifier what is left
-                mu = each.hidden.proven(delta).mu if each.hidden else each.beside.ratio
-                eps = gdp.eps_of(math.hypot(2 / each.scale, mu), delta)
             made = {"delta": delta, "noise": {"by": "curator"}, "messages": json.loads(json.dumps(parts))}
             assert not lax(made, "release", eps), each
     assert checked >= 4
-
-
-def test_what_noise_on_a_grid_misses_is_a_probability_and_no_share_of_whichever_delta() -> None:
-    """An amp model sealed again with a smaller delta: the probability stays, and may be all of delta.
-
-    A share of delta shrank with it: at 1e-24 an eps of 2.67 was accepted, and at any other, where nothing is proven.
-    """
-    (sent,) = ApproximateMinima(LOSSES["logistic"], "tight", noise="discrete").messages(BUDGET, Problem(1, 2000, 7))
-    parts = json.loads(json.dumps(described_as(sent)))
-    missed = 4.3 * sent.inside.size * math.exp(-sent.inside.exponent)
-    at = verify.delta_with(parts, verify.unknown_noise({"by": "curator"}, "release"))
-    for delta in (1e-5, 1e-6, 1e-9, 1e-22, 1e-23, 1e-24, 1e-27, 1e-31, 1e-40):
-        proven = sent.proven(delta).eps
-        accepted = [eps for eps in np.geomspace(0.1, 100, 100) if at(Fraction(eps)) <= delta]
-        assert all(eps >= proven * (1 - 1e-3) for eps in accepted), delta  # it keeps a thousandth of delta for a rest
-        assert all(missed * (1 + math.exp(eps)) <= 1e-6 * delta for eps in accepted)
-        if math.isfinite(proven):
-            assert at(Fraction(proven)) <= delta
 
 
 class Described(NamedTuple):
@@ -206,14 +172,8 @@ class Described(NamedTuple):
 
 MESSAGES = {
     NoisyOutput: Described("law sensitivity scale size", {"source": "words", "unit": "the certificate's own"}),
-    GridOutput: Described("noise step sensitivity size", {"source": "words", "unit": "the certificate's own"}),
-    PerturbedObjective: Described("law scale extra lam N slope curvature classes", {}),
-    ApproximateMinimum: Described(
-        "law scale extra lam N gamma output hidden",
-        dict.fromkeys(("slope", "curvature", "classes"), "of the logistic loss alone")
-        | {"inside": "the noise that `scale` is the continuous one of; what it misses is `missed`"},
-    ),
-    Sum: Described("of sensitivity noise units times joined rate", {"constant": "more noise, that is not counted"}),
+    PerturbedObjective: Described("law scale extra lam N slope curvature", {}),
+    Sum: Described("of sensitivity noise units times joined", {"constant": "more noise, that is not counted"}),
 }  # fmt: skip
 
 

@@ -49,7 +49,6 @@ class ClippedDescent(Program):
         noise_step: half of how far noise moves a model in a round, in every coordinate; None: by the rule.
         protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
         noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
-        sampling: the probability that a unit takes part in a round, unseen by anybody else; null: all do.
     """
 
     name: ClassVar[str] = "dpgd"
@@ -66,7 +65,6 @@ class ClippedDescent(Program):
     noise_step: float | None = None
     protocol: SumProtocol = "simulate"
     noise: Noise = "continuous"
-    sampling: float | None = None
 
     def __post_init__(self) -> None:
         check_clipped(self, ("logistic", "softmax", "squared"))
@@ -82,7 +80,7 @@ class ClippedDescent(Program):
         """The noise in the rounds and their steps."""
         rule = self.rule
         rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
-        mu = self.round_mu(budget, problem, rounds)
+        mu = math.sqrt(1 / rounds) * self.target_mu(budget, problem)
         step = min((self.noise_step or rule.noise_step) * self.counted(problem) * mu, rule.largest)
         length = FIRST_CLIP if clip == "adaptive" else step if clip == "step" else clip
         if self.lam:  # a longer step would overshoot
@@ -90,11 +88,11 @@ class ClippedDescent(Program):
         counting = COUNTING_SHARE if clip == "adaptive" else 0.0
         width = 2 / (math.sqrt(1 - counting) * mu)
         counts = 1 / (math.sqrt(counting) * mu) if counting else math.inf
-        return Schedule(rounds, length, step, width, counts, self.participation)
+        return Schedule(rounds, length, step, width, counts)
 
-    def counted(self, problem: Problem) -> float:
-        """The number of gradients that are expected in a sum."""
-        return self.participation * (problem.N if self.unit == "sample" else problem.M)
+    def counted(self, problem: Problem) -> int:
+        """Return the number of gradients in a sum."""
+        return problem.N if self.unit == "sample" else problem.M
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
@@ -105,7 +103,7 @@ class ClippedDescent(Program):
         """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
-        if carrier.simulated and self.unit == "sample" and self.loss.name != "softmax" and self.sampling is None:
+        if carrier.simulated and self.unit == "sample" and self.loss.name != "softmax":
             weights = take_rounds_at_once(carrier, 0, schedules, self.lam)
             clips: Single = np.full(len(steps), schedules[0].clip)
         else:

@@ -14,7 +14,7 @@ from dpml.mechanism.discrete import BITS, checked
 from dpml.mechanism.message import Terms
 from dpml.mechanism.observer import Numbers
 from dpml.mechanism.options import Unit
-from dpml.optim.descent import Rows, Single, Taken
+from dpml.optim.descent import Rows, Single
 from dpml.optim.losses import Loss
 from dpml.optim.mapped import MappedRows, mapped
 from dpml.optim.party_gradients import PartyGradients
@@ -53,12 +53,6 @@ class ClippedTerms(Terms):
             return packed(self.statistic, *self._by_party.clipped_sums(w, clip))
         return self._in_clips(self.rows, w)
 
-    def sampled(self, taken: Taken, *at: Any) -> Array:
-        w, clip = models_of(self.statistic, at)
-        if self.statistic.unit == "party":
-            return centred(self.statistic, *self._by_party.clipped_sums(w, clip, taken), taken)
-        return self._in_clips(self.rows, w, taken)
-
     def each(self, *at: Any) -> Array:
         w, clip = models_of(self.statistic, at)
         if self.statistic.unit == "party":
@@ -80,10 +74,10 @@ class ClippedTerms(Terms):
         of, parties = self.statistic, self.parties
         return Rows.of(of.loss, parties.X[own], parties.y[own], clip=of.clip, classes=of.classes)
 
-    def _in_clips(self, rows: Rows, w: Single, taken: Taken | None = None) -> Array:
+    def _in_clips(self, rows: Rows, w: Single) -> Array:
         """The sum of rows' gradients at w (B, K d), in units of the clip."""
         out = np.empty(w.shape)
-        rows.gradient(w, out, taken)
+        rows.gradient(w, out)
         assert self.statistic.clip is not None  # of rows
         out /= self.statistic.clip
         return out
@@ -126,22 +120,16 @@ class MappedTerms(Terms):
     _kept: dict[str, tuple[Array, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def total(self, *at: Any) -> Array:
-        return self._summed(None, at)
-
-    def sampled(self, taken: Taken, *at: Any) -> Array:
-        return self._summed(taken, at)
-
-    def _summed(self, taken: Taken | None, at: tuple[Any, ...]) -> Array:
         w, clip, maps = self._about(at)
         if self.statistic.unit == "sample":
             (rows,) = self._of_rows(maps, secure=False)
-            return rows.gradient(w, clip, taken)
+            return rows.gradient(w, clip)
         found = []
         for b, one in enumerate(self._of_parties(maps)):
             run = slice(b, b + 1)
-            found.append(one.clipped_sums(w[run], clip[run], None if taken is None else taken[:, run]))
+            found.append(one.clipped_sums(w[run], clip[run]))
         sums, counts = (np.concatenate(each) for each in zip(*found, strict=True))
-        return packed(self.statistic, sums, counts) if taken is None else centred(self.statistic, sums, counts, taken)
+        return packed(self.statistic, sums, counts)
 
     def each(self, *at: Any) -> Array:
         w, clip, maps = self._about(at)
@@ -232,11 +220,6 @@ def models_of(of: Clipped, at: tuple[Any, ...]) -> tuple[Single, Array]:
 def packed(of: Clipped, sums: Numbers, counts: Numbers) -> Any:
     """Sums (..., K d), and where parties are counted their numbers (...,) beside them."""
     return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
-
-
-def centred(of: Clipped, sums: Array, counts: Array, taken: Taken) -> Array:
-    """The same of parties that took part, (M, B): each counts 1/2 or -1/2, so that its part is short as well."""
-    return np.asarray(packed(of, sums, counts - taken.sum(axis=0) / 2))
 
 
 def integers_of_parties(of: Clipped, each: Array, below: Array, secure: bool) -> Integers:

@@ -20,11 +20,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.defaults import SELECTION_SHARE, SLOPE_CLIP
+from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.algorithms.descent.layouts import Clients, Layout, Pooled
 from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
 from dpml.algorithms.descent.step_sizes import (
-    CHOSEN,
     STEP_SELECTIONS,
     UNCOUNTED,
     StepSelection,
@@ -98,12 +97,11 @@ class NoisyDescent:
         rounds: T.
         noise_constant: c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says "some constant";
             its proof's inequalities need 16.
-        step_selection: the step size is by `rule` (`step_sizes.rule`), which reads no row; `private`: one of `steps`,
-            chosen by noisy scores that the budget covers; `oracle`: the one of `steps` with the least training
-            objective; `validated`: the one that does best on rows held out of training (`step_sizes.held_out`); both
-            read the private rows, and no budget counts them; `fixed`: `step`.
+        step_selection: the step size is by `rule` (`step_sizes.rule`), which reads no row; `oracle`: the one of `steps`
+            with the least training objective; `validated`: the one that does best on rows held out of training
+            (`step_sizes.held_out`); both read the private rows, and no budget counts them; `fixed`: `step`.
         step: the fixed step size; None: 1/L, L = smoothness of the loss + lam. A number makes `rule` `fixed`.
-        steps: the step sizes that `private`, `oracle` and `validated` try.
+        steps: the step sizes that `oracle` and `validated` try.
         calibrate_for: the view that `tight` noise is calibrated to. `release`: the last model, all that a curator
             publishes; `aggregate`: every round, of clients in secure sums, to which every client adds an equal share of
             the noise that one curator with all rows would add; `colluders`: the shares of the honest clients are
@@ -140,14 +138,9 @@ class NoisyDescent:
         check_positive("algo.noise_constant", self.noise_constant)
         if not self.steps or not all(0 < step < math.inf for step in self.steps):
             raise UserError(f"algo.steps must be a list of positive numbers, got {list(self.steps)}.")
-        if self.step_selection == "private" and self.calibration != "tight":
-            raise UserError(
-                "algo.step_selection=private divides a budget among its candidates and needs calibration=tight, "
-                f"not calibration={self.calibration}."
-            )
         if self.step is not None:
             check_positive("algo.step", self.step)
-            if self.step_selection in CHOSEN:
+            if self.step_selection in UNCOUNTED:
                 raise UserError(
                     f"algo.step is a fixed step size: set it to null with algo.step_selection={self.step_selection}."
                 )
@@ -251,23 +244,18 @@ class NoisyDescent:
                 mus[view] = mu * min(_last_of_rounds(self.contraction(step), self.rounds, last), math.sqrt(self.rounds))
         return mus
 
-    def run_mu(self, budget: Budget) -> float:
-        """The mu that the budget allows one run, for `tight` noise."""
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
-        return mu * math.sqrt((1 - SELECTION_SHARE) / len(self.steps)) if self.step_selection == "private" else mu
-
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
         """The noise on a mean over n rows, times n: published ``G sqrt(c T ln(1/delta)) / eps``; tight, by GDP."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
         if self.calibration == "tight":
-            return self.unit_mus(step, problem)[self.target] / self.run_mu(budget)
+            return self.unit_mus(step, problem)[self.target] / gdp.mu_of(budget.eps, delta)
         return self.lipschitz * math.sqrt(self.noise_constant * self.rounds * math.log(1 / delta)) / budget.eps
 
     def tried(self, budget: Budget, problem: Problem) -> Array:
         """The step sizes of a release, (S,)."""
-        if self.step_selection in CHOSEN:
+        if self.step_selection in UNCOUNTED:
             return np.array(self.steps)
         if self.step_selection == "fixed":
             return np.array([self.largest if self.step is None else self.step])
@@ -283,25 +271,13 @@ class NoisyDescent:
         steps = self.tried(budget, problem) if steps is None else steps
         return np.array([self.per_row(budget, problem, step) for step in steps])
 
-    def per_score(self, budget: Budget, problem: Problem) -> float:
-        """The noise on every score of a private choice, in the same unit; a row moves the score of one n by 1/n."""
-        mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * math.sqrt(
-            SELECTION_SHARE / len(self.steps)
-        )
-        return self.layout.round_mus(problem)[self.target] / (2 * self.lipschitz * mu)
-
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """The GDP parameter of every view: of all candidates and their scores, or of the worst step that is tried."""
+        """Return the GDP parameter of every view, for the worst step that is tried."""
         runs = [
             {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
             for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)
         ]
-        if self.step_selection != "private":
-            return {view: max(run[view] for run in runs) for view in runs[0]}
-        score = 2 * self.lipschitz * self.per_score(budget, problem)
-        single = self.layout.round_mus(problem)
-        choice = {view: math.sqrt(len(runs)) * mu / score if score else math.inf for view, mu in single.items()}
-        return {view: gdp.compose([*(run[view] for run in runs), choice[view]]) for view in single}
+        return {view: max(run[view] for run in runs) for view in runs[0]}
 
     def argument(self, view: View, budget: Budget, problem: Problem) -> str:
         """The `source` of a view's proven guarantee."""
@@ -310,8 +286,6 @@ class NoisyDescent:
             contraction = max(self.contraction(step) for step in self.tried(budget, problem))
             why = ": " + ("a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex")
             source = _LAST.format(contraction, why if contraction > 1 else "")
-        if self.step_selection == "private":
-            source += f"; {len(self.steps)} runs and a noisy choice composed"
         return f"{source} (descent.noisy_descent)"
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:

@@ -9,17 +9,16 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.descent.layouts import Layout
-from dpml.algorithms.descent.step_sizes import StepSelection, clipped_losses, held_out
+from dpml.algorithms.descent.step_sizes import StepSelection, held_out
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.data.preprocess import distinct
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.observer import Observer
 from dpml.optim import descent
 from dpml.optim.descent import Rows
 from dpml.optim.losses import Loss, mean_loss
 from dpml.optim.slopes import Slopes
-from dpml.privacy import Budget, Problem, noise
+from dpml.privacy import Budget, Problem
 
 
 class Accounted(Protocol):
@@ -41,7 +40,6 @@ class Accounted(Protocol):
     def largest(self) -> float: ...
     def tried(self, budget: Budget, problem: Problem) -> Array: ...
     def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array: ...
-    def per_score(self, budget: Budget, problem: Problem) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,10 @@ class PreparedNoisyDescent:
     def release(
         self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
     ) -> Release:
-        """All budgets, step sizes and draws descend together; every draw is a release of its own, its choice included.
+        """Run all budgets, step sizes and draws together; every draw is a release of its own.
 
         Budgets share their noise directions, and so do the step sizes of an oracle. `observer` records every round of a
-        release under one budget, and the scores.
+        release under one budget.
         """
         algorithm = self.algorithm
         steps = self.validated(budgets, rng) if algorithm.step_selection == "validated" else self.tried(budgets)
@@ -67,9 +65,7 @@ class PreparedNoisyDescent:
             return Release(weights[:, 0])
         if algorithm.step_selection in ("rule", "validated"):
             return Release(weights[:, 0], {"step": np.repeat(steps, draws, axis=1)})
-        private = algorithm.step_selection == "private"
-        score = self.noisy_score(budgets, weights, rng, observer) if private else self.objective(weights)
-        best = np.argmin(score, axis=1)
+        best = np.argmin(self.objective(weights), axis=1)
         chosen = np.take_along_axis(weights, best[:, None, :, None], axis=1)[:, 0]
         return Release(chosen, {"step": np.take_along_axis(steps, best, axis=1)})
 
@@ -102,54 +98,16 @@ class PreparedNoisyDescent:
         observer: Observer | None = None,
         steps: Array | None = None,
     ) -> Array:
-        """The last models of every group, (groups, budgets, steps, draws, d), of all `steps` (budgets, S) tried.
-
-        Candidates of a private choice have noise of their own.
-        """
+        """Return the last models of every group, (groups, budgets, steps, draws, d), for all `steps` (budgets, S)."""
         algorithm, parties = self.algorithm, self.parties
         steps = self.tried(budgets) if steps is None else steps
         own = zip(budgets, steps, strict=True)
         noises = np.array([algorithm.per_rows(budget, parties.problem, some) for budget, some in own])
         scales = algorithm.layout.group_stds(parties)[:, None, None] * noises
-        together = (
-            [slice(i, i + 1) for i in range(steps.shape[1])] if algorithm.step_selection == "private" else [slice(None)]
-        )
-        models = [
-            descent.descend(
-                self.groups, self.start, steps[:, some], scales[..., some],
-                algorithm.layout.noise_source(parties, rng, draws, observer), algorithm.rounds, algorithm.lam,
-                heard=None if observer is None else partial(_tell, observer),
-            )
-            for some in together
-        ]  # fmt: skip
-        return np.concatenate(models, axis=2)
-
-    def noisy_score(
-        self, budgets: Sequence[Budget], weights: Array, rng: Generator, observer: Observer | None = None
-    ) -> Array:
-        """The noisy score of every candidate's model, (budgets, steps, draws, d) -> (budgets, steps, draws)."""
-        algorithm, parties = self.algorithm, self.parties
-        exact = self.exact_score(weights)
-        weights_of_noise = algorithm.layout.noise_weights(parties)
-        drawn = noise.gaussian(rng, (len(weights_of_noise), *exact.shape[1:]))
-        widths = np.array([algorithm.per_score(budget, parties.problem) for budget in budgets])
-        noisy: Array = exact + widths[:, None, None] * np.tensordot(weights_of_noise, drawn, axes=1)
-        if observer is not None:
-            for i in range(noisy.shape[1]):
-                observer.drawn(drawn[:, i, :, None])
-                observer.sent(noisy[0, i, :, None], partial(_exact_score, weights[:1, i : i + 1]))
-        return noisy + self.ridge(weights)
-
-    def exact_score(self, weights: Array) -> Array:
-        """The mean clipped losses (budgets, steps, draws) of models (budgets, steps, draws, d)."""
-        return clipped_losses(self.algorithm.loss, *self.folded, weights)
-
-    @cached_property
-    def folded(self) -> tuple[Array, Array, Array]:
-        """The distinct rows, their labels, and the total weight of their copies in the released mean."""
-        X, y, v = self.parties.X, self.parties.y, self.algorithm.layout.row_weights(self.parties)
-        first, where, _ = distinct(X, y)
-        return X[first], y[first], np.bincount(where, weights=v).astype(float)
+        return descent.descend(
+            self.groups, self.start, steps, scales, algorithm.layout.noise_source(parties, rng, draws, observer),
+            algorithm.rounds, algorithm.lam, heard=None if observer is None else partial(_tell, observer),
+        )  # fmt: skip
 
     @cached_property
     def groups(self) -> list[Rows]:
@@ -193,7 +151,3 @@ def _tell(observer: Observer, before: Array, sent: Array) -> None:
 
 def _exact_gradient(models: Array, mechanism: PreparedNoisyDescent) -> Array:
     return mechanism.gradient(models)
-
-
-def _exact_score(weights: Array, mechanism: PreparedNoisyDescent) -> Array:
-    return mechanism.exact_score(weights)[0, 0, :, None]

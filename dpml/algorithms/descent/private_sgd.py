@@ -40,7 +40,6 @@ from dpml.mechanism.options import (
     SumProtocol,
     check_choice,
     check_common,
-    check_not_negative,
     check_positive,
     check_published_only,
 )
@@ -144,8 +143,7 @@ class PrivateSGD(Program):
         calibration: `published` noise, or `tight`: the least that is proven to be enough.
         variant: `paper`, or `halving`: the budget of a round is half that of the one before.
         lam: coefficient of lam/2 ||w||^2.
-        rounds: T, counted in full by the guarantees.
-        tolerance: a run stops before that as soon as a step is at most this long; 0 for never.
+        rounds: T.
         protocol: `simulate` draws the sums; with `secagg` every party's answers go through the real secure aggregation
             (`dpml.protocols.secure_sum`), one run a round for all budgets and draws.
     """
@@ -157,7 +155,6 @@ class PrivateSGD(Program):
     variant: str = "paper"
     lam: float = 0.01
     rounds: int = 1000
-    tolerance: float = 0.0
     protocol: SumProtocol = "simulate"
 
     def __post_init__(self) -> None:
@@ -170,7 +167,6 @@ class PrivateSGD(Program):
                 f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "
                 f"in every round, got {self.rounds}."
             )
-        check_not_negative("algo.tolerance of psgd", self.tolerance)
         check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
 
     @property
@@ -245,32 +241,24 @@ class PrivateSGD(Program):
         """The last iterates.
 
         `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach, with the same eta;
-        `rounds` is how many were used.
+        `rounds` is T.
         """
         perturbations = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
         strength = carrier.per_run([self.lam + p.extra for p in perturbations])[:, None]
-        w, used = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))
+        w = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))
         weights = carrier.by_budget(w)
         assert carrier.constant is not None
         eta = np.array([p.sigma for p in perturbations])[:, None, None] * carrier.constant.sum(axis=0)
         limit = perturbed_minimisers(self.loss, self.lam, carrier.mechanism.parties, perturbations, eta)
         distance = np.linalg.norm(weights - limit, axis=-1)
-        return Release(weights, {"distance": distance, "rounds": carrier.by_budget(used)})
+        return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
-    def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> tuple[Array, Array]:
-        """The last models (B, d) of runs with ridges (B, 1), and the rounds they took (B,); sums are asked for.
+    def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
+        """Return the last models (B, d) of runs with ridges (B, 1).
 
         ``ask(w, t)`` gets the models and the round, from 0, and returns the sums.
         """
         w = np.zeros((len(strength), problem.d))
-        used = np.zeros(len(w))
-        moving = np.ones((len(w), 1), dtype=bool)
         for t in range(self.rounds):
-            step = moving * (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
-            w = w - step
-            used += moving[:, 0]
-            if self.tolerance:
-                moving &= np.linalg.norm(step, axis=1, keepdims=True) > self.tolerance
-                if not moving.any():
-                    break
-        return w, used
+            w = w - (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)
+        return w

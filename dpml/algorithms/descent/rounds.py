@@ -30,7 +30,6 @@ class Schedule:
         step: of the noisy mean of gradients in units of c.
         noise: z, the standard deviation of the noise in a sum, in units of c.
         count_noise: the same of the noise in a count of parties; inf where nothing is counted.
-        rate: the probability that a unit takes part in a round.
     """
 
     rounds: int
@@ -38,7 +37,6 @@ class Schedule:
     step: float
     noise: float
     count_noise: float = math.inf
-    rate: float = 1.0
 
     @property
     def adaptive(self) -> bool:
@@ -48,9 +46,9 @@ class Schedule:
     def message(self, of: ClippedGradients) -> Sum:
         """The sums of all rounds: a unit moves a sum by at most 2c, and a count by 1."""
         if not self.adaptive:
-            return Sum(of, 2.0, self.noise, times=self.rounds, rate=self.rate)
+            return Sum(of, 2.0, self.noise, times=self.rounds)
         counted = self.count_noise / self.noise if self.noise else 1.0
-        return Sum(of, math.hypot(2.0, 1 / counted), self.noise, (1.0, counted), self.rounds, rate=self.rate)
+        return Sum(of, math.hypot(2.0, 1 / counted), self.noise, (1.0, counted), self.rounds)
 
 
 Move = Callable[[int, Single, Single, Single], Single]
@@ -100,8 +98,7 @@ def take_rounds(  # many parameters: what is asked, and about what
         noisy = carrier.ask(number, *about)
         w -= move(t, w, noisy[:, :d].astype(np.float32), clip)
         if first.adaptive:
-            share = noisy[:, d] / (first.rate * parties) + (0.0 if first.rate == 1 else 0.5)
-            share = np.clip(share, 0, 1)  # noise may make a count negative, or larger than it can be
+            share = np.clip(noisy[:, d] / parties, 0, 1)  # noise may make a count negative, or larger than it can be
             clip = np.maximum(clip * np.exp(-CLIP_PACE * (share - CLIP_QUANTILE)), LEAST_CLIP).astype(np.float32)
         if t >= first.rounds - last:
             total += w

@@ -15,11 +15,6 @@ mean curvature over scores that are spread over a range r is c/r, and the rule a
 Where a regulariser forgets within T rounds, which is proven only for steps up to 2/(L + lam), the step is at most the
 larger of 1/(L + lam) and 1/(lam T).
 
-*A private choice.* Every candidate descends with its own noise. Its score is the mean of losses truncated at 1, so that
-a row moves it by at most its weight, plus noise; the candidate with the least noisy score is taken. All noise is
-Gaussian, so it composes exactly: ``mu^2 = sum over candidates mu_run^2 + mu_choice^2``, of which the choice
-gets the share `defaults.SELECTION_SHARE` and the candidates equal parts of the rest.
-
 *Validation.* The simplest reading of a paper's cross-validation: every candidate descends once, with its own
 noise, on four fifths of every client's rows; the least mean loss on the other fifth says which is released, trained on
 all rows. One choice for each seed and budget; draws share it. It reads private rows outside the budget.
@@ -35,15 +30,12 @@ from dpml.algorithms.defaults import LARGEST_STEP, LOGISTIC_DISTANCE, SQUARED_DI
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.optim.losses import Loss, mean_over_rows
 from dpml.optim.slopes import Slopes
 
-StepSelection = Literal["rule", "private", "oracle", "validated", "fixed"]
-STEP_SELECTIONS: tuple[StepSelection, ...] = ("rule", "private", "oracle", "validated", "fixed")
-CHOSEN: tuple[StepSelection, ...] = ("private", "oracle", "validated")
-"""Those that choose among several step sizes."""
+StepSelection = Literal["rule", "oracle", "validated", "fixed"]
+STEP_SELECTIONS: tuple[StepSelection, ...] = ("rule", "oracle", "validated", "fixed")
 UNCOUNTED: tuple[StepSelection, ...] = ("oracle", "validated")
-"""Those that read the private rows outside the budget."""
+"""Those that choose among several step sizes, by private rows outside the budget."""
 
 HELD_OUT = 0.2
 """The share of every client's rows that validation keeps out of training."""
@@ -70,16 +62,6 @@ def rule(scale: float, d: int, rounds: int, most: float, far: float) -> float:
     """
     length = scale * math.sqrt(d * rounds)
     return min(most, far / length) if length else most
-
-
-def clipped_losses(loss: Loss, X: Array, y: Array, v: Array, weights: Array) -> Array:
-    """``sum_i v_i min(loss_i, 1)`` over rows X (n, d) of weights v (n,) that sum to 1, for models (..., d): (...)."""
-
-    def judge(scores: Array, y: Array) -> Array:
-        return np.minimum(loss.value(scores, y), 1.0)
-
-    flat = weights.reshape(-1, weights.shape[-1])
-    return mean_over_rows(judge, X, y, flat, v).reshape(weights.shape[:-1])
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:

@@ -66,8 +66,6 @@ class WhitenedDescent(Program):
             adaptive.
         protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
         noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
-        sampling: the probability that a unit takes part in a round, unseen by anybody else; null: all do. X'X and the
-            labels are of all.
     """
 
     name: ClassVar[str] = "wdgd"
@@ -84,7 +82,6 @@ class WhitenedDescent(Program):
     clip: float | None = None
     protocol: SumProtocol = "simulate"
     noise: Noise = "continuous"
-    sampling: float | None = None
 
     def __post_init__(self) -> None:
         check_clipped(self, ("logistic", "softmax", "squared"))
@@ -112,10 +109,11 @@ class WhitenedDescent(Program):
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """The mu of all rounds, for a unit that takes part in all."""
+        """Return the mu of all rounds together."""
         share = 1 - self.share(budget, problem) - LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
-        return math.sqrt(rounds) * self.round_mu(budget, problem, rounds, self._gradients(problem), share)
+        each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
+        return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
         """The part of mu^2 that X'X gets: by the rule little where it would be hidden all the same."""
@@ -133,7 +131,7 @@ class WhitenedDescent(Program):
         width = 2 * math.sqrt(rounds / (1 - counting)) / left
         clip = FIRST_CLIP if self.adaptive else self.clip or self.rule.clip
         counts = math.sqrt(rounds / counting) / left if counting else math.inf
-        return Schedule(rounds, clip, 0.0, width, counts, self.participation)
+        return Schedule(rounds, clip, 0.0, width, counts)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         moved = math.sqrt(2) if problem.d > 1 else 1.0  # xx' of unit rows at a right angle; on a line, 1 and 0
@@ -162,8 +160,7 @@ class WhitenedDescent(Program):
         d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
-        expected = self.participation * n
-        reach = expected * carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
+        reach = n * carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
         first = self.schedule(carrier.budgets[0], carrier.problem)
         clips = None if self.adaptive or self.clip else self._clips(carrier, reach, n, steepest, lengths)
         longest = np.full(len(maps), first.clip) if clips is None else clips[0]
@@ -172,7 +169,7 @@ class WhitenedDescent(Program):
 
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             step = clip / (2 * steepest) if self.loss.name == "squared" and not self.adaptive else far[t]
-            towards = gradients / np.float32(expected)
+            towards = gradients / np.float32(n)
             if lam:  # a longer step would turn the model round, in every round further
                 step = np.minimum(step, clip / lam)
                 towards = towards + lam * w / clip[:, None]

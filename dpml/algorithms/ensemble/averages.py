@@ -15,13 +15,11 @@ from dpml.algorithms.ensemble.local_models import (
     unsolved,
 )
 from dpml.algorithms.prepared import PreparedOutput
-from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import require_domain
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.options import RegularisedLogistic, check_noise
-from dpml.mechanism.outputs import GridOutput, NoisyOutput
+from dpml.mechanism.options import RegularisedLogistic
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.logistic import longest_minimiser
 from dpml.privacy import Budget, Problem
 
@@ -38,35 +36,27 @@ class Average(LocalClassifiers):
         calibration: as for `LocalClassifiers`.
         variant: as for `LocalClassifiers`.
         lam: coefficient of lam/2 ||w||^2.
-        noise: `continuous`; or `discrete`, with calibration=tight: the mean on a grid, plus a discrete Laplace number
-            in every coordinate (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "avg"
     claim: ClassVar[str] = "Pathak et al. 2010, as in Hamm et al. 2016, App. B.4"
     guarantees = guarantees_of
 
-    noise: Noise = "continuous"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_noise(self)
-
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """(published, proven): how far the model moves at most, in L2 norm, when one party's rows are replaced."""
         most = problem.N - problem.M + 1  # rows of a party at most, as all have one
         lam = strength(self, most)
-        diameter = 2 * (longest_minimiser(self.loss, lam, problem.classes) + unsolved(self, most, problem))
+        diameter = 2 * (longest_minimiser(self.loss, lam, problem.classes) + unsolved(self, most))
         return 2.0 * root(self) / (problem.M * self.lam), diameter / problem.M
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The mean plus noise."""
         return model_plus_noise(self, self.sensitivity(problem), budget, problem)
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models."""
         require_domain(parties, self.loss)
-        return PreparedOutput(self, trained(self, parties, reading(self).sums), parties.problem)
+        return PreparedOutput(self, mean_model(parties, self.lam, reading(self).sums), parties.problem)
 
 
 @dataclass(frozen=True)
@@ -84,7 +74,6 @@ class LocalAggregation(RegularisedLogistic):
         variant: `paper`; or `per_coordinate`, a Laplace number of the scale in every coordinate, as Jayaraman et al.
             2018 draw it, and Pathak et al. themselves (footnote 2), of which only sqrt(d) times the eps is true.
         lam: coefficient of lam/2 ||w||^2.
-        noise: `continuous`; or `discrete`, with calibration=tight, as of `avg`.
     """
 
     name: ClassVar[str] = "la"
@@ -93,28 +82,17 @@ class LocalAggregation(RegularisedLogistic):
 
     guarantees = guarantees_of
 
-    noise: Noise = "continuous"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_noise(self)
-
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """(published, proven): how far the mean moves at most, in L2 norm, when one row is replaced."""
         published = 2 / (problem.smallest * self.lam)
         moved = min(published, 2 * longest_minimiser(self.loss, self.lam))
-        return published / problem.M, (moved + 2 * unsolved(self, problem.N, problem)) / problem.M
+        return published / problem.M, (moved + 2 * unsolved(self, problem.N)) / problem.M
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The mean plus noise."""
         return model_plus_noise(self, self.sensitivity(problem), budget, problem, unit="sample")
 
     def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
         """Train the local models."""
         require_domain(parties, self.loss)
-        return PreparedOutput(self, trained(self, parties), parties.problem)
-
-
-def trained(algorithm: Average | LocalAggregation, parties: Parties, sums: bool = False) -> Array:
-    """The mean of the local models; what the solver left is checked where it is to be exact."""
-    return mean_model(parties, algorithm.lam, sums, algorithm.loss if algorithm.noise == "discrete" else None)
+        return PreparedOutput(self, mean_model(parties, self.lam), parties.problem)

@@ -9,15 +9,13 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.solved import added, gradient_error, gradient_lengths
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Hyperparameters
 from dpml.mechanism.options import check_common, check_positive, check_published_only
-from dpml.mechanism.outputs import GridOutput, Law, NoisyOutput, Unit, laplace_on_grid
-from dpml.optim import NotConvergedError
-from dpml.optim.logistic import LOCAL_TOLERANCE, fit_parties, hard_targets, longest_minimiser
+from dpml.mechanism.outputs import Law, NoisyOutput, Unit
+from dpml.optim.logistic import LOCAL_TOLERANCE, fit_parties, hard_targets
 from dpml.optim.losses import Loss, scores
 from dpml.privacy import Budget, Calibration, Problem
 from dpml.privacy.safe import enough
@@ -106,62 +104,30 @@ def model_plus_noise(
     budget: Budget,
     problem: Problem,
     unit: Unit = "party",
-) -> list[NoisyOutput | GridOutput]:
-    """A model of a (published, proven) sensitivity; the noise has the scale that / eps, the proven one if `tight`.
-
-    Raises:
-        UserError: noise on a grid needs to know the number of classes.
-    """
+) -> list[NoisyOutput]:
+    """A model of a (published, proven) sensitivity; the noise has the scale that / eps, the proven one if `tight`."""
     published, proven = sensitivity
     scale = enough(proven / budget.eps) if algorithm.calibration == "tight" else published / budget.eps
     kind = type(algorithm)
     source = f"L2 sensitivity ({kind.__module__.rpartition('.')[2]}.{kind.__name__})"
     known = problem.classes > 1 or algorithm.loss.name != "softmax"
     size = problem.classes * problem.d if known else math.inf
-    if getattr(algorithm, "noise", "continuous") == "continuous" or math.isinf(budget.eps):
-        return [NoisyOutput(reading(algorithm).law, proven, scale, source, unit, size)]
-    if math.isinf(size):
-        raise UserError(f"algo.noise=discrete of algo={algorithm.name} needs the number of classes: name a data set.")
-    longest = longest_minimiser(algorithm.loss, strength(algorithm, problem.N), problem.classes)
-    return [laplace_on_grid(proven, budget.eps, int(size), longest, source, unit)]
+    return [NoisyOutput(reading(algorithm).law, proven, scale, source, unit, size)]
 
 
 @remembered
-def mean_model(parties: Parties, lam: float, sums: bool = False, checked: Loss | None = None) -> Array:
-    """The mean of the parties' own regularised models: d weights, or K d for K classes. `sums` as in `fit_parties`.
-
-    Raises:
-        NotConvergedError: a gradient of the loss that is `checked` is longer than `unsolved` counts.
-    """
+def mean_model(parties: Parties, lam: float, sums: bool = False) -> Array:
+    """The mean of the parties' own regularised models: d weights, or K d for K classes. `sums` as in `fit_parties`."""
     problem = parties.problem
     total = np.zeros(problem.classes * problem.d)
-    for owners, models in fit_parties(parties.X, parties.y, parties.offsets, lam, problem.classes, sums=sums):
+    for _, models in fit_parties(parties.X, parties.y, parties.offsets, lam, problem.classes, sums=sums):
         total += models.sum(axis=0)
-        if checked is not None:
-            for k, w in zip(owners, models, strict=True):
-                _require_solved(checked, lam, parties, int(k), w)
     return total / problem.M
 
 
-def _require_solved(loss: Loss, lam: float, parties: Parties, k: int, w: Array) -> None:
-    own = parties.of(k)
-    left = gradient_lengths(loss, (parties.X[own], parties.y[own], None), w[None], lam, classes=parties.problem.classes)
-    if not left[0] <= 2 * LOCAL_TOLERANCE:
-        raise NotConvergedError("a party's model is not solved as well as is counted: set a larger algo.lam.")
-
-
-def unsolved(algorithm: Hyperparameters, rows: int, problem: Problem) -> float:
-    """How far the computed model of a party with so many `rows` is at most from the exact one.
-
-    A gradient of `LOCAL_TOLERANCE`, as the solver measures it on the way. Beside noise on a grid, it is measured once
-    more at the model itself (`mean_model`), and what floating point may add is counted, also in the mean of models.
-    """
-    lam = strength(algorithm, rows)
-    if getattr(algorithm, "noise", "continuous") == "continuous":
-        return LOCAL_TOLERANCE / lam
-    length = longest_minimiser(algorithm.loss, lam, problem.classes)
-    wrong = gradient_error(added(rows), problem.classes * problem.d, math.sqrt(2), length, lam)
-    return (2 * LOCAL_TOLERANCE + wrong) / lam + 2.0**-52 * problem.M * length
+def unsolved(algorithm: Hyperparameters, rows: int) -> float:
+    """Bound the distance between the computed and the exact model of a party that has so many `rows`."""
+    return LOCAL_TOLERANCE / strength(algorithm, rows)
 
 
 def vote_shares(

@@ -16,7 +16,7 @@ from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import require_domain
 from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.outputs import GridOutput, NoisyOutput
+from dpml.mechanism.outputs import NoisyOutput
 from dpml.optim.logistic import TOLERANCE, fit, hard_targets, longest_minimiser
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Calibration, Problem
@@ -100,7 +100,7 @@ class Vote:
         exact = min(proven / lam, 2 * longest_minimiser(self.loss, lam, problem.classes))
         return published / self.lam, exact + 2 * TOLERANCE / lam
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | GridOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
         """The model plus noise."""
         return local_models.model_plus_noise(self, self.sensitivity(problem), budget, problem)
 

@@ -35,7 +35,6 @@ from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Problem
 from dpml.privacy.proofs import objective_perturbation as objective
-from dpml.privacy.proofs import softmax_perturbation
 
 SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
 SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
@@ -119,28 +118,6 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
     if ridge == 0:  # then any is enough, and there has to be one: it is the best at that norm
         ridge = math.sqrt(problem.d) * sigma / norm
     return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
-
-
-def softmax_perturbation_of(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """The same for several classes. Of one class, or where it is not known how many there are, as for two."""
-    if math.isinf(budget.eps):
-        return Perturbation(0.0, 0.0)
-    K = max(problem.classes, 2)
-    norm = min(TYPICAL_NORM, longest_minimiser(LOSSES["softmax"], lam, K)) if lam > 0 else TYPICAL_NORM
-    ridge = max(problem.N * lam, _softmax_ridge(budget.eps, budget.require_delta(who), problem.d, K, norm))
-    sigma = softmax_perturbation.sigma_of(budget.eps, ridge, K, budget.require_delta(who))
-    return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
-
-
-@lru_cache(maxsize=1 << 10)
-def _softmax_ridge(eps: float, delta: float, d: int, K: int, norm: float) -> float:
-    """The best R = N (lam + extra) for K classes, if lam leaves the choice."""
-
-    def energy(ridge: float) -> float:
-        return K * d * softmax_perturbation.sigma_of(eps, ridge, K, delta) ** 2
-
-    least, half = (over_expm1(part * eps / (K - 1)) / K for part in (1.0, 0.5))  # the curvature costs eps, and eps/2
-    return best_ridge(energy, norm, half, least * (1 + 1e-6), math.inf)
 
 
 @lru_cache(maxsize=1 << 10)

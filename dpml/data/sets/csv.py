@@ -52,6 +52,11 @@ class CSV(CsvOptions):
         available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
         return N or available, preprocess.width(self.steps, rows.stated or _width(rows))
 
+    @property
+    def holdings(self) -> str | None:
+        """A digest of which party has which rows of which file, as private as the rows; None without parties."""
+        return self._rows().holdings
+
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named."""
         return checksum(self)
@@ -83,7 +88,6 @@ class CSV(CsvOptions):
             "rows": len(rows.y),
             "rows_left_out": sum(rows.left_out),
             "classes": rows.labels.names,
-            "parties": list(rows.parties),
             "preprocessing": record,
         }
         party = None if rows.party is None else rows.party[train]

@@ -7,21 +7,16 @@ docs/privacy/discrete_noise.md. Our own, because samplers that there are (OpenDP
 this one draws arrays, from the same exact law.
 """
 
-from dpml.privacy.discrete.accounting import continuous_variance, least_variance, mu_of, wrap_probability
+from dpml.privacy.discrete.accounting import wrap_probability
 from dpml.privacy.discrete.gaussian import DiscreteGaussian
 from dpml.privacy.discrete.laplace import DiscreteLaplace
-from dpml.privacy.discrete.rounding import divide, integer_radius, rounded_sensitivity, to_grid, to_integers
+from dpml.privacy.discrete.rounding import divide, integer_radius, to_integers
 
 __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
-    "continuous_variance",
     "divide",
     "integer_radius",
-    "least_variance",
-    "mu_of",
-    "rounded_sensitivity",
-    "to_grid",
     "to_integers",
     "wrap_probability",
 ]

@@ -2,7 +2,7 @@
 
 Floating-point errors before the rounding do not matter for privacy: a row's numbers are a function of that row (and of
 public numbers), and the integers that they become lie in a ball whose radius is checked in integers. Sums and products
-of integers are exact. A sum that is rounded afterwards (`divide`) has a larger sensitivity (`rounded_sensitivity`).
+of integers are exact.
 """
 
 import math
@@ -15,9 +15,6 @@ from dpml.arrays import Array, blocks
 from dpml.errors import UserError
 
 Integers = NDArray[np.int64]
-
-_ROOT_BITS = 40
-_FARTHEST = 2.0**61
 
 
 def integer_radius(clip: float, bits: int) -> int:
@@ -63,37 +60,9 @@ def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
     return whole
 
 
-def to_grid(values: Array, step: float) -> Integers:
-    """Numbers, each rounded to the nearest whole number of steps, and cut at 2^61 steps; `step` is a power of two.
-
-    To cut moves no two of them apart. So neighbours' vectors are `rounded_sensitivity` apart.
-
-    Raises:
-        UserError: a value is not finite.
-    """
-    if not np.isfinite(values).all():
-        raise UserError("a value to be rounded is not a finite number.")  # naming it would reveal it
-    return np.rint(np.clip(values / step, -_FARTHEST, _FARTHEST)).astype(np.int64)
-
-
 def divide(total: Integers, count: int) -> Integers:
     """``total / count`` rounded to the nearest whole number, exactly; entries of `total` below 2^61."""
     return (2 * total + count) // (2 * count)
-
-
-def rounded_sensitivity(sensitivity: Fraction, coordinates: int) -> Fraction:
-    """An upper bound on how far vectors of `coordinates` entries move that are each rounded once, to the nearest.
-
-    Each of two neighbours' vectors moves by at most 1/2 in every entry, together by ``sqrt(coordinates)``. Rounding at
-    random moves an entry by less than 1, together by less than ``2 sqrt(coordinates)``.
-
-    Args:
-        sensitivity: how far they move before, in steps of the grid.
-        coordinates: of the vectors.
-    """
-    root = math.isqrt(coordinates << 2 * _ROOT_BITS)
-    exact = root * root == coordinates << 2 * _ROOT_BITS
-    return sensitivity + Fraction(root if exact else root + 1, 1 << _ROOT_BITS)
 
 
 def _root_above(squares: Integers) -> Integers:

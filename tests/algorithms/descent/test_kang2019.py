@@ -363,7 +363,6 @@ def test_the_command_takes_any_number_of_rows(run_command):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"step_selection": "private"}, "needs calibration=tight"),
         ({"step_selection": "oracle", "step": 0.1}, "algo.step is a fixed step size"),
         ({"variant": "once", "calibration": "tight", "calibrate_for": "client"}, "noise of the clients' own"),
     ],

@@ -171,7 +171,7 @@ def test_where_rounds_may_expand_it_is_composition_and_the_source_says_why():
         ("published", "rule"),
         ("published", "fixed"),
         pytest.param("published", "oracle", marks=pytest.mark.slow),  # as with fixed steps, once for each
-        *(("tight", step_selection) for step_selection in ("rule", "private", "oracle", "fixed")),
+        *(("tight", step_selection) for step_selection in ("rule", "oracle", "fixed")),
     ],
 )
 def test_guarantees_over_the_whole_range(calibration, step_selection):

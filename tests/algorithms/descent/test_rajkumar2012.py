@@ -158,20 +158,6 @@ def test_the_distance_falls_as_one_over_the_root_of_the_rounds() -> None:
     assert found[0] / found[1] == pytest.approx(4, rel=0.25)
 
 
-def test_tolerance_stops_a_run_before_its_rounds() -> None:
-    parties = binary_parties()
-    release = release_of(
-        PrivateSGD(LOGISTIC, lam=0.3, rounds=2000, tolerance=1e-3), parties, [BUDGET, Budget(50.0, 1e-2)], 5, seed=7
-    )
-    used = release.metrics["rounds"]
-    assert used.max() < 2000
-    assert used[1].mean() < used[0].mean()
-    assert len(set(used.ravel())) > 2  # each stops on its own
-    # the guarantee counts them all
-    eager, patient = (PrivateSGD(LOGISTIC, "tight", rounds=20, tolerance=t) for t in (0.0, 1e-3))
-    assert proven(eager, BUDGET, parties.problem) == proven(patient, BUDGET, parties.problem)
-
-
 @pytest.mark.slow
 def test_views_of_psgd() -> None:
     budget = Budget(0.1, 0.05)

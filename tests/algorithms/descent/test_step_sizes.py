@@ -1,16 +1,13 @@
-"""Step sizes: by a rule that reads no row, by a private choice that the budget pays for, and by an oracle."""
+"""Step sizes: by a rule that reads no row, by validation, and by an oracle."""
 
 import math
 
 import numpy as np
 import pytest
 from examples import LOGISTIC, jayaraman, release_of, wang, wddp
-from quick import quick_first
 from test_kang2019 import dealt
 
 from dpml.audit import audit
-from dpml.audit.bounds import eps_by_rates
-from dpml.audit.neighbours import turned_label
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
@@ -84,106 +81,6 @@ def test_steps_on_clipped_slopes():
             moved = 2 * clip * (1 + single_imprecision(SMALL.N, SMALL.d))
             noise = moved * math.sqrt(rounds) / gdp.mu_of(0.25, 1e-3) / SMALL.N
             assert step * noise * math.sqrt(SMALL.d * rounds) == pytest.approx(far)
-
-
-# ---- by a private choice
-
-
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        wang(
-            LOGISTIC,
-            calibration="tight",
-            step_selection="private",
-            calibrate_for="aggregate",
-            rounds=3,
-            steps=(0.1, 1.0),
-        ),
-        wddp(LOGISTIC, calibration="tight", step_selection="private", rounds=3, steps=(0.1, 0.4, 1.0)),
-    ],
-    ids=["wang", "wddp"],
-)
-def test_candidates_and_scores_compose_to_the_budget(algorithm):
-    """The covariance of all rounds and scores of all candidates, from what is drawn, and how a row moves them."""
-    parties = dealt()
-    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-    n, S, draws = parties.problem.N, len(algorithm.steps), 40_000
-    rounds = algorithm.per_rows(BUDGET, parties.problem) * algorithm.layout.group_stds(parties)[0]
-    still = np.zeros((1, S, draws, 5))
-    scores = mechanism.noisy_score([BUDGET], still, np.random.default_rng(3))[0] - math.log(2)
-    variances = np.concatenate([np.repeat(rounds**2, algorithm.rounds), scores.var(axis=1, ddof=1)])
-    shift = np.concatenate([np.full(S * algorithm.rounds, 2 * algorithm.clip / n), np.full(S, 1 / n)])
-    mu = gdp.correlated(np.diag(variances), shift)
-    assert algorithm.mus(BUDGET, parties.problem)["aggregate"] == pytest.approx(mu, rel=0.1 * 4 / math.sqrt(draws))
-    assert mu == pytest.approx(gdp.mu_of(BUDGET.eps, BUDGET.delta), rel=0.1 * 4 / math.sqrt(draws))
-    correlations = np.corrcoef(scores)[np.triu_indices(S, 1)]
-    assert np.abs(correlations).max() < 4.5 / math.sqrt(draws)
-
-
-def test_candidates_and_draws_share_no_noise():
-    """Gradients made zero: models of different candidates and draws are uncorrelated, and as wide as counted."""
-    parties = dealt(d=2000)
-    parties.X[:] = 0.0
-    algorithm = wang(LOGISTIC, calibration="tight", step_selection="private", rounds=9, steps=(0.5, 0.5))
-    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-    models = mechanism.models([BUDGET], np.random.default_rng(1), 2)[0, 0].reshape(4, -1) - mechanism.start
-    assert np.abs(np.corrcoef(models)[np.triu_indices(4, 1)]).max() < 4.5 / math.sqrt(2000)
-    width = 0.5 * 3 * algorithm.per_rows(BUDGET, parties.problem)[0] * algorithm.layout.sum_std(parties.problem)
-    assert models.std() == pytest.approx(width, rel=4 / math.sqrt(2 * 8000))
-
-
-def test_a_row_moves_a_score_by_its_weight_at_most():
-    """Losses are cut at 1: turned labels and models of any length; the weights are those of the gradients."""
-    rng = np.random.default_rng(0)
-    for kind in (wang, jayaraman, wddp):
-        parties, other = dealt(), dealt()
-        weights = rng.standard_normal((1, 6, 50, 5)) * np.geomspace(0.1, 1e4, 6)[:, None, None]
-        k = int(parties.offsets[1])  # in one of the smallest parties
-        other.y[k] *= -1
-        other.X[k] = rng.standard_normal(5) / 10
-        algorithm = kind(LOGISTIC, calibration="tight", step_selection="private")
-        one, two = (
-            algorithm.prepare(p, rng).noisy_score([Budget(math.inf, 1e-3)], weights, rng) for p in (parties, other)
-        )
-        cut = np.minimum(np.logaddexp(0, -parties.y * (parties.X @ weights[0, 0, 0])), 1)
-        assert one[0, 0, 0] == pytest.approx(algorithm.layout.row_weights(parties) @ cut, rel=1e-9)
-        assert 0.3 < np.abs(one - two).max() / algorithm.layout.row_weights(parties)[k] <= 1 + 1e-9
-
-
-def test_with_little_noise_the_choice_is_the_best_candidate():
-    parties = dealt([4000, 3000])
-    algorithm = wang(
-        LOGISTIC, calibration="tight", step_selection="private", rounds=40, steps=(0.001, 0.01, 2.0), lam=1e-3
-    )
-    release = released(algorithm, parties, [Budget(1e4, 1e-3)], draws=5)
-    np.testing.assert_array_equal(release.metrics["step"], [[2.0] * 5])
-
-
-def test_an_attack_that_finds_the_oracle_finds_nothing_in_a_private_choice():
-    """5 clients of 5 rows, a label turned; every draw a release. Wrong with probability 1e-3, and seeded."""
-    pair, budget, found = turned_label(SMALL), Budget(1.0, 1e-5), {}
-    for step_selection in ("oracle", "private"):
-        algorithm = wddp(LOGISTIC, calibration="tight", step_selection=step_selection, rounds=4)
-        first, second = (released(algorithm, p, [budget], 8000, seed).weights[0] for seed, p in enumerate(pair))
-        found[step_selection] = eps_by_rates(first[:, 0], second[:, 0], budget.delta, 1e-3)
-        found[step_selection] = max(
-            found[step_selection], eps_by_rates(-first[:, 0], -second[:, 0], budget.delta, 1e-3)
-        )
-    assert found["oracle"] > 5
-    assert found["private"] <= 1
-
-
-@pytest.mark.parametrize("options", quick_first([{}, {"calibrate_for": "client"}]), ids=["sums", "clients"])
-@pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
-def test_audits_of_a_private_choice(kind, options):
-    if options and kind is not wddp:
-        options = {"calibrate_for": "aggregate"}
-    steps = (0.1, 0.4, 1.0)
-    algorithm = kind(LOGISTIC, calibration="tight", step_selection="private", rounds=2, steps=steps, lam=0.1, **options)
-    found = audit(algorithm, BUDGET, SMALL, 2000)
-    assert {finding.view for finding in found} == {g.view for g in algorithm.guarantees(BUDGET, SMALL)}
-    assert {finding.verdict for finding in found} <= {"no violation seen", "consistent"}  # with 2,000 draws
 
 
 # ---- by validation

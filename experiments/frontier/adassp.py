@@ -1,0 +1,151 @@
+"""Least squares from noisy sufficient statistics, with a ridge that a noisy eigenvalue chooses (`adassp`, Wang 2018).
+
+X'X, X'y and the least eigenvalue of X'X are released with Gaussian noise. What is proven for a replaced row:
+docs/privacy/sufficient_statistics.md, Theorem 3.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpml.algorithms.quadratic.coefficients import quadratic_of
+from dpml.algorithms.quadratic.objective import draws_together
+from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
+from dpml.arrays import Array, blocks
+from dpml.data.partition import Parties
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Statistic, Sum, Terms
+from dpml.mechanism.options import check_common
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Sharing, TrustedCurator
+from dpml.optim.losses import Loss
+from dpml.optim.quadratic import minimise_quadratic
+from dpml.privacy import Budget, Calibration, Problem
+from dpml.sums import TALL, gamma, pairwise
+
+RHO = 0.05
+"""How likely the noise on X'X may be longer than the ridge rule assumes: the paper's."""
+
+
+@dataclass(frozen=True)
+class Statistics(Statistic):
+    """lambda_min of X'X + ridge I, X'y, and the upper triangle of that matrix, at one curator.
+
+    Entries beside the diagonal are divided by `off_diagonal`, so that all numbers have noise alike.
+    """
+
+    ridge: float
+    off_diagonal: float
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return 1, d, d * (d + 1) // 2
+
+    def imprecision(self, problem: Problem) -> float:
+        """That of the sums, and what LAPACK's eigenvalues are off: at most 10 d^2 roundings of the largest."""
+        return super().imprecision(problem) + 2 * (problem.N + self.ridge) * gamma(10 * problem.d**2)
+
+    def on(self, parties: Parties) -> "StatisticsTerms":
+        return StatisticsTerms(self, parties)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N * (1 + self.ridge)
+
+
+@dataclass(frozen=True)
+class StatisticsTerms(Terms):
+    """The statistics of some rows. They are no sum over parties: lambda_min is not."""
+
+    statistic: Statistics
+    parties: Parties
+
+    def total(self, *at: Any) -> Array:
+        return self._total
+
+    @cached_property
+    def _total(self) -> Array:
+        X, y = self.parties.X, self.parties.y
+        square = pairwise(X[some].T @ X[some] for some in blocks(len(y), most=TALL))
+        linear = pairwise(y[some] @ X[some] for some in blocks(len(y), most=TALL))
+        square += self.statistic.ridge * np.eye(X.shape[1])
+        i, j = np.triu_indices(X.shape[1])
+        triangle = square[i, j] / np.where(i == j, 1.0, self.statistic.off_diagonal)
+        return np.concatenate([[float(np.linalg.eigvalsh(square)[0])], linear, triangle])
+
+
+@dataclass(frozen=True)
+class AdaptiveStatistics(Program):
+    """`adassp` (Wang 2018, Alg. 2, AdaSSP), for squared loss at one trusted curator.
+
+    `tight` has the least s that is proven to be enough, and the isometric noise of a symmetric matrix, t = s/sqrt 2,
+    which hides a diagonal D as well. A sum over parties does not have lambda_min in it, so there is no distributed
+    version: `ssp` is one.
+
+    Args:
+        loss: squared.
+        calibration: `published` noise, or `tight`.
+        lam: coefficient of lam/2 ||w||^2, part of the objective: N lam/2 is added to X'X, exactly.
+    """
+
+    name: ClassVar[str] = "adassp"
+    claim: ClassVar[str | None] = "Wang 2018, Alg. 2"
+    proof: ClassVar[str] = "Gaussian DP of all three (frontier.adassp)"
+
+    loss: Loss
+    calibration: Calibration = "published"
+    lam: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_common(self, ("squared",))
+
+    @property
+    def off_diagonal(self) -> float:
+        """The noise off the diagonal of X'X, over that on it."""
+        return 1 / math.sqrt(2) if self.calibration == "tight" else 1.0
+
+    def joint(self, d: int) -> Scales:
+        """Noise on -2 X'y and X'X that has the mu of noise of standard deviation 1 on all three."""
+        return Scales(math.inf, 2.0, math.sqrt(1 / 1.5 if d > 1 else 1 / 2))
+
+    def sensitivity(self, d: int) -> float:
+        """How far lambda_min, X'X and X'y move together when one row is replaced, in units of their noise."""
+        return joint_sensitivity(quadratic_of(self.loss), self.joint(d), d)
+
+    def scale(self, budget: Budget, problem: Problem) -> float:
+        """s."""
+        if math.isinf(budget.eps):
+            return 0.0
+        delta = budget.require_delta("algo=adassp")
+        if self.calibration == "tight":
+            return self.sensitivity(problem.d) / self.target_mu(budget, problem)
+        return math.sqrt(math.log(6 / delta)) / (budget.eps / 3)
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return TrustedCurator()
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        of = Statistics(problem.N * self.lam / 2, self.off_diagonal)
+        return (Sum(of, self.sensitivity(problem.d), self.scale(budget, problem), (1.0, 1.0, 1.0)),)
+
+    def together(self, problem: Problem) -> int:
+        return draws_together(problem.d)
+
+    def run(self, carrier: Carrier) -> Release:
+        """Models, and whether the spectrum of a matrix had to be trimmed (`trimmed`)."""
+        d = carrier.problem.d
+        scales = np.array([messages[0].noise for messages in carrier.messages])
+        # in units of s: bounds on the noise in lambda_min and on the norm of that in X'X, with high probability
+        below = np.array([math.sqrt(math.log(6 / b.delta)) if b.delta else 0.0 for b in carrier.budgets])
+        above = self.off_diagonal * math.sqrt(d * math.log(2 * d * d / RHO))
+        noisy = carrier.by_budget(carrier.ask(0))
+        i, j = np.triu_indices(d)
+        square = np.empty((*noisy.shape[:2], d, d))
+        square[..., i, j] = noisy[..., 1 + d :] * np.where(i == j, 1.0, self.off_diagonal)
+        square[..., j, i] = square[..., i, j]
+        bound = np.maximum(0.0, noisy[..., 0] - (scales * below)[:, None])
+        ridge = np.maximum(0.0, (scales * above)[:, None] - bound)
+        w, trimmed = minimise_quadratic(square + ridge[..., None, None] * np.eye(d), -2 * noisy[..., 1 : 1 + d])
+        return Release(w, {"trimmed": trimmed.astype(float)})

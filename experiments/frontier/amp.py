@@ -1,0 +1,191 @@
+"""Approximate minima perturbation: objective perturbation whose guarantee holds for what a real solver returns.
+
+`amp` (Iyengar, Near, Song, Thakkar, Thakurta & Wang 2019, "Towards practical differentially private convex
+optimization", Alg. 1) minimises the objective of `gop` until its gradient is at most gamma long, and adds Gaussian
+noise to the model, which hides the distance from the exact minimiser. What is proven: docs/privacy/perturbed_minima.md,
+Theorem 2.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from scipy.special import log_ndtr, ndtri_exp
+
+from dpml.algorithms.perturbation.calibration import SMOOTHNESS, perturbed_minimisers
+from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.arrays import Array
+from dpml.data.partition import Parties
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.objectives import PerturbedObjective
+from dpml.mechanism.outputs import NoisyOutput, Proof, drawn
+from dpml.optim import NotConvergedError
+from dpml.optim.losses import Loss
+from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy.proofs import objective_perturbation as objective
+from dpml.privacy.safe import down, up
+
+from .outpert import gradient_lengths
+
+OUTPUT = 0.02
+"""The share of mu that `tight` gives to the output: the other noise grows by a 5000th."""
+OUTPUT_OF_PAPER = 0.01
+"""The share of eps and of delta that the paper's authors give to it."""
+REST = 1e-3
+"""The share of delta that the proof keeps for what is beside its first term."""
+_LOGARITHM = 1e-9  # of the logarithm of the excess, which is below 1000
+_ATTAINABLE = 1e-12  # a gradient that rounding allows for
+_ROUNDING = 4e-13  # and one beside the length of the noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproximateMinimum(PerturbedObjective):
+    """A point at which the gradient of the mean objective is at most `gamma` long, plus N(0, output^2 I)."""
+
+    gamma: float
+    output: float
+
+    @property
+    def beside(self) -> NoisyOutput:
+        """The release of the point beside the exact minimiser: two points are at most ``2 N gamma/R`` apart."""
+        apart = 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
+        return NoisyOutput("gaussian", apart, self.output, "the gradient that is left")
+
+    def proven(self, delta: float) -> Proof:
+        """By Theorem 2 of docs/privacy/perturbed_minima.md."""
+        eps = eps_of(self.scale, self.ridge, self.beside.ratio, delta)
+        curve = (self.scale, self.ridge, self.beside.ratio) if math.isfinite(eps) else None
+        return Proof(eps, "approximate minima (frontier.amp)", curve=curve)
+
+
+def published(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
+    """Algorithm 1's noise, with the split of eps that its authors use where none is tuned, and gamma = 1/N^2.
+
+    A hundredth of eps and delta is for the output. Of the rest, eps_1, a share f(eps) is for eps_3, the noise in the
+    objective, and what is left, at most .99, for its curvature: ``Lambda = r c/(eps_1 - eps_3)``, r = min(d, 2), c the
+    smoothness. Then ``sigma = 2 (1 + sqrt(2 log(1/delta_1)))/eps_3``, and the output's scale is
+    ``N gamma/Lambda (1 + sqrt(2 log(1/delta_2)))/eps_2``.
+    """
+    N, d = problem.N, problem.d
+    if math.isinf(budget.eps):
+        return _minimum(0.0, lam, 0.0, problem, gamma=N**-2.0)
+    eps, delta = budget.eps, budget.require_delta(who)
+    inside = (1 - OUTPUT_OF_PAPER) * eps
+    curvature = min((1 - min(0.88671 + 0.0186607 / eps**0.372906, 0.99)) * inside, 0.99)
+    sigma = 2 * (1 + math.sqrt(-2 * math.log((1 - OUTPUT_OF_PAPER) * delta))) / (inside - curvature)
+    extra = max(0.0, min(d, 2) * SMOOTHNESS / curvature / N - lam)
+    made = _minimum(sigma, lam, extra, problem, gamma=N**-2.0)
+    scale = (1 + math.sqrt(-2 * math.log(OUTPUT_OF_PAPER * delta))) / (OUTPUT_OF_PAPER * eps)
+    return replace(made, output=made.gamma / made.strength * scale)
+
+
+def tight(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
+    """The least noise that is proven, with the least ridge at which it is enough."""
+    N = problem.N
+    if math.isinf(budget.eps):
+        return _minimum(0.0, lam, 0.0, problem)
+    eps, delta = budget.eps, budget.require_delta(who)
+    whole = gdp.mu_of(eps, (1 - REST) * delta)
+    mu = OUTPUT * whole
+    sigma = 2 / (whole * math.sqrt(1 - OUTPUT**2)) * (1 + 1e-9)  # rounded up
+    extra = max(0.0, free_ridge(eps, sigma, mu, delta) / N - lam)
+    made = _minimum(sigma, lam, extra, problem)
+    return replace(made, output=2 * made.gamma / made.strength / mu)
+
+
+def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: float = 0.0) -> ApproximateMinimum:
+    """Without noise in the output; with this gamma, or the least that rounding allows. It is public.
+
+    ||eta|| is above ``sigma (sqrt d + 10)`` once in 10^21.
+    """
+    gamma = max(gamma, _ATTAINABLE, _ROUNDING * sigma * (math.sqrt(problem.d) + 10) / problem.N)
+    return ApproximateMinimum("gaussian", sigma, extra, lam, problem.N, gamma=gamma, output=0.0)
+
+
+@dataclass(frozen=True)
+class ApproximateMinima(GaussianObjectivePerturbation):
+    """`amp` (Iyengar et al. 2019, Alg. 1): a model at which gop's objective has a gradient of at most gamma, and noise.
+
+    Lambda/N is what is added to lam. `tight` has the noise of `gop` but for a 5000th, and takes a shift of the margin.
+    gamma is 1/N^2 as published, but no less than rounding allows for, which is what `tight` takes; a model with a
+    longer gradient is not released. What is proven is `eps_of`.
+
+    Args:
+        loss, calibration, variant, lam, shift: as for `gop`; lam is 0 by default.
+    """
+
+    name: ClassVar[str] = "amp"
+    claim: ClassVar[str | None] = "Iyengar et al. 2019, Thm 1"
+    published_lam: ClassVar[float] = 0.0
+
+    def messages(self, budget: Budget, problem: Problem) -> Sequence[ApproximateMinimum]:
+        """Both noise scales, gamma and the ridge."""
+        return [(tight if self.tight else published)(budget, problem, self.lam, f"algo={self.name}")]
+
+    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """What the solver returns, plus noise.
+
+        Raises:
+            NotConvergedError: some gradient is longer than gamma.
+        """
+        problem = parties.problem
+        sent = [message for budget in budgets for message in self.messages(budget, problem)]
+        eta = drawn(sent, rng, draws, problem.d)
+        tolerance = min(made.gamma for made in sent) / 2
+        weights = perturbed_minimisers(self.trained, self.lam, parties, sent, eta, tolerance)
+        require_gamma(self.trained, parties, weights, eta, sent)
+        return Release(weights + drawn([made.beside for made in sent], rng, draws, problem.d))
+
+
+def require_gamma(loss: Loss, parties: Parties, weights: Array, eta: Array, sent: Sequence[ApproximateMinimum]) -> None:
+    """Raise NotConvergedError unless all gradients at `weights` (budgets, draws, d) are at most gamma long."""
+    draws, d = weights.shape[1:]
+    ridges = np.repeat([made.strength for made in sent], draws)[:, None]
+    tilt = eta.reshape(-1, d) / len(parties.y)
+    lengths = gradient_lengths(loss, parties.folded, weights.reshape(-1, d), ridges, tilt)
+    for length, made in zip(lengths.reshape(-1, draws).max(axis=1), sent, strict=True):
+        if not length <= made.gamma:
+            raise NotConvergedError(
+                f"algo=amp: the solver left a gradient of norm {length:.1e} > gamma = {made.gamma:.1e}, of which "
+                f"nothing is proven: set a larger algo.lam."
+            )
+
+
+def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
+    """The least eps that is proven at `delta`; inf without noise or without a ridge.
+
+    Args:
+        sigma: the standard deviation of b.
+        ridge: R.
+        mu: 2 g/(R s), of the release of v beside w.
+        delta: in (0, 1).
+    """
+    if sigma == 0 or ridge == 0 or math.isinf(mu):
+        return math.inf
+    most, rest = down((1 - REST) * delta), down(REST * delta)
+    apart = up(objective.eps_of(sigma, ridge, most) + gdp.eps_of(mu, rest))
+    whole = gdp.eps_of(up(math.hypot(2 / sigma, mu)), most)
+    return min(apart, whole) if _log_excess(whole, sigma, ridge, mu) + _LOGARITHM <= math.log(rest) else apart
+
+
+def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:
+    """An R with which the release is as private as one Gaussian release at this eps, close to the least one."""
+    precision = 1 / sigma / sigma
+    # where the curvature is paid: so far below eps that L hardly ever reaches it, or everywhere
+    reach = mu * mu / 2 - mu * float(ndtri_exp(math.log(REST * delta)))  # L is above it with probability REST delta
+    paid = max(eps * (1 - 1e-6) - reach, precision)
+    return 2 / (paid + 2 * precision) * (1 + 1e-12)
+
+
+def _log_excess(eps: float, sigma: float, ridge: float, mu: float) -> float:
+    """log of an upper bound on the first bound's second term, that beside d_M(eps)."""
+    precision, paid = 1 / sigma / sigma, objective.paid(sigma, ridge)
+    if paid <= precision:
+        return -math.inf
+    middle = eps - mu * mu / 2  # of eps - L, a normal variable of standard deviation mu
+    low = float(log_ndtr((paid - middle) / mu))
+    high = float(np.logaddexp(log_ndtr((middle - precision) / mu), log_ndtr(-(middle + precision) / mu)))
+    return gdp.log_delta_of(2 / sigma, precision) + min(low, high)

@@ -1,0 +1,121 @@
+"""The audit of the pack's algorithms: their worst known neighbours, and what these show."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from dpml.algorithms.perturbation.calibration import SMOOTHNESS
+from dpml.algorithms.quadratic.coefficients import quadratic_of
+from dpml.algorithms.quadratic.sensitivity import worst_neighbours
+from dpml.arrays import Array
+from dpml.audit import output_density
+from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared
+from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, with_rows
+from dpml.audit.pairs import worst_case
+from dpml.audit.perturbation import NEARLY, shown_gaussian_objectives
+from dpml.audit.programs import recorded
+from dpml.audit.views import exposures
+from dpml.privacy import Budget, Problem
+
+from .adassp import AdaptiveStatistics
+from .amp import ApproximateMinima
+from .newton import NoisyNewton
+from .outpert import GaussianOutput
+
+
+@exposures.register
+def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: Budget) -> list[Exposure]:
+    """The model, scored as if it were an exact minimiser: the density of the sum of both noises is not known.
+
+    The scores are as normal as those of `gop` where the output's noise is negligible beside the other one.
+    """
+    (exposure,) = shown_gaussian_objectives(algorithm, pair, budget)
+    (sent,) = algorithm.messages(budget, pair[0].problem)
+    steepest = sent.ridge + sent.N * SMOOTHNESS
+    lost = steepest * sent.output <= NEARLY * sent.scale
+    return [replace(exposure, normal=exposure.normal and lost, mu=math.nan)]
+
+
+@worst_case.register
+def worst_outputs(algorithm: GaussianOutput, budget: Budget, problem: Problem) -> Pair:
+    """Many equal rows make w long and leave moves across it free; the row that differs pulls to either side."""
+    strength = algorithm.ridge(budget, problem)
+    if problem.d == 1:
+        return one_replaced_for_loss(algorithm.loss, problem, [1.0], [1.0], other_label=-1.0)
+    if not algorithm.logistic:
+        return held_in_ball(problem, strength, algorithm.longest(strength))
+
+    def apart(pair: output_density.Folded) -> float:
+        first, second = (algorithm.minimise(rows, np.array([strength]))[0] for rows in pair)
+        return float(np.linalg.norm(second - first))
+
+    return output_density.held_pair(algorithm.loss, problem, problem.N * strength, apart)
+
+
+def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
+    """Neighbours whose least-squares gradients are far apart: a crowd (0, c) of label 1 holds w = (0, `length`).
+
+    c solves ``strength length = 2 c (1 - c length)``, or is 1. A row of label -1 pulls to either side, at the angle
+    where two gradients are farthest apart.
+    """
+    c = min(1.0, (1 + math.sqrt(max(0.0, 1 - 2 * strength * length**2))) / (2 * length))
+    b = 2 * length / (1 + math.sqrt(1 + 8 * length**2))
+    a = math.sqrt(1 - b * b)
+    first, second = one_replaced("regression", problem, [a, b], [-a, b], (-1.0, -1.0), rest=[0.0, c])
+    y = np.append(np.ones(problem.N - 1), -1.0)
+    return with_rows(first, first.X, y), with_rows(second, second.X, y)
+
+
+@exposures.register
+def shown_outputs(algorithm: GaussianOutput, pair: Pair, budget: Budget) -> list[Exposure]:
+    """The model: one of two Gaussians."""
+    problem = pair[0].problem
+    strength, (sent,) = algorithm.ridge(budget, problem), algorithm.messages(budget, problem)
+    first, second = (algorithm.minimise(parties.folded, np.array([strength]))[0] for parties in pair)
+
+    def score(seen: Array) -> Array:
+        likelihood: Array = (seen - (first + second) / 2) @ (second - first) / sent.scale**2
+        return likelihood
+
+    mu = float(np.linalg.norm(second - first)) / sent.scale
+    return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=True, mu=mu)]
+
+
+@exposures.register
+def shown_rounds(algorithm: NoisyNewton, pair: Pair, budget: Budget) -> list[Exposure]:
+    """The last model, and all rounds."""
+    both = prepared(algorithm, pair)
+    return [model_exposure(both, budget), *recorded(["aggregate"], both, budget)]
+
+
+@worst_case.register
+def turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair:
+    """All other rows are zero, so that w stays near 0; a row is rotated by an angle.
+
+    At w = 0 the gradients' difference is sin(angle/2) of what is counted, and the directions' at least sin(angle)
+    where G lies in the rows' plane. On a line a row changes its label, or vanishes: one of the two is then 0.
+    """
+    gradients, directions = algorithm.budget_share, 1 - algorithm.budget_share
+    if problem.d == 1:
+        gone = gradients / 4 + directions > gradients
+        return one_replaced("binary", problem, [1.0], [0.0 if gone else 1.0], (1.0, 1.0 if gone else -1.0))
+    cosine = max(-1.0, -gradients / (4 * directions))
+    return one_replaced("binary", problem, [1.0], [cosine, math.sqrt(1 - cosine**2)], (1.0, 1.0))
+
+
+@worst_case.register
+def worst_statistics(algorithm: AdaptiveStatistics, budget: Budget, problem: Problem) -> Pair:
+    """The rows that are farthest apart, turned so that D is diagonal; the others lie along the other axes.
+
+    lambda_min is then that of the first axis, where D is positive.
+    """
+    d = problem.d
+    worst = worst_neighbours(quadratic_of(algorithm.loss), algorithm.joint(d), d)
+    labels = 1.0, -worst.label
+    if d == 1:
+        return one_replaced("regression", problem, [1.0], worst.other, labels)
+    half = math.asin(worst.other[0]) / 2
+    row = np.array([math.cos(half), math.sin(half)])
+    rest = np.eye(d)[1 + np.arange(problem.N - 1) % (d - 1)]
+    return one_replaced("regression", problem, row, row[::-1], labels, rest)

@@ -1,0 +1,227 @@
+"""Newton's method with noise on gradients and on directions (`newton`: Ganesh, Haghifam, Steinke & Thakurta 2023).
+
+A round of the *double noise* mechanism, at a public model w, releases the sum G of the rows' gradients plus noise, and
+then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows' curvatures, each at most 1/4 xx'. Both
+are sent in units of their sensitivity: docs/privacy/outputs_and_newton.md, Theorem 3. The paper counts in zCDP and here
+is GDP only, so that nothing is `published`.
+
+*The rule for R* reads no row, where the paper finds R by a noisy trace of H. After T rounds R acts like a ridge of R/T,
+which costs about ``R/T W^2/2`` for ||w*|| = W. The noise of the last direction, where G is mostly noise,
+``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2). The sum is least for
+
+    R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dpml import sums
+from dpml.arrays import Array, blocks
+from dpml.data.partition import Parties
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Statistic, Sum, Terms
+from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.program import Program, check_rounds, check_share
+from dpml.mechanism.sharing import Sharing, TrustedCurator
+from dpml.optim.convex import LOW, mean_hessian
+from dpml.optim.descent import MergedRows
+from dpml.optim.losses import LOSSES, Logistic, Loss
+from dpml.privacy import Budget, Calibration, Problem
+from dpml.sums import LONG, TALL, gamma
+
+from .outpert import logistic_radius
+
+CURVATURE = 0.25
+"""The largest of the logistic loss, and of its quadratic upper bound."""
+LEAST_FLOOR = 1e-9
+"""The least R/N: what can be solved."""
+
+_BLOCK = 1 << 22  # numbers held at once for a block of models: 32 MiB
+
+
+class UpperBound(Logistic):
+    """The logistic loss with the curvature of the parabola that touches it from above at a score t and at -t.
+
+    That is ``tanh(t/2) / (2t)`` (Jaakkola & Jordan 2000): 1/4 at 0, and above the loss's own curvature elsewhere.
+    """
+
+    def curvature(self, scores: Array, y: Array) -> Array:
+        half = scores / 2
+        return np.divide(np.tanh(half), 4 * half, out=np.full_like(half, CURVATURE), where=half != 0)
+
+
+CURVATURES: dict[str, Loss] = {"bound": UpperBound(), "hessian": LOSSES["logistic"]}
+
+
+@dataclass(frozen=True)
+class Newton(Statistic):
+    """What a curator computes in a round about models w (B, d), in units of how far a row can move it.
+
+    The sum of the rows' gradients at w; or the direction ``(H + R I)^-1 G``, about w, G (B, d) and R (B, 1).
+    """
+
+    loss: Loss
+    curvature: str
+    direction: bool
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (d,)
+
+    def on(self, parties: Parties) -> "NewtonTerms":
+        return NewtonTerms(self, parties)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N
+
+    def imprecision(self, problem: Problem) -> float:
+        return sums.imprecision(problem.N, 2 * problem.d, model=LONG)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (d, d, 1) if self.direction else (d,)
+
+    def unit(self, *at: Any) -> Array:
+        """The sensitivity, (B, 1)."""
+        if not self.direction:
+            return 2 * logistic_radius(np.linalg.norm(at[0], axis=1))[:, None]
+        _, G, floor = at
+        length = np.linalg.norm(G, axis=1)[:, None]
+        return np.maximum(length * CURVATURE / (floor * (floor + CURVATURE)), np.finfo(float).tiny)
+
+
+def solving(floor: float, problem: Problem) -> float:
+    """How much farther than counted a direction may move because it is computed in floating point, relative.
+
+    Two neighbours' matrices K >= R I have an error E each, and directions one of ``||E|| ||G||/R^2``, which m ||G|| is
+    compared with, ``1/m = 4 R^2 (1 + 1/(4R))``. E is that of the sum H, at most ``gamma_n N/4``, n the height of its
+    blocks and their number, and the backward error of Cholesky's method, at most ``d gamma_(3d+1) ||K||`` (Higham 2002,
+    Thm 10.4), K at most N/4 + R.
+    """
+    N, d = problem.N, problem.d
+    added = (gamma(TALL + N / LOW + 2 * d + 32) + LONG * gamma(2 * d)) * N / 4  # a curvature moves by less than a slope
+    solved = 1.01 * d * gamma(3 * d + 1) * (N / 4 + floor)
+    return 8 * (added + solved) * (1 + CURVATURE / floor)
+
+
+def solved(K: Array, G: Array) -> Array:
+    """``K^-1 G`` of positive definite K (B, d, d) and G (B, d), by Cholesky's method, all runs side by side: (B, d)."""
+    L, x, d = np.linalg.cholesky(K), G.copy(), G.shape[1]
+    for i in range(d):
+        x[:, i] = (x[:, i] - np.einsum("bj,bj->b", L[:, i, :i], x[:, :i])) / L[:, i, i]
+    for i in reversed(range(d)):
+        x[:, i] = (x[:, i] - np.einsum("bj,bj->b", L[:, i + 1 :, i], x[:, i + 1 :])) / L[:, i, i]
+    return x
+
+
+@dataclass(frozen=True)
+class NewtonTerms(Terms):
+    """Gradients and directions of some rows; they are at one curator, so that parties have no part of them."""
+
+    statistic: Newton
+    parties: Parties
+
+    def total(self, *at: Any) -> Array:
+        exact = self.directions(*at) if self.statistic.direction else self._rows.sum(*at)
+        return exact / self.statistic.unit(*at)
+
+    def directions(self, w: Array, G: Array, floor: Array) -> Array:
+        """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
+        X, y, counts = self.parties.folded
+        if not np.linalg.norm(w, axis=1).max() <= LONG:  # also when NaN
+            X, y, counts = self.parties.X, self.parties.y, None
+        n, d = X.shape
+        directions = np.empty_like(w)
+        for some in blocks(len(w), max(n, d * d), _BLOCK):
+            K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some], counts)
+            K *= len(self.parties.y)
+            K += floor[some, :, None] * np.eye(d)
+            directions[some] = solved(K, G[some])
+        return directions
+
+    @cached_property
+    def _rows(self) -> MergedRows:
+        return MergedRows(self.parties.X, self.parties.y)
+
+
+@dataclass(frozen=True)
+class NoisyNewton(Program):
+    """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023), all of which may be seen.
+
+    The defaults were chosen on Adult.
+
+    Args:
+        loss: logistic.
+        calibration: `tight`.
+        variant: `paper`.
+        lam: coefficient of lam/2 ||w||^2, part of the objective.
+        rounds: T.
+        curvature: `bound`, that of a quadratic upper bound, with which no step without noise makes the objective
+            larger; or `hessian`, the loss's own, with which a step from far away may.
+        budget_share: of mu^2 that pays for gradients.
+        model_norm: W, the length of the model that R is best for.
+    """
+
+    name: ClassVar[str] = "newton"
+    proof: ClassVar[str] = "Gaussian DP of T noisy gradients and directions (frontier.newton)"
+
+    loss: Loss
+    calibration: Calibration = "tight"
+    variant: str = "paper"
+    lam: float = 0.0
+    rounds: int = 12
+    curvature: Literal["bound", "hessian"] = "bound"
+    budget_share: float = 0.5
+    model_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_common(self, ("logistic",))
+        check_choice("calibration", self.calibration, ("tight",))
+        check_choice("algo.curvature", self.curvature, tuple(CURVATURES))
+        check_positive("algo.model_norm", self.model_norm)
+        check_rounds(self.name, self.rounds)
+        check_share("algo.budget_share of newton", self.budget_share)
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return TrustedCurator(("release", "aggregate"))
+
+    def mus(self, budget: Budget, problem: Problem) -> tuple[float, float]:
+        """The mu of all gradients, and of all directions."""
+        mu = self.target_mu(budget, problem)
+        return mu * math.sqrt(self.budget_share), mu * math.sqrt(1 - self.budget_share)
+
+    def floor(self, budget: Budget, problem: Problem) -> float:
+        """R."""
+        gradient, direction = self.mus(budget, problem)
+        flat = problem.N * problem.d * self.rounds**3
+        best = (flat / (2 * self.model_norm * gradient * direction) ** 2) ** (1 / 5)
+        return problem.N * self.lam + max(best, problem.N * LEAST_FLOOR)
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        floor = self.floor(budget, problem)
+        return tuple(
+            Sum(
+                Newton(self.loss, self.curvature, direction),
+                farther,
+                farther * math.sqrt(self.rounds) / mu,
+                times=self.rounds,
+            )
+            for direction, mu, farther in zip(
+                (False, True), self.mus(budget, problem), (1.0, 1 + solving(floor, problem)), strict=True
+            )
+        )
+
+    def run(self, carrier: Carrier) -> Release:
+        """The models after T rounds; the first is 0."""
+        gradients, directions = carrier.statistic(0), carrier.statistic(1)
+        assert isinstance(gradients, Newton)
+        assert isinstance(directions, Newton)
+        floor = carrier.per_run([self.floor(budget, carrier.problem) for budget in carrier.budgets])[:, None]
+        w = np.zeros((len(floor), carrier.problem.d))
+        for _ in range(self.rounds):
+            G = gradients.unit(w) * carrier.ask(0, w) + carrier.problem.N * self.lam * w
+            w = w - directions.unit(w, G, floor) * carrier.ask(1, w, G, floor)
+        return Release(carrier.by_budget(w))

@@ -1,0 +1,232 @@
+"""Gaussian output perturbation, calibrated to how far a minimiser can really move (`outpert`).
+
+`outpert` releases w + N(0, s^2 I), where w is the minimiser of a regularised loss. docs/privacy/outputs_and_newton.md
+bounds how far apart the gradients of two rows are (Theorem 1) and how far w moves when a row is replaced (Theorem 2).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from dpml.algorithms.perturbation.calibration import solver_tolerance
+from dpml.algorithms.prepared import prepare_rows
+from dpml.arrays import Array, blocks
+from dpml.data.partition import Parties, Rows
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.guarantees import guarantees_of
+from dpml.mechanism.options import check_choice, check_common, check_positive
+from dpml.mechanism.outputs import NoisyOutput, drawn
+from dpml.optim import NotConvergedError
+from dpml.optim.convex import minimise_convex
+from dpml.optim.logistic import longest_minimiser
+from dpml.optim.losses import Loss
+from dpml.optim.quadratic import minimise_quadratic_in_ball
+from dpml.privacy import Budget, Calibration, Problem, gdp
+
+_HALVINGS = 36  # of [0, 1/2], which has b*; what is returned is an upper bound after any number
+_UP = 1 + 1e-12  # so that rounding cannot make a radius too small
+_HEIGHT = 1 << 12  # rows that are added up before their sum is
+_SLACK = 1.01  # a gradient is measured a second time, as `added` counts
+SOURCE = "Gaussian DP of the minimiser's diameter (frontier.outpert)"
+
+
+@dataclass(frozen=True)
+class GaussianOutput:
+    """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
+
+    Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
+    calibration. A larger ridge lessens the noise as 1/lam and pulls w to 0. What is lost is about
+    ``lam/2 ||w*||^2 + c/2 E (x'noise)^2`` with c the largest curvature of the loss, that is at most
+    ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most D apart. The lam for which this is least,
+
+        lam^3 = 2 c D^2 / (N mu W)^2,
+
+    is used, unless `lam` is larger. It looks at no data.
+
+    Args:
+        loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
+        calibration: `tight`.
+        variant: `paper`.
+        lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
+        model_norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
+        radius: of the ball over which the squared loss is minimised.
+    """
+
+    name: ClassVar[str] = "outpert"
+    claim: ClassVar[str | None] = None
+    auxiliary: ClassVar[float] = 0.0
+
+    guarantees, prepare = guarantees_of, prepare_rows
+
+    loss: Loss
+    calibration: Calibration = "tight"
+    variant: str = "paper"
+    lam: float = 0.0
+    model_norm: float = 4.0
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_common(self, ("squared", "logistic"))
+        check_choice("calibration", self.calibration, ("tight",))
+        check_positive("algo.model_norm", self.model_norm)
+        check_positive("algo.radius", self.radius)
+
+    @property
+    def logistic(self) -> bool:
+        """Whether the loss is logistic, and w unconstrained."""
+        return self.loss.name == "logistic"
+
+    def longest(self, strength: float) -> float:
+        """L, an upper bound on the norm of every minimiser.
+
+        Squared loss: where w is inside the ball, ``strength ||w||^2 = 2 mean (y - t) t <= 1/2``; on its surface the
+        left-hand side is less.
+        """
+        if self.logistic:
+            return longest_minimiser(self.loss, strength)
+        return min(self.radius, 1 / math.sqrt(2 * strength))
+
+    def apart(self, length: float) -> float:
+        """How far apart two rows' gradients are at most, at a model of this length."""
+        radius = logistic_radius if self.logistic else squared_radius
+        return 2 * float(radius(length))
+
+    def unsolved(self, problem: Problem, strength: float) -> float:
+        """A bound on the distance of the computed minimiser from the exact one.
+
+        A gradient g leaves ``||g||/strength``; in a ball, a step of a projected gradient that is e long leaves
+        ``(1 + smoothness) e/strength`` (Pang 1987). It is measured in floating point.
+        """
+        conditioning = 1.0 if self.logistic else 1 + self.loss.smoothness + strength
+        length = self.longest(strength)
+        steepest, terms = (1.0, added(problem.N)) if self.logistic else (2 * (1 + length), problem.N)
+        wrong = gradient_error(terms, problem.d, steepest, length, strength)
+        return conditioning * (_SLACK * solver_tolerance(problem.N) + wrong) / strength
+
+    def sensitivity(self, problem: Problem, strength: float) -> float:
+        """How far the computed minimiser moves at most, in L2 norm, when one row is replaced."""
+        longest = self.longest(strength)
+        moved = min(self.apart(longest) / (problem.N * strength), 2 * longest)
+        return moved + 2 * self.unsolved(problem, strength)
+
+    def ridge(self, budget: Budget, problem: Problem) -> float:
+        """lam and what is added to it: the coefficient of ||w||^2 / 2 beside the mean loss that is minimised."""
+        if math.isinf(budget.eps):
+            return self.lam
+        W = self.model_norm if self.logistic else min(self.model_norm, self.radius)
+        steepest = 2.0 if self.logistic else self.apart(self.radius)
+        return max(
+            self.lam, (2 * self.loss.smoothness * (steepest / (problem.N * self.mu(budget) * W)) ** 2) ** (1 / 3)
+        )
+
+    def mu(self, budget: Budget) -> float:
+        """Of a budget."""
+        return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
+
+    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+        """The minimiser plus noise."""
+        if math.isinf(budget.eps):
+            return [NoisyOutput("gaussian", math.inf, 0.0, SOURCE)]
+        strength = self.ridge(budget, problem)
+        moved = self.sensitivity(problem, strength)
+        return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
+
+    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+        """The minimisers plus noise; there is one for every budget, as each has its own ridge."""
+        problem = parties.problem
+        exact = self.minimise(parties.folded, np.array([self.ridge(budget, problem) for budget in budgets]))
+        sent = [message for budget in budgets for message in self.messages(budget, problem)]
+        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
+
+    def minimise(self, rows: Rows, strengths: Array) -> Array:
+        """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
+
+        Raises:
+            NotConvergedError: one is farther from the exact minimiser than is counted.
+        """
+        X, y, counts = rows
+        N = len(y) if counts is None else round(float(counts.sum()))
+        if self.logistic:
+            still = np.zeros((len(strengths), X.shape[1]))
+            w = minimise_convex(self.loss, X, y, strengths, still, counts, solver_tolerance(N))
+            left = float(gradient_lengths(self.loss, rows, w, strengths[:, None]).max())
+            if not left <= _SLACK * solver_tolerance(N):
+                raise NotConvergedError(f"the solver left a gradient of norm {left:.1e}: set a larger algo.lam.")
+            return w
+        share = np.full(len(y), 1 / N) if counts is None else counts / N
+        A, b = (share[:, None] * X).T @ X, -2 * (share * y) @ X
+        w = minimise_quadratic_in_ball(A, np.tile(b, (len(strengths), 1)), self.radius, strengths / 2)
+        step = w - (2 * w @ A + b + strengths[:, None] * w)
+        step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True) / self.radius, 1.0)
+        left = float(np.linalg.norm(w - step, axis=1).max())
+        if not left <= solver_tolerance(N):
+            raise NotConvergedError(
+                f"a least-squares fit in the ball of algo.radius={self.radius:g} leaves a projected gradient of "
+                f"{left:.1e}: rescale the features."
+            )
+        return w
+
+
+def gradient_lengths(
+    loss: Loss, rows: Rows, weights: Array, strength: Array | float, tilt: Array | float = 0.0
+) -> Array:
+    """Return the lengths of the gradients of mean loss + strength/2 ||w||^2 + tilt'w at models (B, d): (B,).
+
+    `strength` is one number or (B, 1); `tilt` is one number or (B, d).
+    """
+    X, y, counts = rows
+    total = np.zeros_like(weights)
+    for some in blocks(len(y), most=_HEIGHT):
+        slopes = loss.slope(X[some] @ weights.T, y[some])
+        if counts is not None:
+            slopes = slopes * counts[some, None]
+        total += slopes.T @ X[some]
+    mean = total / (len(y) if counts is None else counts.sum())
+    lengths: Array = np.linalg.norm(mean + strength * weights + tilt, axis=1)
+    return lengths
+
+
+def gradient_error(terms: int, d: int, steepest: float, length: float, strength: float) -> float:
+    """Bound the distance of a computed gradient from the exact one (docs/privacy/outputs_and_newton.md).
+
+    Args:
+        terms: how many products are added one after the other (`added`).
+        d: features.
+        steepest: the longest gradient of a row.
+        length: of the model.
+        strength: of the ridge.
+    """
+    return 1.01 * 2.0**-53 * ((terms + 32) * steepest + 2 * (d + 8) * length + 4 * strength * length)
+
+
+def added(rows: int) -> int:
+    """Count the terms that `gradient_lengths` adds one after the other: those of a block, then the blocks."""
+    return min(rows, _HEIGHT + -(-rows // _HEIGHT))
+
+
+def logistic_radius(length: ArrayLike) -> Array:
+    """Return the radius of a ball that holds the logistic gradients of all rows at models of these lengths (...,).
+
+    It rises from 1/2 at w = 0 to 1, and two gradients are at most twice the radius apart (Theorem 1).
+    """
+    length = np.asarray(length, dtype=float)
+    low, high = np.zeros(length.shape), np.full(length.shape, 0.5)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        rising = length * expit(-middle * length) > middle / (1 - middle**2)
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+    return np.minimum(np.sqrt(1 - low**2) * expit(high * length) * _UP, 1.0)
+
+
+def squared_radius(length: ArrayLike) -> Array:
+    """Return the same radius for the squared loss ``(x'w - y)^2`` and labels in [-1, 1]."""
+    length = np.asarray(length, dtype=float)
+    b = 2 * length / (1 + np.sqrt(1 + 8 * length**2))
+    radius: Array = 2 * np.sqrt(1 - b**2) * (1 + b * length) * _UP
+    return radius

@@ -1,0 +1,184 @@
+"""`adassp`: its sensitivity by search, its noise as drawn, its ridge rule written down again, and its limits."""
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from examples import SQUARED, ball, dealt, proven, release_of
+from quick import quick_first
+from scipy import stats
+from scipy.optimize import minimize
+
+from dpml.audit.pairs import worst_case
+from dpml.audit.views import exposures
+from dpml.data.partition import Parties
+from dpml.mechanism.carriers import Carrier
+from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours
+from dpml.packs.frontier.adassp import AdaptiveStatistics
+from dpml.privacy import Budget, Problem
+
+BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
+PUBLISHED, TIGHT = AdaptiveStatistics(SQUARED), AdaptiveStatistics(SQUARED, calibration="tight")
+each = pytest.mark.parametrize("algorithm", [PUBLISHED, TIGHT], ids=["published", "tight"])
+
+
+def parties(n: int = 300, d: int = 3, M: int = 1) -> Parties:
+    rng = np.random.default_rng(0)
+    X = ball(rng, n, d)
+    y = np.clip(X @ np.arange(1.0, d + 1) / 3 + 0.1 * rng.standard_normal(n), -1, 1)
+    return dealt("regression", X, y, M, rng)
+
+
+def mu_of(algorithm: AdaptiveStatistics, d: int) -> float:
+    """What is proven, in units of the noise."""
+    (guarantee,) = (g for g in algorithm.guarantees(BUDGET, Problem(1, 100, d)) if g.basis == "proven")
+    assert guarantee.mu is not None
+    problem = Problem(1, 100, d)
+    return guarantee.mu * algorithm.scale(BUDGET, problem) / (1 + algorithm.imprecision(problem))
+
+
+# ---- the sensitivity
+
+
+def moved(algorithm: AdaptiveStatistics, pair, others: np.ndarray) -> float:
+    """How far lambda_min, X'y and X'X move together, in units of the noise as the algorithm's text says it is."""
+    (x, y), (z, u) = pair
+    rows = np.array([x, z])
+    first, second = squares = others + rows[:, :, None] * rows[:, None, :]
+    least, other = np.linalg.eigvalsh(squares)[:, 0]
+    triangle = (first - second) * triangle_weights(len(x), algorithm is TIGHT)
+    return math.sqrt((least - other) ** 2 + np.sum(triangle**2) + np.sum((y * x - u * z) ** 2))
+
+
+@cache
+def triangle_weights(d: int, tight: bool) -> np.ndarray:
+    """Of the upper triangle, which is what is released."""
+    return np.triu(np.where(np.eye(d) > 0, 1.0, math.sqrt(2) if tight else 1.0))
+
+
+@each
+@pytest.mark.parametrize("d", quick_first([1, 2, 3], 2))
+def test_no_rows_are_farther_apart_than_is_proven_and_some_are_as_far(algorithm, d: int) -> None:
+    """Over both rows, both labels, and the matrix of all others, by multi-start ascent from rows short and long."""
+    rng, farthest = np.random.default_rng(2), 0.0
+    for spread in (0.0, 1.0, 1e4):
+
+        def near(v: np.ndarray, spread: float = spread) -> float:
+            x, z = (row / max(1.0, np.linalg.norm(row)) for row in (v[:d], v[d : 2 * d]))
+            root = v[2 * d + 2 :].reshape(d, d)
+            others = spread * root @ root.T / max(1e-9, np.linalg.norm(root) ** 2)
+            return -moved(algorithm, ((x, np.tanh(v[2 * d])), (z, np.tanh(v[2 * d + 1]))), others)
+
+        for _ in range(2):
+            start = rng.standard_normal(2 * d + 2 + d * d)
+            if d > 1:
+                start[2 * d + 2 :] *= np.repeat([0.01, 1.0], [d, d * d - d])  # nearly singular
+            farthest = max(farthest, -float(minimize(near, start, method="L-BFGS-B").fun))
+    expected = mu_of(algorithm, d)
+    assert farthest <= expected * (1 + 1e-9)
+    assert farthest >= 0.97 * expected
+    assert expected == pytest.approx(2.0 if d == 1 else math.sqrt(16 / 3), rel=1e-12)
+
+
+@each
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_the_worst_case_is_as_bad_as_the_proof(algorithm, d: int) -> None:
+    problem = Problem(5, 5000, d)
+    pair = worst_case(algorithm, BUDGET, problem)
+    _, seen = exposures(algorithm, pair, BUDGET)
+    (guarantee,) = (g for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven")
+    assert seen.distance() == pytest.approx(guarantee.mu, rel=1e-5)
+    (x, z), (y, u) = ([p.X[-1] for p in pair], [p.y[-1] for p in pair])
+    others = pair[0].X[:-1].T @ pair[0].X[:-1]
+    assert moved(algorithm, ((x, y), (z, u)), others) == pytest.approx(mu_of(algorithm, d), rel=1e-5)
+
+
+# ---- the guarantees
+
+
+def test_the_published_noise_by_hand() -> None:
+    """3 sqrt(log(6e5)) at (1, 1e-5); eps/3 and delta/3 are added up where Gaussian noise composes better than that."""
+    assert PUBLISHED.scale(BUDGET, Problem(1, 9, 4)) == pytest.approx(3 * math.sqrt(math.log(6e5)), rel=1e-12)
+    claimed, guarantee = PUBLISHED.guarantees(BUDGET, Problem(1, 9, 4))
+    assert (claimed.basis, claimed.eps, claimed.delta) == ("published", 1.0, 1e-5)
+    assert guarantee.mu == pytest.approx(math.sqrt(16 / 3) / (3 * math.sqrt(math.log(6e5))), rel=1e-12)
+
+
+def test_the_published_claim_holds_for_replaced_rows_up_to_an_eps_of_seven() -> None:
+    assert proven(PUBLISHED, Budget(1.0, 1e-5), Problem(1, 9, 4))["release"] == pytest.approx(0.769, abs=1e-3)
+    for eps in (0.01, 0.1, 1.0, 7.0):
+        assert proven(PUBLISHED, Budget(eps, 1e-5), Problem(1, 9, 4))["release"] < eps
+    assert proven(PUBLISHED, Budget(8.0, 1e-5), Problem(1, 9, 4))["release"] > 8
+
+
+# ---- the noise and the model
+
+
+def noisy_statistics(prepared, budgets, rng, draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What is released: lambda_min, X'y and X'X, as Wang has them, of every budget and draw."""
+    carrier, d = Carrier(prepared, budgets, rng, draws, None), prepared.problem.d
+    sent = carrier.by_budget(carrier.ask(0))
+    i, j = np.triu_indices(d)
+    square = np.empty((*sent.shape[:2], d, d))
+    # in the message, all numbers have noise alike
+    square[..., i, j] = sent[..., 1 + d :] / triangle_weights(d, prepared.algorithm.calibration == "tight")[i, j]
+    square[..., j, i] = square[..., i, j]
+    return sent[..., 0], sent[..., 1 : 1 + d], square
+
+
+@each
+def test_the_noise_as_drawn_is_the_noise_counted(algorithm) -> None:
+    """Chi-squared with a false-alarm rate of 1e-6 each, and all pairs of 10 numbers; seeded, 20,000 draws."""
+    given, draws = parties(), 20_000
+    prepared = algorithm.prepare(given, np.random.default_rng(0))
+    scale = algorithm.scale(BUDGET, given.problem)
+    least, linear, square = (part[0] for part in noisy_statistics(prepared, [BUDGET], np.random.default_rng(1), draws))
+    exact = given.X.T @ given.X
+    i, j = np.triu_indices(3)
+    widths = np.where(i == j, 1.0, 1 / math.sqrt(2) if algorithm is TIGHT else 1.0)
+    noises = np.column_stack(
+        [least - np.linalg.eigvalsh(exact)[0], linear - given.y @ given.X, (square - exact)[:, i, j] / widths]
+    )
+    for column in noises.T:
+        assert 5e-7 < stats.chi2.cdf(np.sum((column / scale) ** 2), draws) < 1 - 5e-7
+    assert np.abs(np.corrcoef(noises.T) - np.eye(10)).max() < 5.5 / math.sqrt(draws)
+
+
+@each
+def test_the_model_is_the_papers_for_the_noise_that_was_drawn(algorithm) -> None:
+    """Algorithm 2, lines 2 to 5, written down again, with the noise's deviation off the diagonal in line 3."""
+    given, lam = parties(2000), 0.01
+    algorithm = AdaptiveStatistics(SQUARED, calibration=algorithm.calibration, lam=lam)
+    prepared = algorithm.prepare(given, np.random.default_rng(0))
+    budgets = [Budget(0.1, 1e-5), Budget(1.0, 1e-6), Budget(20.0, 1e-5)]
+    release = prepared.release(budgets, np.random.default_rng(1), 30)
+    scales = np.array([algorithm.scale(budget, given.problem) for budget in budgets])
+    least, linear, square = noisy_statistics(prepared, budgets, np.random.default_rng(1), 30)
+    ridges = np.zeros((3, 30))
+    for b, budget in enumerate(budgets):
+        c, s = math.log(6 / budget.delta), scales[b]
+        t = s if algorithm.calibration == "published" else s / math.sqrt(2)
+        for k in range(30):
+            bound = max(least[b, k] - s * math.sqrt(c), 0)
+            ridges[b, k] = max(0, t * math.sqrt(3 * math.log(2 * 9 / 0.05)) - bound)
+            matrix = square[b, k] + ridges[b, k] * np.eye(3)
+            if np.linalg.eigvalsh(matrix)[0] > 0:
+                assert np.allclose(release.weights[b, k], np.linalg.solve(matrix, linear[b, k]), rtol=1e-9)
+                assert release.metrics["trimmed"][b, k] == 0
+            else:
+                assert release.metrics["trimmed"][b, k] == 1
+    assert (ridges[0] > 0).all()
+    assert (ridges[2] == 0).all()
+    assert release.metrics["trimmed"].mean() < 0.05
+
+
+@pytest.mark.parametrize("M", [1, 5])
+@pytest.mark.parametrize("lam", [0.0, 0.4])
+def test_without_noise_it_is_ridge_regression(M: int, lam: float) -> None:
+    """All rows are pooled at one place, whosever they are."""
+    given = parties(M=M)
+    w = release_of(AdaptiveStatistics(SQUARED, lam=lam), given, [NONE], 2, seed=0).weights[0]
+    gradient = 2 * (w @ given.X.T - given.y) @ given.X / 300 + lam * w
+    assert w.shape == (2, 3)
+    assert np.abs(gradient).max() < 1e-10
