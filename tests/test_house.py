@@ -63,7 +63,7 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
     "top level": ("dpml/*.py", 839, 700),
-    "data": ("dpml/data", 5165, 4100),
+    "data": ("dpml/data", 4936, 4100),
     "privacy": ("dpml/privacy", 2436, 2350),
     "optim": ("dpml/optim", 2072, 1400),
     "mechanism": ("dpml/mechanism", 1943, 2000),
@@ -73,7 +73,7 @@ ROOMS = {
     "config and running": ("dpml/config dpml/running", 3223, 1950),
     "reporting": ("dpml/reporting", 6429, 4200),
     "release": ("dpml/release", 1657, 1450),
-    "federated": ("dpml/federated", 2085, 1600),
+    "federated": ("dpml/federated", 2083, 1600),
     "recipes": ("dpml/recipes", 655, 520),
     "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4467, 2900),
     "experiments": ("experiments", 1972, 2900),

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dpml.data.csv.column_bounds import WRITTEN
 from dpml.errors import UserError
 
 AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
@@ -15,6 +14,7 @@ AS_PRIVATE = "All this is computed from the rows without noise, and as private a
 _KEYS = ("encoding", "separator", "decimal", "na", "drop", "label")
 _KEY = re.compile(rf"dataset\.({'|'.join(_KEYS)})(?:=(?:\[([^\]]*)\]|(\S+?)(?=[,;.:)]*(?:\s|$))))?")
 
+_WRITTEN = ("encoding", "separator", "decimal", "na")
 _FILES = " (dataset.path, dataset.test_path)"  # the file has no option: it is an argument
 
 
@@ -40,7 +40,7 @@ def add_own_file(parser: argparse.ArgumentParser) -> None:
 
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of `add_written` that are given."""
-    given = {key: getattr(arguments, key) for key in WRITTEN}
+    given = {key: getattr(arguments, key) for key in _WRITTEN}
     return {key: tuple(value) if key == "na" else value for key, value in given.items() if value}
 
 

@@ -49,7 +49,8 @@ class Source(Protocol):
     """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file.
 
     It may have one more method, ``checksum(files: Files) -> str | None``: the `sha256` of the provenance, without the
-    work of `load`. A field with `PLACE` as its metadata names a file, whose content the checksum covers.
+    work of `load`. A field with `PLACE` as its metadata names a file, whose content the checksum covers. If it has
+    ``own = True``, its rows are private: results are stored without its path and checksum.
     """
 
     @property

@@ -14,6 +14,7 @@ from dpml.algorithms import Algorithm, Mechanism, Release
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
 from dpml.data.partition import Parties, Partition, check_task, partition, party_sizes, set_aside
+from dpml.data.sources.cache import keyed
 from dpml.errors import UserError
 from dpml.mechanism.declared import guaranteed
 from dpml.optim import NotConvergedError
@@ -103,6 +104,11 @@ class Cell:
         """In place of a checksum: the folder that a data set of the user's may have read, if one is named."""
         ours = type(self.dataset).__module__.partition(".")[0] == __name__.partition(".")[0]
         return None if ours or self.files.chosen is None else str(self.files.chosen.resolve())
+
+
+def digest_of(dataset: Source, checksum: str | None) -> str | None:
+    """Return what names the results of a data set: its checksum, of an own file digested with a secret of the user."""
+    return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
 def _plain(part: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The user's own file, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -23,6 +23,7 @@ class CSV(CsvOptions):
         steps: Preprocessing, in order.
     """
 
+    own: ClassVar[bool] = True
     test_fraction: float = 0.2
     steps: tuple[str, ...] = ("one_hot", "symmetric", "bias", "sample_norm")
 

@@ -4,14 +4,17 @@ A folder that cannot be written only costs time, and a damaged entry is built ag
 """
 
 import hashlib
+import hmac
 import json
 import os
+import secrets
 import shutil
 import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
-from dpml.atomic import seal, unseal
+from dpml.atomic import create_atomically, seal, unseal
 from dpml.code import UNKNOWN
 
 _CHUNK = 1 << 20
@@ -29,6 +32,10 @@ _CHUNK = 1 << 20
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
 Entry = tuple[Arrays, Facts]
+
+
+WRITES: ContextVar[bool] = ContextVar("writes", default=True)
+"""Whether data may be fetched and kept: not in a dry run."""
 
 
 def root() -> Path:
@@ -42,6 +49,22 @@ def folder(name: str, key: Mapping[str, Any]) -> Path:
     return root() / "processed" / f"{name}-{digest[:16]}"
 
 
+def keyed(checksum: str) -> str:
+    """Return a digest of a checksum with a secret of the user's: nobody else can test guesses of the content by it."""
+    return hmac.new(_secret(root() / "secret", WRITES.get()), checksum.encode(), "sha256").hexdigest()
+
+
+@cache
+def _secret(path: Path, create: bool) -> bytes:
+    with suppress(OSError):  # without a cache, nothing that is named by such a digest is found again
+        if create and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                create_atomically(path, secrets.token_bytes(32), private=True)
+        return path.read_bytes()
+    return secrets.token_bytes(32)
+
+
 def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry], private: bool = False) -> Entry:
     """Return the cached result of `build`; if there is none, build and store it.
 
@@ -53,6 +76,8 @@ def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry],
     place = folder(name, key)
     if (entry := _read(place)) is not None:
         return entry
+    if not WRITES.get():
+        return build()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(place.with_suffix(".lock")):

@@ -126,6 +126,8 @@ class Files:
         return verified
 
     def _fetch(self, info: Info, filename: str) -> None:
+        if not cache.WRITES.get():
+            raise self._missing(info, filename, "A dry run fetches nothing: ")
         mirror = self.mirror or os.environ.get("DPML_MIRROR")
         offline = self.offline or os.environ.get("DPML_OFFLINE", "").lower() not in ("", "0", "false", "no")
         wanted = []
@@ -250,6 +252,8 @@ def fresh_content(path: Path, separator: str | None = None) -> Content:
     content = read_content(path, separator)
     first = _record(path).get("first", content.sha256)  # of when this file was first read
     record = asdict(content) | {"path": str(path.resolve()), "stamp": before, "first": first}
+    if not cache.WRITES.get():
+        return content
     with suppress(OSError):  # then it is computed again next time
         _record_path(path).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(_record_path(path), seal(json.dumps(record)))
