@@ -44,11 +44,7 @@ _LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
 def run(arguments: Namespace) -> None:
-    """Carry out the action.
-
-    Raises:
-        UserError: a time to wait is none, or what the action raises.
-    """
+    """Carry out the action."""
     for name in ("wait", "timeout"):
         seconds = getattr(arguments, name, 1.0)
         if not 0 < seconds <= _LONGEST:

@@ -81,11 +81,7 @@ def _option(found: "re.Match[str]") -> str:
 
 
 def stem(figure: Path) -> Path:
-    """The path of a figure's files, which have suffixes of their own.
-
-    Raises:
-        UserError: it names no file.
-    """
+    """The path of a figure's files, which have suffixes of their own."""
     if not figure.name or figure.is_dir():
         raise UserError(f"--figure {figure} is no name of a file: FILE makes FILE.png and FILE.svg.")
     return figure.with_suffix("")

@@ -177,7 +177,7 @@ def _for_papers(commands: Any) -> None:
     _output(plot, default=Path("figure.pdf"), help=".pdf, .png or .svg (default: %(default)s)")
     table = _command(commands, "table", "a table for a paper, of a run, a sweep or a figure", "Write")
     _rows(table)
-    _output(table, help=".md, .csv or .tex (default: print Markdown)")
+    _output(table, help=".md, .csv, .parquet or .tex (default: print Markdown)")
     for parser in (plot, table):
         parser.add_argument("--force", action="store_true", help="replace the file")
     cite = _command(commands, "cite", "BibTeX of dpml, and of the papers whose figures it regenerates", "Print")

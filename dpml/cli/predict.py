@@ -56,11 +56,7 @@ def _draw_shapes(model: Model, folder: Path) -> None:
 
 
 def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFrame:
-    """The columns that are asked for.
-
-    Raises:
-        UserError: the model has no probabilities, or no such class.
-    """
+    """The columns that are asked for."""
     if not arguments.proba and arguments.wanted is None:
         return found
     columns = [str(name) for name in found.columns if str(name).startswith(PROBABILITY)]
@@ -90,11 +86,7 @@ def _note_unknown(column: TextColumn, codes: Array, values: Sequence[str]) -> No
 
 
 def _rows(model: Model, path: Path, written: Dialect) -> Array:
-    """The features (n, p) of the rows of a file, encoded by the columns that the model states.
-
-    Raises:
-        UserError: a column is missing or of another kind, or a value that the model needs is missing.
-    """
+    """The features (n, p) of the rows of a file, encoded by the columns that the model states."""
     file, stated = open_file(path, written), model.stated
     names = list(stated.columns)
     for name in stated.sources:

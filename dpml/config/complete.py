@@ -10,11 +10,7 @@ from dpml.errors import UserError
 
 
 def require_complete(dataset: DictConfig, given: Container[str]) -> None:
-    """Set the default of a release, to refuse rows with missing values, in the settings of a data set.
-
-    Raises:
-        UserError: rows would be left out because of what is in them.
-    """
+    """Set the default of a release, to refuse rows with missing values, in the settings of a data set."""
     if "missing" not in dataset:
         return
     if "dataset.missing" not in given:

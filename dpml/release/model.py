@@ -124,11 +124,7 @@ def _guarantee(content: Mapping[str, Any]) -> Guarantee:
 
 
 def read_model(path: Path) -> Model:
-    """The model in a file.
-
-    Raises:
-        UserError: there is no file, it does not have this form, or its checksum is wrong.
-    """
+    """The model in a file."""
     try:
         content = unseal_object(path.read_bytes())
     except OSError as error:

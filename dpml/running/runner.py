@@ -85,7 +85,6 @@ def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExe
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
 
     Raises:
-        UserError: there is no such executor, or it cannot be reached.
         KeyboardInterrupt: the user wants to stop; what is finished is kept.
     """
     waiting = {id(entry.point.cell): entry for entry in plan.waiting()}
