@@ -218,7 +218,6 @@ class Plan:
 
 
 def _alike(entry: Entry) -> list[tuple[Any, ...]]:
-    """Keys of cells that may take about as long, the most similar first."""
     cell = entry.point.cell
     assert cell is not None
     algorithm, data = cell.algorithm, repr(cell.dataset)

@@ -70,7 +70,6 @@ def _outlined(name: str, entries: Sequence[Entry], plan: Plan, options: Options)
 
 
 def _duration(seconds: float, options: Options) -> str:
-    """How long CPU seconds take, in words."""
     seconds /= 1 if options.engine == "serial" else options.workers
     if seconds < 1:
         return "a second"
@@ -114,7 +113,6 @@ def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExe
 
 
 def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Screen) -> None:
-    """Store the outcome of a cell, and report it if it has no numbers."""
     if not isinstance(outcome, Failure) and _of_other_data(entry, outcome):
         line = "the data have changed since the command began: give it again"
         outcome = Failure(line, f"{line}\n")

@@ -92,7 +92,7 @@ def test_a_release_takes_one_file_and_says_what_stands_for_missing_values(files,
     assert done.code == 0, done.err
     model = json.loads((tmp_path / "model.json").read_text())
     assert model["statement"][-1] == (
-        "Missing values: crp counts as 0.4; care counts as ward; seen counts as 2020-01-11; "
+        "Preprocessing: of missing values, crp counts as 0.4; care counts as ward; seen counts as 2020-01-11; "
         "a feature marks where crp is missing."
     )
     assert {key: model["stated"][key] for key in ("decimal", "na")} == {"decimal": "comma", "na": ["<0,5"]}
