@@ -51,5 +51,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List all names, including those that have not been loaded yet."""
     return sorted({*globals(), *__all__})

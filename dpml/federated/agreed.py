@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from inspect import isclass
-from types import MappingProxyType
 from typing import Any
 
 from dpml import paths
@@ -167,7 +166,7 @@ def no_sums(algo: str) -> str:
     )
 
 
-def agreed_of(words: Iterable[str], reading: Mapping[str, Any] = MappingProxyType({})) -> Agreed:
+def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
     """Return the terms that somebody typed, KEY=VALUE each; and of others those that a bounds file states."""
     given: dict[str, Any] = {}
     options: dict[str, Scalar] = {}
@@ -183,7 +182,7 @@ def agreed_of(words: Iterable[str], reading: Mapping[str, Any] = MappingProxyTyp
         if name in into:
             raise UserError(f"{key} is given twice.")
         into[name] = _value(key, value)
-    given = {key: said for key, said in reading.items() if f"dataset.{key}" in columns} | given
+    given = {key: said for key, said in (reading or {}).items() if f"dataset.{key}" in columns} | given
     for key in ("algo", "eps", "delta", "dataset.label"):
         if key.removeprefix("dataset.") not in given:
             raise UserError(f"{key} is missing: a plan needs algo, eps, delta and dataset.label.")

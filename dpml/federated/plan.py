@@ -227,7 +227,7 @@ class FederationPlan:
     @property
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
-        return *statement(self.facts), *gaps(self.stated, self.dataset.steps)
+        return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.dataset.steps))
 
     @property
     def longest(self) -> int:

@@ -6,9 +6,7 @@ follows from a certificate is in the words of `dpml.release.verify`, so that who
 
 import math
 import re
-from collections.abc import Collection
 
-from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.privacy import worst
 from dpml.privacy.safe import written
 from dpml.release import verify
@@ -28,13 +26,8 @@ def statement(facts: Facts) -> tuple[str, ...]:
     return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED)
 
 
-def gaps(stated: ColumnBounds, steps: Collection[str]) -> tuple[str, ...]:
-    """Return a sentence about what stands for missing values, with every value; none if nothing does."""
-    values = [f"{name} counts as {value}" for name, value in stated.filled.items()]
-    values += [f"a feature marks where {name} is missing" for name in stated.indicators.values()]
-    if "impute" in steps:
-        middles = {name: stated.middle(name) for name in stated.sources if name not in stated.fills}
-        values += [f"{name} counts as {middle}, the middle of its range" for name, middle in middles.items() if middle]
+def gaps(values: list[str]) -> tuple[str, ...]:
+    """Return a sentence about what stands for missing values (`ColumnBounds.gaps`), if anything does."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
     if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee
         said = "Preprocessing: what stands for missing values is stated with the columns."

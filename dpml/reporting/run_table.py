@@ -91,9 +91,6 @@ def run_table(
         metrics: those shown; by default `MAIN`, or all if none of these was measured.
         claims: the algorithms, with variant and calibration, of which somebody claims a finite eps
             (`claims_in`); None: those whose noise a paper states.
-
-    Raises:
-        UserError: a metric was not measured.
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))

@@ -159,11 +159,7 @@ def _calibrated(
 
 
 def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
-    """The releases of some numbered budgets; budgets for which the solver fails are left out, with the reason.
-
-    Raises:
-        NotConvergedError: the solver fails for all of them.
-    """
+    """Return the releases of some numbered budgets, and why a solver failed for others; raise if it fails for all."""
 
     def released(some: Sequence[Budget]) -> Release:  # the same noise directions for any subset of the budgets
         further = (str(cell.first),) if cell.first else ()
@@ -190,7 +186,6 @@ def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process; finding them takes milliseconds, so the result is cached."""
     return ThreadpoolController()
 
 

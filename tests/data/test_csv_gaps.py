@@ -60,7 +60,7 @@ def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(files):
     assert (source.missing, source.written.decimal) == ("refuse", ",")
     assert CSV(**files, steps=("one_hot", "symmetric"), na=("7",)).steps == ("one_hot", "symmetric")
     stated = load(Path(files["bounds"]))
-    assert stated.filled == {"crp": "0.4", "care": "ward", "seen": "2020-01-11"}
+    assert stated.gaps(False)[:2] == ["crp counts as 0.4", "care counts as ward"]
     assert stated.content()["columns"]["care"] == {"values": ["home", "ward"], "fill": "ward"}
 
 

@@ -92,18 +92,16 @@ class ColumnBounds:
         cells = feature(columns[name], self.kind(name), self.values(name))
         return np.where(np.isnan(cells), self.fills.get(name, np.nan), cells)
 
-    @property
-    def filled(self) -> dict[str, str]:
-        """What stands for a missing value of each column that states it, as a text."""
-        return {name: str(self._text(name, value)) for name, value in self.fills.items()}
-
-    def middle(self, name: str) -> str:
-        """Return the middle of the range of a column, on its scale, as a text; empty for a column of categories."""
-        column = self.columns[name]
-        if not isinstance(column, Range):
-            return ""
-        (middle,) = column.parts(2)
-        return iso(middle) if name in self.dates else f"{middle:g}"
+    def gaps(self, imputed: bool) -> list[str]:
+        """Return what stands for a missing value of each column; with the step `impute` the middle of a range."""
+        values = [f"{name} counts as {self._text(name, value)}" for name, value in self.fills.items()]
+        values += [f"a feature marks where {name} is missing" for name in self.indicators.values()]
+        for name in self.sources if imputed else ():
+            column = self.columns[name]
+            if isinstance(column, Range) and name not in self.fills:
+                middle = float(column.parts(2)[0])
+                values.append(f"{name} counts as {self._text(name, middle)}, the middle of its range")
+        return values
 
     def _text(self, name: str, value: float) -> Any:
         column = self.columns[name]
