@@ -33,6 +33,7 @@ SEPARATORS = (",", ";", "\t", "|")
 """The separators that are recognised without being named."""
 
 _START = 1 << 16  # bytes from which the separator is found
+_ROWS = 1 << 16  # rows that are held as text at a time
 
 
 # ---- how a file is written
@@ -208,18 +209,37 @@ def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
 
 
 def read(file: CsvFile, names: Sequence[str]) -> dict[str, TextColumn]:
-    """Read the columns `names`."""
+    """Read the columns `names`; of a CSV file only some rows are held as text at a time."""
+    missing = {*MISSING, *file.written.na} if file.is_text else set()
+    places: dict[str, dict[Any, int]] = {name: {} for name in names}
+    codes: dict[str, list[Index]] = {name: [np.empty(0, dtype=np.intp)] for name in names}
     with _readable(file.path):
         try:
-            frame = _frame(file) if file.is_text else _parquet(file.path)
-            if file.is_text and bool((frame.iloc[:, -1] == "").any()):  # pandas fills rows that are too short
-                check(file.path, file.written)
+            for rows in _frames(file):
+                for name, place in places.items():
+                    cells = rows[name].astype(float) if rows[name].dtype.kind == "f" else rows[name]
+                    numbers, values = pd.factorize(cells)  # the code of a value that pandas misses is -1
+                    known = [place.setdefault(value, len(place)) for value in values.tolist()]
+                    codes[name].append(np.array([*known, -1])[numbers])
         except (pd.errors.ParserError, UnicodeError) as error:
             if file.is_text:
                 check(file.path, file.written)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
-    missing = {*MISSING, *file.written.na} if file.is_text else set()
-    return {name: _column(file, name, frame[name], missing) for name in names}
+    return {name: _column(file, name, np.concatenate(codes[name]), list(places[name]), missing) for name in names}
+
+
+def _frames(file: CsvFile) -> Iterator[pd.DataFrame]:
+    if not file.is_text:
+        yield _parquet(file.path)
+        return
+    written, names = file.written, list(file.names)
+    how: dict[str, Any] = {"sep": written.separator, "encoding": written.codec, "header": 0, "names": names}
+    how |= {"index_col": False, "dtype": object, "na_filter": False, "skipinitialspace": True}
+    with open_raw(file.path) as raw, pd.read_csv(raw, chunksize=_ROWS, **how) as reader:
+        for rows in reader:
+            if bool((rows.iloc[:, -1] == "").any()):  # pandas fills rows that are too short
+                check(file.path, written)
+            yield rows
 
 
 @contextmanager
@@ -230,28 +250,12 @@ def _readable(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _column(file: CsvFile, name: str, cells: "pd.Series[Any]", missing: set[str]) -> TextColumn:
-    codes, values = pd.factorize(cells.astype(float) if cells.dtype.kind == "f" else cells)
-    stripped = [str(value).rstrip() for value in values.tolist()]
+def _column(file: CsvFile, name: str, codes: Index, values: list[Any], missing: set[str]) -> TextColumn:
+    stripped = [str(value).rstrip() for value in values]
     texts = sorted(set(stripped) - missing)
     place = {text: number for number, text in enumerate(texts)}
     places = np.array([*(place.get(text, -1) for text in stripped), -1])
-    return TextColumn(file, name, places[codes], tuple(texts))  # the code of a value that pandas misses is -1
-
-
-def _frame(file: CsvFile) -> pd.DataFrame:
-    with open_raw(file.path) as raw:
-        return pd.read_csv(
-            raw,
-            sep=file.written.separator,
-            encoding=file.written.codec,
-            header=0,
-            names=list(file.names),
-            index_col=False,
-            dtype=object,
-            na_filter=False,
-            skipinitialspace=True,
-        )
+    return TextColumn(file, name, places[codes], tuple(texts))
 
 
 def _is_parquet(path: Path) -> bool:
