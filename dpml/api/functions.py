@@ -1,10 +1,10 @@
-"""`dpml.guarantee`, `dpml.attack`, `dpml.load`: one setting, written as for `dpml.run`; `dpml.check`: one recipe."""
+"""`dpml.guarantee`, `dpml.attack`, `dpml.load`: one setting; `dpml.check`: one recipe; `dpml.rows`: what runs wrote."""
 
 import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omegaconf import DictConfig
 
@@ -34,6 +34,9 @@ from dpml.recipes import Judged, judge, recipe_of
 from dpml.release.certificate import certificate
 from dpml.running.cell import Cell
 from dpml.seeds import generator
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
@@ -123,6 +126,14 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
             raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
     config, _ = compose_one(settings, "load")
     return _load(config, instantiate(config.dataset, "dataset"))
+
+
+def rows(path: str | Path) -> "pd.DataFrame":
+    """Return the rows that a run or a sweep wrote into a folder, or those of a figure, RESULTS/PAPER/FIGURE."""
+    from dpml.reporting.tables import read_rows  # slow to load
+
+    path = Path(path)
+    return read_rows(path / "rows.csv" if path.is_dir() else path.with_name(f"{path.name}_rows.csv"))
 
 
 def _load(config: DictConfig, source: Source) -> Dataset:

@@ -83,9 +83,9 @@ class RunJob:
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
         made = {"note": _NO_RELEASE, "config": dict(self.config), "dataset": provenance}
-        beside(self.folder).keep_with(
-            {**made, "seed": self.config["seed"], **environment(plan.versions(self.task))}, paths[:2]
-        )
+        facts = {**made, "seed": self.config["seed"], **environment(plan.versions(self.task))}
+        own = any(point.cell and getattr(point.cell.dataset, "own", False) for point, _ in plan.points[self.task.name])
+        beside(self.folder).keep_with(facts, paths[:2], private=own)
         (self.folder / ERROR).unlink(missing_ok=True)  # left by an earlier run in the same folder
         return paths
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any, get_args
 
 from dpml.cli.columns import print_table
+from dpml.cli.files import own_file
 from dpml.errors import UserError
 from dpml.plain import to_json
 from dpml.privacy.guarantee import DECLARED, REAL
@@ -24,7 +25,7 @@ def run_release(arguments: Namespace) -> None:
     from dpml.api.settings import Settings
     from dpml.release.release import release
 
-    settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+    settings = Settings(own_file(arguments, arguments.overrides), config_dir=arguments.config_dir)
     allowed = {"floating": arguments.floating, "any_delta": arguments.delta_anyway, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)

@@ -73,7 +73,7 @@ def run_table(arguments: Namespace) -> None:
     rows = chosen(arguments.path).where(arguments.where)
     table = run_table(rows.summary, arguments.metric, rows.claims)
     if arguments.output is None:
-        print(table.written("md"), end="")
+        print(str(table.written("md")), end="")
         return
     write_atomically(arguments.output, table.written(arguments.output.suffix[1:]))
     print(arguments.output)

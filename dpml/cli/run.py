@@ -52,6 +52,7 @@ from dpml.cli.console import axes, show
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import spread
 from dpml.config.compose import register_experiments, register_options
+from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
 from dpml.reporting.statistics import summarise
@@ -94,6 +95,7 @@ def _main() -> None:
         status = command.carry_out()
     finally:
         _command.reset(token)
+        cache.WRITES.set(True)
         _close_log()
         if command.pool:
             executors.stop(command.pool)
@@ -144,6 +146,7 @@ class Command:
         self.objective = config.get("objective")
         try:
             self.options = options_of(config)
+            cache.WRITES.set(not self.options.dry)
             if self.objective and _is_basic(context):
                 raise UserError(f"objective={self.objective} is for a search: add hydra/sweeper=optuna.")
         except UserError as error:
