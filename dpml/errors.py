@@ -20,13 +20,11 @@ def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
     Each name is shown with the prefix `before`, as it must be typed.
     """
     choices = sorted(allowed)
-    if not choices:
-        return "there is none."
     spellings = {re.sub("[-_]", "", choice.lower()): choice for choice in choices}  # people differ in these
     close = get_close_matches(re.sub("[-_]", "", name.lower()), spellings, n=1)
     if close:
         return f"did you mean {before + spellings[close[0]]!r}?"
-    return f"choose one of {', '.join(before + choice for choice in choices)}."
+    return f"choose one of {', '.join(before + choice for choice in choices)}." if choices else "there is none."
 
 
 def refuse_unknown(kind: str, names: Iterable[Any], allowed: Collection[Any], where: str) -> None:

@@ -59,7 +59,7 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
         keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d default to those of the
             data set.
     """
-    return PlannedRelease.of(one_setting("guarantee", overrides, keys, config_dir)).guarantees()
+    return PlannedRelease.of(one_setting("guarantee", overrides, keys, config_dir)).guaranteed()
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
@@ -187,13 +187,13 @@ class PlannedRelease(NamedTuple):
         problem = cell.problem if d is None else replace(cell.problem, d=d)
         return cls(algorithm, cell.budgets[0], _as_known(problem, cell.partition, algorithm.name))
 
-    def guarantees(self) -> list[Guarantee]:
+    def guaranteed(self) -> list[Guarantee]:
         """Compute the guarantees in every view."""
         return guaranteed(*self)
 
     def certificate(self) -> str:
         """Return the content of the certificate's file; raise UserError if nothing is proven."""
-        proven = [g for g in self.guarantees() if g.basis in HELD]
+        proven = [g for g in self.guaranteed() if g.basis in HELD]
         if not all(math.isfinite(g.eps) for g in proven):
             raise UserError(f"nothing is proven of algo={self.algorithm.name} here, so that there is no certificate.")
         return json.dumps(seal_object(certificate(*self, proven)), indent=1) + "\n"

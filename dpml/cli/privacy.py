@@ -28,7 +28,7 @@ def run_guarantee(arguments: Namespace) -> None:
     from dpml.api.settings import Settings
 
     release = PlannedRelease.of(Settings(arguments.overrides, config_dir=arguments.config_dir))
-    guarantees, problem = release.guarantees(), release.problem
+    guarantees, problem = release.guaranteed(), release.problem
     if arguments.certificate is not None:
         check_writable(arguments.certificate)
         write_atomically(arguments.certificate, release.certificate())
