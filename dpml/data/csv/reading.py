@@ -227,7 +227,11 @@ def read(file: CsvFile, names: Sequence[str]) -> dict[str, TextColumn]:
             if file.is_text:
                 check(file.path, file.written)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
-    return {name: _column(file, name, np.concatenate(codes[name]), list(places[name]), missing) for name in names}
+
+    def column(name: str) -> TextColumn:  # what it is made of is not needed any more
+        return _column(file, name, np.concatenate(codes.pop(name)), list(places.pop(name)), missing)
+
+    return {name: column(name) for name in list(places)}
 
 
 def _frames(file: CsvFile) -> Iterator[pd.DataFrame]:
