@@ -292,7 +292,7 @@ def _arrays(
     if options.missing == "refuse":
         _refuse(label.file, incomplete, options, "a value")
     kept = ~incomplete
-    return X[kept], y[kept], None if party is None else party[kept], int(incomplete.sum())
+    return X[kept], y[kept], None if party is None else party[kept].astype(np.intp), int(incomplete.sum())
 
 
 def _too_few(file: CsvFile, rows: int, left: int) -> UserError:

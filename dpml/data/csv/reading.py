@@ -19,9 +19,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError, nearest
+
+Codes = NDArray[np.int32]
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
 """Texts that stand for a missing value in every file."""
@@ -152,7 +154,7 @@ class TextColumn:
 
     file: CsvFile
     name: str
-    codes: Index
+    codes: Codes
     texts: tuple[str, ...]
 
     @cached_property
@@ -212,7 +214,7 @@ def read(file: CsvFile, names: Sequence[str]) -> dict[str, TextColumn]:
     """Read the columns `names`; of a CSV file only some rows are held as text at a time."""
     missing = {*MISSING, *file.written.na} if file.is_text else set()
     places: dict[str, dict[Any, int]] = {name: {} for name in names}
-    codes: dict[str, list[Index]] = {name: [np.empty(0, dtype=np.intp)] for name in names}
+    codes: dict[str, list[Codes]] = {name: [np.empty(0, dtype=np.int32)] for name in names}
     with _readable(file.path):
         try:
             for rows in _frames(file):
@@ -220,12 +222,16 @@ def read(file: CsvFile, names: Sequence[str]) -> dict[str, TextColumn]:
                     cells = rows[name].astype(float) if rows[name].dtype.kind == "f" else rows[name]
                     numbers, values = pd.factorize(cells)  # the code of a value that pandas misses is -1
                     known = [place.setdefault(value, len(place)) for value in values.tolist()]
-                    codes[name].append(np.array([*known, -1])[numbers])
+                    codes[name].append(np.array([*known, -1], dtype=np.int32)[numbers])
         except (pd.errors.ParserError, UnicodeError) as error:
             if file.is_text:
                 check(file.path, file.written)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
-    return {name: _column(file, name, np.concatenate(codes[name]), list(places[name]), missing) for name in names}
+
+    def column(name: str) -> TextColumn:  # what it is made of is not needed any more
+        return _column(file, name, np.concatenate(codes.pop(name)), list(places.pop(name)), missing)
+
+    return {name: column(name) for name in list(places)}
 
 
 def _frames(file: CsvFile) -> Iterator[pd.DataFrame]:
@@ -250,11 +256,11 @@ def _readable(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _column(file: CsvFile, name: str, codes: Index, values: list[Any], missing: set[str]) -> TextColumn:
+def _column(file: CsvFile, name: str, codes: Codes, values: list[Any], missing: set[str]) -> TextColumn:
     stripped = [str(value).rstrip() for value in values]
     texts = sorted(set(stripped) - missing)
     place = {text: number for number, text in enumerate(texts)}
-    places = np.array([*(place.get(text, -1) for text in stripped), -1])
+    places = np.array([*(place.get(text, -1) for text in stripped), -1], dtype=np.int32)
     return TextColumn(file, name, places[codes], tuple(texts))
 
 
