@@ -18,7 +18,7 @@ from dpml.federated.sums import Summed
 from dpml.mechanism.counting import LARGEST
 from dpml.printable import printable
 from dpml.privacy.safe import written, written_below
-from dpml.protocols.errors import ProtocolError, RefusedError
+from dpml.protocols.messages import ProtocolError, RefusedError
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.server import Server
 from dpml.protocols.session import Stage

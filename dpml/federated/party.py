@@ -29,7 +29,7 @@ from dpml.plain import from_json
 from dpml.printable import printable
 from dpml.privacy import Guarantee
 from dpml.protocols.codec import Ring
-from dpml.protocols.errors import ProtocolError, RefusedError
+from dpml.protocols.messages import ProtocolError, RefusedError
 from dpml.protocols.party import Party
 from dpml.release.ledger import Cap, Ledger, LedgerEntry
 from dpml.release.release import entropy

@@ -33,7 +33,7 @@ from dpml.mechanism.program import Program
 from dpml.privacy import Budget, Problem
 from dpml.protocols import Session
 from dpml.protocols.codec import Ring
-from dpml.protocols.errors import RefusedError
+from dpml.protocols.messages import RefusedError
 from dpml.protocols.transports import Dropouts, Outcome, Traffic
 
 _LONGEST = 1e15

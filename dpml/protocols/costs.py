@@ -16,7 +16,7 @@ from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology, 
 from dpml.protocols.transports import Traffic
 
 _WORD = 8  # bytes of an entry
-_MOST_PARTIES = 10_000  # in one process: 11 minutes and 4 GB
+_MOST_PARTIES = 2_000  # in one process: about two minutes
 _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 

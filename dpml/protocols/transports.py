@@ -8,10 +8,8 @@ import numpy as np
 
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import Ring
-from dpml.protocols.errors import ProtocolError, RefusedError
-from dpml.protocols.graph import seated
 from dpml.protocols.identities import enrol
-from dpml.protocols.masks import OncePerPair
+from dpml.protocols.messages import ProtocolError, RefusedError
 from dpml.protocols.party import Party
 from dpml.protocols.server import Server
 from dpml.protocols.session import Session, Stage
@@ -61,9 +59,6 @@ def in_process(
 ) -> Outcome:
     """Run a session with all parties in this process. Every message is encoded to bytes and decoded.
 
-    Results that are the same for several parties are computed once: whether a signature is valid
-    (`dpml.protocols.identities`), and the keys and masks that two parties share (`dpml.protocols.masks.OncePerPair`).
-
     Raises:
         ProtocolError: too few parties are left, or an unknown party drops out.
     """
@@ -74,15 +69,12 @@ def in_process(
     session, signers = enrol(session)
     server = Server(session)
     floats = np.empty((session.parties, 0)) if beside is None else beside
-    pairs = OncePerPair()
-    parties = [Party(session, k, signer, inputs[k], floats[k], pairs) for k, signer in enumerate(signers)]
+    parties = [Party(session, k, signer, inputs[k], floats[k]) for k, signer in enumerate(signers)]
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: Mapping[int, bytes] = {}
-    order = seated(session.parties, session.topology.degree, session.name)  # few masks then wait for a neighbour
     while server.stage is not Stage.DONE:
-        due = server.waiting
-        for k in (k for k in order if k in due):
+        for k in sorted(server.waiting):
             payload = mail.get(k, b"")
             received[k] += len(payload)
             if silent.get(k, Stage.DONE) <= server.stage:

@@ -16,7 +16,7 @@ from dpml.optim.descent import LEAST_CLIP
 from dpml.optim.losses import for_task
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.protocols import ProtocolError, Stage
-from dpml.protocols.errors import RefusedError
+from dpml.protocols.messages import RefusedError
 from dpml.protocols.server import Server
 from dpml.release.ledger import Ledger
 

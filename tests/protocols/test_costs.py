@@ -118,7 +118,7 @@ def test_a_decoded_sum_and_one_of_floats_differ_by_no_more_than_the_bound(count:
 
 def test_more_parties_than_one_process_plays_in_minutes_are_refused(monkeypatch) -> None:
     monkeypatch.setattr(costs, "in_process", None)  # or this test would take hours
-    with pytest.raises(UserError, match="M must be at most 10,000 here"):
+    with pytest.raises(UserError, match="M must be at most 2,000 here"):
         measure(1_000_000, 1)
 
 
