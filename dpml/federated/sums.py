@@ -12,10 +12,11 @@ choice. A party gives one answer to each sum that the guarantees count. Noise is
 parties may be missing from different sums.
 """
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -57,6 +58,44 @@ class Summed:
     total: Ring
     beside: Array
     survivors: Index
+
+
+OPEN, MESSAGE, REFUSED, END = b"o", b"m", b"r", b"e"
+"""The first byte of what aggregator and party send each other.
+
+An `Opening`, a message of the protocol, the reason why there is none, or the model at the end.
+"""
+
+_OPENING = struct.Struct("<16s64sI")
+
+
+class Opening(NamedTuple):
+    """The message that starts a secure sum.
+
+    Attributes:
+        name: 16 bytes, never used before.
+        digest: the checksum of the plan (64 characters).
+        number: the number of the sum in the release, from 0.
+        told: the content sent to all parties for this sum.
+    """
+
+    name: bytes
+    digest: str
+    number: int
+    told: bytes
+
+    @property
+    def content(self) -> bytes:
+        """The same as bytes."""
+        return _OPENING.pack(self.name, self.digest.encode(), self.number) + self.told
+
+    @classmethod
+    def read(cls, content: bytes) -> "Opening | None":
+        """The opening encoded in these bytes; None if they encode none."""
+        if len(content) < _OPENING.size:
+            return None
+        name, digest, number = _OPENING.unpack_from(content)
+        return cls(name, digest.decode("ascii", "replace"), number, content[_OPENING.size :])
 
 
 Ask = Callable[[bytes], Summed]

@@ -9,9 +9,8 @@ from examples_federated import COMMON, clinics, run
 
 from dpml.data.partition import Parties
 from dpml.federated.agreed import agreed_of
-from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member
-from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, Setting, Summed, sums_of
 from dpml.optim.descent import LEAST_CLIP
 from dpml.optim.losses import for_task
 from dpml.privacy import Adversary, Budget, Problem
