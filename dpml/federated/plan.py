@@ -358,11 +358,8 @@ def _value(key: str, value: Any) -> Any:
         if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * most}}}", value):
             raise UserError(f"{key} must be {2 * most} hexadecimal digits.")
         return bytes.fromhex(value)
-    if (
-        not isinstance(value, kind)
-        or isinstance(value, bool)
-        or not least <= (value if kind is int else len(value)) <= most
-    ):
+    size = len(value) if isinstance(value, dict) else value
+    if type(value) is not kind or not least <= size <= most:
         what = "a whole number" if kind is int else "an object with entries,"
         raise UserError(f"{key} must be {what} from {least} to {most:,}.")
     return value
