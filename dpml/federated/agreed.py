@@ -25,7 +25,7 @@ from dpml.mechanism.counting import Counting
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget
-from dpml.release.exactness import exact_algorithm, has_exact_noise, option_node, require_exact
+from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, require_exact
 
 Scalar = str | float | int | bool | None
 

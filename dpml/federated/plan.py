@@ -33,9 +33,8 @@ from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
-from dpml.release.certificate import certificate
-from dpml.release.facts import Facts, facts_about
-from dpml.release.statement import statement
+from dpml.release.certificate import views
+from dpml.release.facts import Facts, facts_about, statement
 
 FORMAT = "dpml plan 2"
 
@@ -223,11 +222,13 @@ class FederationPlan:
             self.algorithm, self.problem, chosen, self.dropouts, dealt="natural", trust=trust,
             missing=self.dataset.missing == "drop",
         )  # fmt: skip
-        most = worst(facts.held)
         if not self.dropouts:
             return facts
+        most = worst(facts.held)
         alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.held)
-        described = certificate(self.algorithm, chosen, self.problem, alike, self.dropouts)
+        described = facts.certificate
+        if described is not None:
+            described = {**described, "views": views(alike, described["messages"])}
         return replace(facts, given=alike, certificate=described)
 
     @property

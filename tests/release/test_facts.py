@@ -33,9 +33,8 @@ from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import REAL
 from dpml.privacy.safe import written
 from dpml.release import verify
-from dpml.release.facts import Facts, facts_about
+from dpml.release.facts import Facts, facts_about, statement
 from dpml.release.ledger import Cap, Ledger, _append, _events
-from dpml.release.statement import statement
 
 PROVEN = Guarantee("release", "sample", 1.0, 1e-5, "proven", "a proof", 0.27)
 FACTS = Facts("ssp", Problem(1, 500, 3), (PROVEN,))
