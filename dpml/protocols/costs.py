@@ -16,7 +16,7 @@ from dpml.protocols import FixedPoint, Session, Stage, Topology, complete, in_pr
 from dpml.protocols.transports import Traffic
 
 _WORD = 8  # bytes of an entry
-_MOST_PARTIES = 2_000  # in one process: about two minutes
+_MOST_PARTIES = 2_000  # in one process: a minute and 0.6 GB
 _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 
