@@ -175,16 +175,12 @@ class Sums:
         """Numbers that a party sends openly with its vector."""
         return 0 if self.algorithm.sharing(self.setting.problem).zero_sum is None else self.lengths[0]
 
-    def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
-        """The party of that number, which has the rows X (n, d) with labels y (n,), and `rng` for its noise.
-
-        With the same `rng` its message equals the one that it has when a single process plays all parties. For this
-        the noise of all parties is drawn, and only its own is used.
-        """
-        return self.ready(X, y, party)(rng)
-
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """The same with all that is done before noise is needed, and so may fail before anything is spent."""
+        """Return the party of that number, which has the rows X (n, d) with labels y (n,), still without noise.
+
+        Whatever may fail is done before noise is needed. With the same generator its message equals the one that it has
+        when a single process plays all parties: the noise of all parties is drawn, and only its own is used.
+        """
         own = Own(party)
         mechanism = replace(self._prepared(party, (X, y)), transport=own)
         return lambda rng: self._answering(own, Carrier(mechanism, [self.setting.budget], rng, 1, None))
@@ -204,12 +200,6 @@ class Sums:
             RefusedError: it is invalid.
         """
         return _read(self._statistic(self._numbers[number]), content, self.setting.problem.d)
-
-    def model(self, ask: Ask) -> Array:
-        """The model (K d,) alone."""
-        weights = self.release(ask).weights
-        assert weights is not None
-        return np.asarray(weights[0, 0])
 
     def release(self, ask: Ask) -> Release:
         """The model, weights (1, 1, K d), and its metrics, which depend on the survivors' rows only."""

@@ -62,7 +62,9 @@ def in_process(
     Raises:
         ProtocolError: too few parties are left, or an unknown party drops out.
     """
-    check_inputs(session, inputs, beside)
+    rows = (len(inputs), session.parties if beside is None else len(beside))
+    if rows != (session.parties, session.parties):
+        raise ProtocolError(f"a session of {session.parties} parties got the vectors of {rows[0]} and {rows[1]}.")
     silent = dict(dropouts or {})
     for party in silent.keys() - range(session.parties):
         raise ProtocolError(f"party {party} cannot drop out: it is not one of the {session.parties} parties.")
@@ -99,12 +101,3 @@ def advance(server: Server, refused: Sequence[str]) -> Mapping[int, bytes]:
             raise
         count = f", the first of {len(refused)} such messages" if len(refused) > 1 else ""
         raise ProtocolError(f"{error} Refused{count}: {refused[0]}") from None
-
-
-def check_inputs(session: Session, inputs: Ring, beside: Array | None) -> None:
-    """Raise ProtocolError unless there is a row for every party."""
-    rows = (len(inputs), session.parties if beside is None else len(beside))
-    if rows != (session.parties, session.parties):
-        raise ProtocolError(
-            f"a session of {session.parties} parties got the vectors of {' and '.join(map(str, rows))}."
-        )
