@@ -36,10 +36,8 @@ from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
 from dpml.privacy.safe import written
-from dpml.release.exactness import exact_algorithm, option_node, require_linear_model
-from dpml.release.facts import Facts, facts_about
+from dpml.release.facts import Facts, exact_algorithm, facts_about, option_node, require_linear_model, statement
 from dpml.release.ledger import Ledger, LedgerEntry, current
-from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
