@@ -52,8 +52,7 @@ def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """The rows of a summary that a panel draws. Rows without a value of x, for lack of that setting, appear at every x.
-    """
+    """Return the rows of a summary that a panel draws. Rows that lack the setting x appear at every x."""
     rows = summary[summary["block"] == panel.block]
     for key, value in panel.where.items():
         refuse_unknown("key", [key], rows.columns, "a panel's where")
