@@ -465,4 +465,4 @@ def test_natural_parties_are_named_in_the_ledger_and_collude_with_the_aggregator
         assert done.code == 0, done.err
     first, second = Ledger(Path("t.csv.ledger")).entries()
     assert first.parties == second.parties is not None
-    assert "1 of the 3 parties" in " ".join(done.out.split())
+    assert "3 parties add it, of whom 1 may collude" in " ".join(done.out.split())
