@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
@@ -142,11 +141,6 @@ class Carrier:
             self.observe(number, noisy, parts, at)
         return noisy
 
-    @property
-    def simulated(self) -> bool:
-        """Whether the noise of sums is added to the exact sums of all rows."""
-        return not (self._discrete or self._secagg)
-
     def statistic(self, number: int) -> Statistic:
         """What message `number` is of."""
         return self.messages[0][number].of
@@ -169,19 +163,13 @@ class Carrier:
         """Unit noise for a sum, (draws, k), and where there is an observer that of its sources, (sources, draws, k)."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         if self.observer is None:
+            if of.single and not (self._discrete or self._secagg):
+                return noise.single_gaussian(self.rng, (self.draws, sum(of.drawn(d)))).astype(float), None
             lots = [self.sharing.total(self.rng, self.draws, M, size) for size in of.drawn(d)]
             return of.project(_beside(lots), d), None
         both = [self.sharing.observed(self.rng, self.draws, M, size) for size in of.drawn(d)]
         totals, sources = zip(*both, strict=True)
         return of.project(_beside(totals), d), of.project(_beside(sources), d)
-
-    def single_noise(self, number: int) -> tuple[NDArray[np.float32], Array | None]:
-        """`unit_noise` in single precision and in half the time, for rounds that a loop carries out itself."""
-        if self.observer is not None:
-            total, parts = self.unit_noise(number)
-            return total.astype(np.float32), parts
-        size = sum(self.statistic(number).drawn(self.problem.d))
-        return noise.single_gaussian(self.rng, (self.draws, size)), None
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
         """Report a message of one budget, and the unit noise of its sources, in units of the message's noise."""

@@ -80,6 +80,11 @@ class Statistic(ABC):
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
 
+    @property
+    def single(self) -> bool:
+        """Whether simulated noise is drawn in single precision, in half the time."""
+        return False
+
     # For noise that is drawn for more numbers than are sent.
 
     def drawn(self, d: int) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpml.algorithms.defaults import COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds, take_rounds_at_once
+from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
@@ -96,18 +96,15 @@ class ClippedDescent(Program):
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
-        clip = None if schedule.adaptive else schedule.clip
-        return (schedule.message(ClippedGradients(self.loss, self.unit, clip, self.loss.outputs(problem.classes))),)
+        clip, classes = None if schedule.adaptive else schedule.clip, self.loss.outputs(problem.classes)
+        single = self.unit == "sample" and classes == 1
+        return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
         """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
-        if carrier.simulated and self.unit == "sample" and self.loss.name != "softmax":
-            weights = take_rounds_at_once(carrier, 0, schedules, self.lam)
-            clips: Single = np.full(len(steps), schedules[0].clip)
-        else:
-            weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
+        weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
         used = {"rounds": np.full(len(steps), float(schedules[0].rounds)), "step": steps, "clip": clips.astype(float)}
         return Release(weights, {key: carrier.by_budget(values) for key, values in used.items()})
 

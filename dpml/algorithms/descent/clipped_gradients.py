@@ -39,8 +39,7 @@ class ClippedGradients(Statistic):
         loss: logistic, softmax or squared. unit: what is clipped and summed: the gradients of rows, or the mean
         gradients of parties. clip: the longest gradient; None: as it is asked about. classes: K of softmax, else 1.
         mapped: whether every run has a matrix of its own (d, d), public, that rows go through before; they have length
-        1
-            after it.
+            1 after it. single: whether simulated noise is drawn in single precision.
     """
 
     loss: Loss
@@ -48,6 +47,7 @@ class ClippedGradients(Statistic):
     clip: float | None
     classes: int = 1
     mapped: bool = False
+    single: bool = False
 
     @property
     def counted(self) -> bool:

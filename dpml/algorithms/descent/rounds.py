@@ -1,7 +1,7 @@
 """Rounds of descent on noisy sums of clipped gradients, of all budgets and draws at once."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,12 +9,11 @@ import numpy as np
 
 from dpml.algorithms.defaults import CLIP_PACE, CLIP_QUANTILE
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.arrays import Array
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.options import check_choice, check_clip, check_common
 from dpml.mechanism.program import check_carriage, check_rounds
-from dpml.optim.descent import LEAST_CLIP, Single, descend
+from dpml.optim.descent import LEAST_CLIP, Single
 
 AVERAGED = 0.5
 """The part of all rounds, the last ones, whose models are averaged."""
@@ -103,25 +102,3 @@ def take_rounds(  # many parameters: what is asked, and about what
         if t >= first.rounds - last:
             total += w
     return total / np.float32(last), clip
-
-
-def take_rounds_at_once(carrier: Carrier, number: int, schedules: Sequence[Schedule], lam: float) -> Array:
-    """The same for rows and simulated noise, where the clip is fixed, from 0: the rounds run in `optim.descent`."""
-    d, n, clip, rounds = carrier.problem.d, carrier.problem.N, schedules[0].clip, schedules[0].rounds
-    parts: list[Array | None] = [None]
-
-    def draw() -> Single:
-        unit, parts[0] = carrier.single_noise(number)
-        return unit[None]
-
-    def observe(models: Single, gradients: Single) -> None:
-        carrier.observe(number, gradients[0, 0, 0] / clip, parts[0], (models[0, 0, 0],))
-
-    weights: Array = descend(
-        [carrier.mechanism.terms(carrier.statistic(number)).rows],  # type: ignore[attr-defined]
-        np.zeros(d),
-        np.array([[schedule.step / (n * clip)] for schedule in schedules]),
-        np.array([[schedule.noise * clip for schedule in schedules]]),
-        draw, rounds, lam * n, None if carrier.observer is None else observe, averaged(rounds),
-    )[0, :, 0].astype(float)  # fmt: skip
-    return weights
