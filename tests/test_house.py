@@ -344,7 +344,7 @@ def test_nothing_asks_which_algorithm_it_has() -> None:
 @pytest.mark.parametrize("algo", TARGETS)
 def test_views_have_the_names_that_all_algorithms_use(algo: str) -> None:
     algorithm = algorithms()[algo]
-    problem = Problem(M=5, N=500, d=3, auxiliary=50, classes=2, colluders=1, smallest=100)
+    problem = Problem(M=5, N=500, d=3, auxiliary=50, classes=2, colluders=1)
     views = {guarantee.view for guarantee in algorithm.guarantees(Budget(1.0, 1e-5), problem)}
     assert views <= set(get_args(View))
     if algo in ("psgd", "ssp", "dpgd", "ssp_descent", "wdgd"):

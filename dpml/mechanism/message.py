@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Problem
 from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.safe import up
+
+Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
+"""A sampler of `dpml.privacy.noise`. Of noise z of scale s: N(0, s^2 I); a Laplace number of scale s in every
+coordinate; density exp(-||z||/s); a length of mean s with the exponential law, and a uniform direction."""
 
 RING = 2.0**-30
 """How much the ring of a secure sum adds to the mu of continuous noise that is at least `RING_STEPS` steps wide."""
@@ -114,7 +119,7 @@ class Statistic(ABC):
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """How much rounding parts to the grid adds to the mu of a sum."""
+        """How much rounding parts to the grid adds to the mu of a sum, or with Laplace noise to its eps."""
         return 0.0
 
     # For parties on machines of their own.
@@ -134,13 +139,14 @@ class Sum:
 
     Attributes:
         of: what is summed.
-        sensitivity: how far the sum moves at most, in L2 norm, when a unit is replaced; block j in units of
-            ``units[j]``.
-        noise: the standard deviation of the noise in the sum of all parties, in the same units; 0: there is none.
+        sensitivity: how far the sum moves at most when a unit is replaced, in the norm of the law, which is L1 for
+            `laplace` and L2 for the others; block j in units of ``units[j]``.
+        noise: the scale of the noise in the sum of all parties, in the same units; 0: there is none.
         units: of the numbers in every block.
         times: how often it is sent; what is asked for may depend on all answers before.
         joined: in how many of these a unit takes part at most; None: in all.
         constant: the standard deviation of noise that is drawn once and is in every one of them; None: there is none.
+        law: of the noise; `noise` is the standard deviation of a Gaussian.
     """
 
     of: Statistic
@@ -150,6 +156,12 @@ class Sum:
     times: int = 1
     joined: int | None = None
     constant: float | None = None
+    law: Law = "gaussian"
+
+    @property
+    def pure(self) -> bool:
+        """Whether it is eps-DP with delta = 0: noise of another law than the Gaussian, and nothing beside it."""
+        return self.law != "gaussian" and not self.constant
 
     @property
     def ratio(self) -> float:
@@ -209,6 +221,27 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
     else:
         mus = [m.mu * (1 + imprecision([m.of], problem) + ring * RING) for m in messages]
     return math.sqrt(sum(mu * mu for mu in mus)) if len(mus) > 1 else mus[0]
+
+
+def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
+    """The eps of a whole release with noise of Laplace laws, whoever sees it: it adds up, and delta is 0.
+
+    Noise of an exponential length has the density ``exp(-||z||/scale) / ||z||^(k-1)``, infinite at the sum itself: for
+    k > 1 numbers the loss of an output close to it is above any bound.
+    """
+    total = 0.0
+    for m in messages:
+        if m.law == "radial" and sum(m.of.lengths(problem.d)) > 1:
+            return math.inf
+        eps = up(m.ratio)
+        if discrete and math.isfinite(eps):
+            resolution = m.of.resolution(m.block_widths(), problem)  # refused where so much noise does not fit
+            k = sum(m.of.lengths(problem.d))  # by which a move in L1 norm may be longer
+            eps += math.sqrt(k) * m.of.rounding(m.block_widths(), resolution, problem)
+        elif not discrete:
+            eps *= 1 + imprecision([m.of], problem)
+        total += m.times * eps
+    return total
 
 
 def sums_in(messages: Sequence[Sum]) -> int:

@@ -126,8 +126,7 @@ class Problem:
     """The facts about the data that noise and guarantees may depend on: parties, private training rows, features.
 
     `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
-    known; 1 otherwise. Of the parties' sizes N_k it has the `smallest`, the sum of the `squares` (N_k/N)^2, and that
-    without the `colluders` largest, `honest_squares`; 0 stands for parties of equal size. `colluders` of the parties
+    known; 1 otherwise. `sizes` are the parties' numbers of rows N_k, () for equal sizes. `colluders` of the parties
     collude; -1 stands for the default of `Adversary`.
     """
 
@@ -136,9 +135,7 @@ class Problem:
     d: int
     auxiliary: int = 0
     classes: int = 1
-    smallest: int = 0
-    squares: float = 0.0
-    honest_squares: float = 0.0
+    sizes: tuple[int, ...] = ()
     colluders: int = -1
 
     def __post_init__(self) -> None:
@@ -149,20 +146,25 @@ class Problem:
             raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
         if self.colluders < 0:
             object.__setattr__(self, "colluders", Adversary().count(self.M))
-        equal = {"smallest": self.N // self.M, "squares": 1 / self.M, "honest_squares": self.honest / self.M**2}
-        for key, number in equal.items():
-            if not getattr(self, key):
-                object.__setattr__(self, key, number)
-        # a copy with another N or M that kept the sizes: its numbers would be too small
-        if self.smallest * self.M > self.N:
-            raise UserError(f"{self.M} parties of at least {self.smallest} rows have more than N={self.N} rows.")
+        if self.sizes and (len(self.sizes), sum(self.sizes)) != (self.M, self.N):  # a copy with another N or M
+            raise UserError(
+                f"{len(self.sizes)} parties with {sum(self.sizes)} rows are not M={self.M} of N={self.N} rows."
+            )
 
     def of_sizes(self, sizes: Index) -> "Problem":
-        """The same with parties of these sizes (M,). The largest parties collude: the worst case for the others."""
-        N = int(sizes.sum())
-        shares = (np.sort(sizes) / N) ** 2
-        squares, honest_squares = float(shares.sum()), float(shares[: self.honest].sum())
-        return replace(self, N=N, smallest=int(sizes.min()), squares=squares, honest_squares=honest_squares)
+        """Return the same problem with parties of these sizes (M,)."""
+        return replace(self, N=int(sizes.sum()), sizes=tuple(map(int, sizes)))
+
+    @property
+    def smallest(self) -> int:
+        """Return the number of rows of the smallest party."""
+        return min(self.sizes) if self.sizes else self.N // self.M
+
+    def squares(self, parties: int) -> float:
+        """Return the sum of (N_k/N)^2 over so many of the smallest parties."""
+        if not self.sizes:
+            return parties / self.M**2
+        return float(((np.sort(self.sizes) / self.N) ** 2)[:parties].sum())
 
     @property
     def honest(self) -> int:
@@ -173,27 +175,15 @@ class Problem:
 class UnsizedProblem(Problem):
     """A problem whose parties' sizes are not known: a guarantee that does not read them holds for any sizes.
 
-    Reading `smallest`, `squares` or `honest_squares` raises a UserError that says `why` they are not known; so does
-    comparing or copying all fields.
+    Reading them raises a UserError that says `why` they are not known; so does comparing or copying all fields.
     """
 
     def __init__(self, problem: Problem, why: str) -> None:
         vars(self).update(vars(problem), why=why)  # properties of the class go before these
 
-    def _unknown(self) -> NoReturn:
+    @property
+    def sizes(self) -> NoReturn:
         raise UserError(vars(self)["why"])
-
-    @property
-    def smallest(self) -> int:
-        self._unknown()
-
-    @property
-    def squares(self) -> float:
-        self._unknown()
-
-    @property
-    def honest_squares(self) -> float:
-        self._unknown()
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:

@@ -19,12 +19,10 @@ from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.options import check_common
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
-from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy import Budget, Problem
 from dpml.sums import TALL, gamma, pairwise
 
 RHO = 0.05
@@ -77,7 +75,7 @@ class StatisticsTerms(Terms):
 
 
 @dataclass(frozen=True)
-class AdaptiveStatistics(Program):
+class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published", "tight"), lam=0.0):
     """`adassp` (Wang 2018, Alg. 2, AdaSSP), for squared loss at one trusted curator.
 
     `tight` has the least s that is proven to be enough, and the isometric noise of a symmetric matrix, t = s/sqrt 2,
@@ -85,8 +83,6 @@ class AdaptiveStatistics(Program):
     version: `ssp` is one.
 
     Args:
-        loss: squared.
-        calibration: `published` noise, or `tight`.
         lam: coefficient of lam/2 ||w||^2, part of the objective: N lam/2 is added to X'X, exactly.
     """
 
@@ -94,17 +90,10 @@ class AdaptiveStatistics(Program):
     claim: ClassVar[str | None] = "Wang 2018, Alg. 2"
     proof: ClassVar[str] = "Gaussian DP of all three (frontier.adassp)"
 
-    loss: Loss
-    calibration: Calibration = "published"
-    lam: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_common(self, ("squared",))
-
     @property
     def off_diagonal(self) -> float:
         """The noise off the diagonal of X'X, over that on it."""
-        return 1 / math.sqrt(2) if self.calibration == "tight" else 1.0
+        return 1 / math.sqrt(2) if self.tight else 1.0
 
     def joint(self, d: int) -> Scales:
         """Noise on -2 X'y and X'X that has the mu of noise of standard deviation 1 on all three."""
@@ -119,7 +108,7 @@ class AdaptiveStatistics(Program):
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta("algo=adassp")
-        if self.calibration == "tight":
+        if self.tight:
             return self.sensitivity(problem.d) / self.target_mu(budget, problem)
         return math.sqrt(math.log(6 / delta)) / (budget.eps / 3)
 

@@ -18,37 +18,32 @@ import numpy as np
 
 from dpml.algorithms.defaults import COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds
+from dpml.algorithms.descent.rounds import Schedule, take_rounds
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit, check_positive
+from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_clip, check_positive, check_rounds
 from dpml.mechanism.program import Program
 from dpml.optim.descent import Single
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy import Budget, Problem
 
 
 @dataclass(frozen=True)
-class ClippedDescent(Program):
+class ClippedDescent(
+    Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS,
+    protocols=SUM_PROTOCOLS, noises=NOISES,
+):  # fmt: skip
     """`dpgd`: the average of the last models of clipped noisy gradient descent from 0.
 
     One party is a trusted curator. With M, each adds 1/M of the noise to its term of a secure sum; colluders know their
     own shares, so that their mu is sqrt(M/H) times that of the sum, and the noise is calibrated to it.
 
     Args:
-        loss: logistic, softmax or squared.
-        calibration: `tight`: there is no paper's noise.
-        unit: what is protected: `sample`, one row; or `party`, all rows of a party.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
         rounds: T; None: by the rule.
         clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule, at party level
             adaptive.
         noise_step: half of how far noise moves a model in a round, in every coordinate; None: by the rule.
-        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
-        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "dpgd"
@@ -56,20 +51,15 @@ class ClippedDescent(Program):
     audited_rows: ClassVar[int] = 100
     """Of a party, in an audit: with more an attack shows no more."""
 
-    loss: Loss
-    calibration: Calibration = "tight"
-    unit: Unit = "sample"
-    lam: float = 0.0
     rounds: int | None = None
     clip: float | None = None
     noise_step: float | None = None
-    protocol: SumProtocol = "simulate"
-    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
-        check_clipped(self, ("logistic", "softmax", "squared"))
-        if self.noise_step is not None:
-            check_positive(f"algo.noise_step of {self.name}", self.noise_step)
+        super().__post_init__()
+        check_rounds(self.name, self.rounds)
+        check_clip(f"algo.clip of {self.name}", self.clip)
+        check_positive(f"algo.noise_step of {self.name}", self.noise_step)
 
     @property
     def rule(self) -> DescentRule:

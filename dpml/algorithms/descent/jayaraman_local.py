@@ -15,7 +15,6 @@ import numpy as np
 from dpml.algorithms.descent.layouts import Clients, Layout, moved
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.arrays import Array
-from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Problem, View
 
@@ -42,14 +41,8 @@ class PlainMean(Clients):
         average = (client, math.sqrt(problem.M))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
 
-    def row_weights(self, parties: Parties) -> Array:
-        return np.repeat(1 / (len(parties.sizes) * parties.sizes), parties.sizes)
-
-    def model_weights(self, parties: Parties) -> Array:
-        return np.full(len(parties.sizes), 1 / len(parties.sizes))
-
-    def noise_weights(self, parties: Parties) -> Array:
-        return self.client_noise(parties.problem, parties.sizes.astype(float)) / len(parties.sizes)
+    def model_weights(self, problem: Problem) -> Array:
+        return np.full(problem.M, 1 / problem.M)
 
 
 @dataclass(frozen=True)

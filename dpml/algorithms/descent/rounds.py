@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,8 +10,6 @@ from dpml.algorithms.defaults import CLIP_PACE, CLIP_QUANTILE
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import check_choice, check_clip, check_common
-from dpml.mechanism.program import check_carriage, check_rounds
 from dpml.optim.descent import LEAST_CLIP, Single
 
 AVERAGED = 0.5
@@ -53,19 +50,6 @@ class Schedule:
 Move = Callable[[int, Single, Single, Single], Single]
 """``move(t, w, g, c)``: how far models w (B, d) go in round t = 0, 1, ... by the noisy sums of gradients g (B, d) in
 units of the clips c (B,)."""
-
-
-def check_clipped(program: Any, losses: tuple[str, ...]) -> None:
-    """Raise UserError unless the options that all algorithms of such rounds have are allowed, for one of these losses.
-
-    No paper has their noise.
-    """
-    check_common(program, losses)
-    check_choice("calibration", program.calibration, ("tight",))
-    check_carriage(program)
-    check_rounds(program.name, program.rounds)
-    if program.clip is not None:
-        check_clip(f"algo.clip of {program.name}", program.clip)
 
 
 def averaged(rounds: int) -> int:

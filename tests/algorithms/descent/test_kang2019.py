@@ -10,6 +10,7 @@ import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 
+from dpml.algorithms.descent.mean_gradients import MeanGradients
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
@@ -161,7 +162,7 @@ def test_a_row_of_a_client_moves_what_the_weights_say():
     parties = dealt()
     offsets = parties.offsets[:-1]
     plain, weighted = (
-        jayaraman(LOGISTIC).layout.row_weights(parties),
+        next(MeanGradients(jayaraman(LOGISTIC).slopes, by_party=True).on(parties).weighted())[2],
         parties.sizes / parties.sizes.sum() / parties.sizes,
     )
     assert plain.max() == pytest.approx(1 / (len(SIZES) * SIZES.min()))
@@ -247,12 +248,12 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
 
 def test_tight_is_wang_without_a_trusted_place():
     """The sum of all shares is exactly the central noise, whatever the sizes; colluders cost sqrt(M/H)."""
-    parties, problem = dealt(), problem_of()
+    problem = problem_of()
     central = noise_of_rounds(wang(LOGISTIC, calibration="tight", calibrate_for="aggregate"))
     for view, more in (("aggregate", 1.0), ("colluders", math.sqrt(problem.M / problem.honest))):
         shared = wddp(LOGISTIC, calibration="tight", calibrate_for=view)
-        summed = shared.layout.group_stds(parties) * shared.per_rows(BUDGET, problem)
-        assert summed == pytest.approx([central * more])
+        (rounds,) = shared.messages(BUDGET, problem)
+        assert rounds.block_widths() == pytest.approx([central * more])
 
 
 def test_one_client_is_the_centre():
