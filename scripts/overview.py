@@ -1,6 +1,6 @@
 """The first picture and the first table of the README, from the committed results.
 
-python scripts/overview.py > table.md          # and docs/overview.png
+python scripts/overview.py > table.md          # and docs/overview.svg
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from dpml.privacy.safe import written, written_below
 from dpml.reporting.style import STYLE, in_style
 
 ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "overview.png"
+PICTURE = ROOT / "docs" / "overview.svg"
 AUDIT = ROOT / "results" / "audit" / "all.csv"
 CENTRE = ROOT / "results" / "frontier" / "centre.csv"
 PEERS = ROOT / "experiments" / "frontier" / "peers.csv"
@@ -151,7 +151,7 @@ def main() -> None:
     lines = headlines(pd.read_csv(AUDIT))
     figure = picture(lines)
     with in_style(STYLE):
-        figure.savefig(PICTURE, dpi=130, metadata={"Description": drawn(figure)})
+        figure.savefig(PICTURE, metadata={"Date": None, "Description": drawn(figure)})
     print(markdown(lines))
 
 

@@ -19,7 +19,7 @@ from dpml import packs
 from dpml.atomic import write_atomically
 from dpml.config.build import instantiate
 from dpml.config.compose import PACKAGE, compose
-from dpml.reporting import evidence, specification
+from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims, write_rankings
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, read_published, shown
@@ -53,7 +53,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     claims = [*claims_about(about["experiment"]).values()]  # new ones, too
     verdicts = evidence.judge(rows, claims, about["panels"], points, about.get("substitutes", {}))
     about = about | {"claims": [verdict.record for verdict in verdicts]}
-    written = specification.draw(verdicts, evidence.readings_path(base)) if experiment else []
+    written: list[Path] = []
     for one in about["figures"]:
         target = base.with_name(one["name"])
         if experiment and one["drawn"]:
@@ -112,11 +112,9 @@ def charts_of(
 
 
 def main(names: list[str]) -> None:
-    """Make again what all experiments with claims say; draw those that are named."""
+    """Make again what all experiments say; draw those that are named."""
     for about in manifests(RESULTS):
-        base = RESULTS / about["experiment"]
-        if about["claims"] or about["experiment"] in names:
-            rewrite(base, about, about["experiment"] in names)
+        rewrite(RESULTS / about["experiment"], about, about["experiment"] in names)
     write_claims(RESULTS)
     write_rankings(RESULTS)
 

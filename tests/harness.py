@@ -164,7 +164,7 @@ def digests(results):
 
 
 # libraries that most commands do not need
-RARE = ["sklearn", "scipy.stats", "scipy.io", "matplotlib", "requests", "cryptography", "joblib", "distributed", "flwr"]
+RARE = ["sklearn", "scipy.stats", "scipy.io", "matplotlib", "requests", "cryptography", "joblib", "distributed"]
 
 
 def imported(said):

@@ -1,123 +1,171 @@
-"""What changes a checksum of code, and what does not."""
+"""The checksum of the code behind a number: every formula is in it, and what makes no number is not."""
 
-import textwrap
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
+import hydra
+import pandas as pd
 import pytest
 
+import dpml
 from dpml import code
+from dpml.config.compose import initialise
+from dpml.running.cell import Cell
+from dpml.running.computed import Computed
+from dpml.running.expansion import Expansion
 
-MODULES = {
-    "paper/__init__.py": "",
-    "paper/losses.py": '"""Losses."""\n\n\ndef loss(x):\n    """The loss."""\n    return x * x  # squared\n',
-    "paper/model.py": "from paper.losses import loss\n\n\ndef fit(x):\n    return loss(x)\n",
-    "paper/lazy.py": "def fit(x):\n    from paper import losses\n\n    return losses.loss(x)\n",
-    "paper/unrelated.py": "ANSWER = 42\n",
-    "beside.py": "import plain\n\nTWICE = 2 * plain.ONE\n",
-    "plain.py": "ONE = 1\n",
-}
+PACKAGE = Path(dpml.__file__).parent
+PLUG_IN = "from dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Mine:\n    of: object = None\n"
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch):
-    """A folder of modules, and a function that changes one and returns the digests of some."""
-    for name, content in MODULES.items():
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(content)
+def changed(tmp_path, monkeypatch):
+    """A function: the checksum of a job's code after a file below the test's folder was changed or added."""
+    monkeypatch.setattr(code, "_BEGUN", math.inf)  # this process has written the files itself
     monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
 
-    def changed(name, old, new):
-        path = tmp_path / name
-        content = path.read_text()
-        assert old in content
-        path.write_text(content.replace(old, new))
-        return digests()
+    def changed(job, file=None, text="OTHER = 1\n"):
+        if file:
+            path = tmp_path / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text((path.read_text() if path.exists() else "") + text)
+        code._checksum.cache_clear()
+        return job.code if isinstance(job, Cell | Computed) else code.digest([], code.named(job))
 
-    def digests():
-        code.forget()
-        return {name: code.digest(name) for name in ("paper.losses", "paper.model", "paper.lazy", "beside")}
-
-    return digests, changed
-
-
-def test_a_formula_changes_all_that_reach_it_and_nothing_else(package):
-    digests, changed = package
-    before = digests()
-    after = changed("paper/losses.py", "x * x", "x * x * x")
-    assert {name for name in before if before[name] != after[name]} == {"paper.losses", "paper.model", "paper.lazy"}
+    yield changed
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+    code._checksum.cache_clear()
 
 
-def test_imports_of_modules_that_lie_beside_are_followed(package):
-    digests, changed = package
-    before = digests()
-    after = changed("plain.py", "ONE = 1", "ONE = 1.5")
-    assert {name for name in before if before[name] != after[name]} == {"beside"}
+@pytest.fixture
+def copy(tmp_path, monkeypatch, changed):
+    """The same with a copy of the package."""
+    shutil.copytree(PACKAGE, tmp_path / "dpml", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code, "_HOME", tmp_path / "dpml")
+    return changed
 
 
-def test_a_yaml_file_of_a_modules_name_is_a_part_of_it(package, tmp_path):
-    digests, changed = package
-    (tmp_path / "plain.yaml").write_text("one: 1\n")
-    before = digests()
-    after = changed("plain.yaml", "1", "1.5")
-    assert {name for name in before if before[name] != after[name]} == {"beside"}
+@pytest.fixture(scope="module")
+def cell():
+    with initialise():
+        (point,) = Expansion.from_config(hydra.compose("config", ["algo=capefm"]), []).run()
+    return point.cell
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("# squared", "# the square"), ("The loss.", "What it costs."), ('"""Losses."""\n\n\n', ""), ("x * x ", "x*x ")],
-)
-def test_comments_docstrings_and_layout_change_nothing(package, old, new):
-    digests, changed = package
-    before = digests()
-    assert changed("paper/losses.py", old, new) == before
+BLOCK = Computed("audit", "dpml.audit.table.rows", {})
+FILES = [part if part.endswith(".py") else f"{part}/__init__.py" for part in code.NUMBERS]
+FILES += ["privacy/discrete/__init__.py", "algorithms/quadratic/functional_mechanism.py", "data/sets/wdbc.yaml"]
 
 
-def test_no_version_of_python_changes_a_checksum():
-    """Since 3.12 an f-string is several tokens; the constant is that of 3.11, 3.12 and 3.13."""
-    assert (
-        code.checksums(b'x = f"{a!r:>{w}} {{}} {b}" f\'c\'  # c\nf"{g()}"\n').tokens
-        == "8b2f9e0eca386b26b577ef3afe7a9796"
+def test_a_change_in_every_folder_that_makes_numbers_is_other_code(copy, cell):
+    found = [copy(cell)]
+    for file in FILES:
+        found.append(copy(cell, f"dpml/{file}", "\n\nOTHER = 1\n"))
+    assert len(set(found)) == 1 + len(FILES)
+
+
+def test_the_audit_counts_for_blocks_and_what_reports_counts_for_nothing(copy, cell):
+    before, block = copy(cell), copy(BLOCK)
+    for file in ("reporting/tables.py", "cli/main.py", "commands/jobs.py", "api/functions.py", "version.py"):
+        assert (copy(cell, f"dpml/{file}"), copy(BLOCK)) == (before, block)
+    assert copy(cell, "dpml/audit/neighbours.py") == before
+    assert copy(BLOCK) != block
+
+
+def test_a_plug_in_counts_with_the_python_files_of_its_folder(changed, tmp_path):
+    changed(BLOCK, "alone.py", PLUG_IN)
+    from alone import Mine
+
+    found = [changed(Mine())]
+    for file in ("alone.py", "helper.py", "alone.yaml"):
+        found.append(changed(Mine(), file))
+    assert len(set(found)) == 4
+    for file in ("constants.txt", "other.yaml", "below/module.py"):
+        assert changed(Mine(), file) == found[-1]
+
+
+def test_a_plug_in_in_a_package_counts_with_the_whole_package(changed):
+    changed(BLOCK, "spaced/deep/plugs.py", PLUG_IN)
+    from spaced.deep.plugs import Mine
+
+    before = changed(Mine())
+    after = changed(Mine(), "spaced/helper.py")
+    assert before != after == changed(Mine(), "beside.py")
+
+
+def test_what_a_field_or_an_argument_names_counts(changed):
+    changed(BLOCK, "alone/plugs.py", PLUG_IN)
+    changed(BLOCK, "named/functions.py", "def one():\n    return 1\n")
+    from alone.plugs import Mine
+    from named.functions import one
+
+    for value in (one, ["named.functions.one"], {"a": [{"target": "named.functions:one"}]}):
+        before = changed(Mine(value))
+        assert changed(Mine(value), "named/functions.py") != before
+    before = changed(Computed("a", "alone.plugs.Mine", {"of": "named.functions.one"}))
+    assert changed(Computed("a", "alone.plugs.Mine", {"of": "named.functions.one"}), "named/functions.py") != before
+
+
+def test_the_versions_of_libraries_count(changed, cell, monkeypatch):
+    before = changed(cell)
+    monkeypatch.setattr(code, "versions", lambda: {"numpy": "0.1"})
+    assert changed(cell) != before
+
+
+def test_a_moved_folder_is_the_same_code(copy, cell, tmp_path, monkeypatch):
+    before = copy(cell)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(code, "_HOME", (tmp_path / "dpml").rename(tmp_path / "elsewhere/dpml"))
+    assert copy(cell) == before
+
+
+def test_what_was_changed_after_the_process_began_is_never_known(changed, monkeypatch):
+    """The process may have loaded the old content, or the new one."""
+    changed(BLOCK, "late.py", PLUG_IN)
+    from late import Mine
+
+    assert changed(Mine()) == changed(Mine())
+    monkeypatch.setattr(code, "_BEGUN", (Path(sys.modules["late"].__file__)).stat().st_ctime - 1)
+    assert changed(Mine()) != changed(Mine())
+
+
+def test_what_was_defined_at_a_prompt_is_never_known(changed, monkeypatch):
+    module = type(sys)("at_a_prompt")
+    monkeypatch.setitem(sys.modules, "at_a_prompt", module)
+    exec("class Mine:\n    pass\n", vars(module))
+    assert changed(module.Mine) != changed(module.Mine)
+
+
+@pytest.mark.slow
+def test_an_old_number_is_never_shown_for_a_new_formula(tmp_path, run_command):
+    """End to end: the accuracy is turned round in a copy of the package, which is run after this one."""
+    for name in ("conf", "experiments"):
+        source = PACKAGE / name if (PACKAGE / name).is_dir() else PACKAGE.parent / name
+        shutil.copytree(source, tmp_path / name)
+    shutil.copytree(PACKAGE, tmp_path / "dpml")  # with what is compiled, for what stays as it is
+    metrics = tmp_path / "dpml/running/metrics.py"
+    formula = "right.sum(axis=0) / len(y)"
+    metrics.write_text(metrics.read_text("utf-8").replace(formula, f"1 - {formula}"), encoding="utf-8")
+    program = "from dpml.cli import dpml_run; dpml_run()"
+
+    def copied(folder):
+        words = [sys.executable, "-c", program, "algo=nonpriv", f"hydra.run.dir={folder}"]
+        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert "0 cached, 1 to run" in run_command("dpml-run", "algo=nonpriv", "hydra.run.dir=a").out
+    assert "0 cached, 1 to run" in copied("b")
+    assert "1 cached, 0 to run" in run_command("dpml-run", "algo=nonpriv", "hydra.run.dir=a").out
+    assert "1 cached, 0 to run" in copied("b")
+    accuracy, inverted = (
+        rows.loc[rows["metric"] == "accuracy", "value"].iloc[0]
+        for rows in (pd.read_csv(tmp_path / folder / "rows.csv") for folder in "ab")
     )
-
-
-def test_what_is_no_program_counts_by_its_bytes():
-    for content in (b"def f(:", b"(", b"  x\n y\n", b"\xff\xfe", b"'"):
-        assert code.checksums(content).tokens == code.checksums(content, ".so").tokens
-
-
-def test_a_string_that_does_something_counts():
-    assert code.checksums(b'f"{go()}"\n') != code.checksums(b'f"{come()}"\n')
-    assert code.checksums(b'"go"\n').tokens == code.checksums(b'"""come"""\n').tokens
-    assert code.checksums(b'x = "go"\n').tokens != code.checksums(b'x = "come"\n').tokens
-
-
-def test_an_unrelated_module_changes_nothing(package):
-    digests, changed = package
-    before = digests()
-    assert changed("paper/unrelated.py", "42", "43") == before
-
-
-def test_relative_imports_are_followed(package, tmp_path):
-    digests, changed = package
-    (tmp_path / "paper/model.py").write_text(textwrap.dedent("from .losses import loss\nfrom . import unrelated\n"))
-    before = digests()
-    after = changed("paper/unrelated.py", "42", "43")
-    assert {name for name in before if before[name] != after[name]} == {"paper.model"}
-
-
-def test_the_classes_of_dpml_reach_their_mathematics():
-    reached = set()
-    names = ["dpml.algorithms.quadratic.functional_mechanism"]
-    while names:
-        name = names.pop()
-        if name not in reached and name.startswith("dpml"):
-            reached.add(name)
-            path = code.source(name)
-            names += code.read(path, name)[1] if path else ()
-    assert {"dpml.privacy.gdp", "dpml.privacy.noise", "dpml.optim.losses", "dpml.data.preprocess"} <= reached
-    assert not any(name.startswith(("dpml.reporting", "dpml.cli", "dpml.running.runner")) for name in reached)
-
-
-def test_modules_that_no_number_depends_on_are_there():
-    """A misspelt or moved one would be followed again."""
-    assert all(code.source(name) for name in code._IDLE)
+    assert inverted == pytest.approx(1 - accuracy)

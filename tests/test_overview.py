@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
-from PIL import Image
 
 import dpml
 
@@ -34,9 +33,8 @@ def test_the_picture_has_the_points_of_the_committed_results() -> None:
     if not overview.AUDIT.exists():
         pytest.skip("an sdist has no results")
     figure = overview.picture(overview.headlines(pd.read_csv(overview.AUDIT)))
-    with Image.open(overview.PICTURE) as stored:
-        said = stored.info.get("Description")
-    assert said == overview.drawn(figure), "python scripts/overview.py draws it again"
+    stored = overview.PICTURE.read_text(encoding="utf-8")
+    assert overview.drawn(figure) in stored, "python scripts/overview.py draws it again"
     overview.plt.close(figure)
 
 

@@ -12,10 +12,10 @@ from dpml.release.ledger import Ledger, current
 from dpml.release.statement import statement
 
 
-def count(estimator: Any, facts: Facts) -> None:
+def count(estimator: Any, facts: Facts, holdings: str | None) -> None:
     """Enter a fit whose noise is not drawn yet into the ledger; warn of what is not proven, or of a second fit.
 
-    It sets the attributes that say what is proven.
+    It sets the attributes that say what is proven. `holdings` is the `parties` of `Ledger.enter`.
     """
     ledger, entry, more = estimator.ledger or current(), None, "not at all, as nothing is proven."
     if not isinstance(ledger, Ledger | None):
@@ -31,7 +31,7 @@ def count(estimator: Any, facts: Facts) -> None:
         _warn(estimator, facts, weakest)
     if math.isfinite(weakest.eps):
         if ledger is not None:
-            entry = ledger.enter(setting_of(estimator), facts.held, parties=facts.parties)
+            entry = ledger.enter(setting_of(estimator), facts.held, parties=holdings)
             more = f"entry {entry.number} of a ledger."
         else:
             more = "in no ledger."

@@ -28,7 +28,7 @@ from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
 from dpml.config.compose import options
-from dpml.data import Dataset, Task
+from dpml.data import Dataset, Task, sha256
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.steps import to_both_sides
 from dpml.errors import UserError, nearest
@@ -36,7 +36,7 @@ from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.exactness import exact_algorithm, option_node, require_linear_model
-from dpml.release.facts import Facts, facts_about, named
+from dpml.release.facts import Facts, facts_about
 from dpml.release.ledger import Ledger, LedgerEntry, current
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
@@ -115,14 +115,16 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         rows = thinned(into_ball(X, *self.bounds_, self.fit_intercept), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
-            ids = None if party is None else map(str, whose(party)[0])
             facts = facts_about(
                 algorithm, parties.problem, asked, randomness="system" if self.random_state is None else "seed",
-                ranges="stated" if self._stated else "fitted", dealt="at random" if ids is None else "natural",
-                parties=None if ids is None else named(ids), labels=task != "regression",
+                ranges="stated" if self._stated else "fitted", dealt="at random" if party is None else "natural",
+                labels=task != "regression",
             )  # fmt: skip
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
-            count(self, facts)
+            holdings = None
+            if party is not None:
+                holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), whose(party).tobytes())
+            count(self, facts, holdings)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
@@ -157,7 +159,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if party is None:
             M = whole(plain(self.parties, "parties"), "parties")
             return partition(data, Equal(), M, generator(seed, "partition"), adversary)
-        _, owners = whose(party)
+        owners = whose(party)
         check_consistent_length(data.X, owners)
         order = np.argsort(owners, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(owners))])

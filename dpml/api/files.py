@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpml.atomic import check_writable, write_atomically
+from dpml.atomic import reserved
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range, Task
 from dpml.errors import UserError
@@ -19,14 +19,8 @@ _STEPS = {True: ("symmetric", "bias", "sample_norm"), False: ("symmetric", "samp
 
 
 def save(estimator: Any, path: Path, **allowed: bool) -> None:
-    """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions.
-
-    Raises:
-        UserError: the preprocessing is fitted to private rows, so the file would reveal them; `path` exists; or the
-            model has floating-point noise, or nothing is proven of it, or no ledger has it, and it is not said that
-            this may be.
-    """
-    _check(estimator, path, **allowed)
+    """Write a fitted estimator's model, from which `dpml predict` and `load` make the same predictions."""
+    _check(estimator, **allowed)
     names = getattr(estimator, "feature_names_in_", [f"x{number}" for number in range(estimator.n_features_in_)])
     low, high = estimator.bounds_
     columns = {str(name): Range(float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)}
@@ -43,7 +37,7 @@ def save(estimator: Any, path: Path, **allowed: bool) -> None:
         stated=ColumnBounds(path, columns, (), classes, target),
         steps=_STEPS[estimator._constant],
         weights=estimator._weights,
-        guarantees=estimator.facts_.guarantees,
+        guarantees=estimator.facts_.guarantees if estimator.facts_.open else estimator.facts_.held,
         statement=estimator.statement_,
         setting=estimator.setting_,
         versions=provenance()["versions"],
@@ -52,14 +46,14 @@ def save(estimator: Any, path: Path, **allowed: bool) -> None:
         certificate=None if estimator.facts_.open else estimator.facts_.certificate,
     )
     text = model.text()
-    if estimator.entry_ is not None:
-        estimator.ledger_.publish(estimator.entry_, hashlib.sha256(text.encode()).hexdigest())
-    write_atomically(path, text)
+    with reserved(path) as write:
+        write(text)
+        if estimator.entry_ is not None:
+            estimator.ledger_.publish(estimator.entry_, hashlib.sha256(text.encode()).hexdigest())
 
 
-def _check(estimator: Any, path: Path, floating: bool, unsafe: bool, declared: bool) -> None:
-    """Raise UserError unless a fitted estimator's model may be written to `path`."""
-    check_writable(path)
+def _check(estimator: Any, floating: bool, unsafe: bool, declared: bool) -> None:
+    """Raise UserError unless a fitted estimator's model may be written to a file."""
     facts = getattr(estimator, "facts_", None)
     if facts is None:
         raise UserError("this model was loaded from a file, which is what to copy.")
@@ -74,6 +68,7 @@ def _check(estimator: Any, path: Path, floating: bool, unsafe: bool, declared: b
             "fit one whose noise is exact, such as algo='wdgd' with calibration='tight', or save(path, floating=True), "
             "and its file says that it is proven for real numbers, not for these bits."
         )
+    facts.require_messages()
     if facts.author and not declared:
         raise UserError(
             f"what this model guarantees is declared by {facts.author}, which is not part of dpml, and nobody here has "
@@ -91,12 +86,7 @@ def _check(estimator: Any, path: Path, floating: bool, unsafe: bool, declared: b
 
 
 def load(estimator: Any, path: Path) -> Any:
-    """Fill an unfitted estimator with the content of a model file.
-
-    Raises:
-        UserError: the file is no model, or no estimator can represent it: it has categories, a logarithmic scale, or
-            another kind of task.
-    """
+    """Fill an unfitted estimator with the content of a model file."""
     model = read_model(path)
     columns = list(model.stated.columns.values())
     target = [] if model.stated.target is None else [model.stated.target]

@@ -27,11 +27,7 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
 
 
 def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
-    """The ends of public ranges, each (width,).
-
-    Raises:
-        UserError: they are not such a pair, not finite, or not in order.
-    """
+    """The ends of public ranges, each (width,)."""
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)) for end in given)
     except (TypeError, ValueError):
@@ -84,17 +80,13 @@ def checked_weights(given: ArrayLike | None, X: Array) -> Array | None:
     return np.minimum(weights, 1.0)
 
 
-def whose(party: ArrayLike) -> tuple[Index, Index]:
-    """The parties' ids, and the number of each row's (n,).
-
-    Raises:
-        UserError: ids cannot be compared.
-    """
+def whose(party: ArrayLike) -> Index:
+    """Return the number of each row's party, (n,), in the order of the parties' ids."""
     try:
-        ids, owners = np.unique(column_or_1d(party), return_inverse=True)
+        owners: Index = np.unique(column_or_1d(party), return_inverse=True)[1]
     except TypeError:
         raise UserError("party must be numbers or texts, all of one kind, and none missing.") from None
-    return ids, owners
+    return owners
 
 
 def class_weights(given: Any, classes: Index, codes: Index) -> Array | None:
@@ -104,9 +96,6 @@ def class_weights(given: Any, classes: Index, codes: Index) -> Array | None:
         given: positive numbers by class, public; a class that is not named has 1. None: all rows have weight 1.
         classes: the labels, in order.
         codes: the place of each row's label in `classes`, (n,).
-
-    Raises:
-        UserError: it is something else, such as weights that are read from the labels.
     """
     if given is None:
         return None

@@ -17,7 +17,7 @@ from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, publish
 from dpml.federated.agreed import agreed_of
 from dpml.federated.certificates import write_certificates
-from dpml.federated.consortium import Consortium, write_consortium
+from dpml.federated.consortium import write_consortium
 from dpml.federated.kept import Kept
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.party import Member, signing_key
@@ -38,7 +38,7 @@ from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
 _MOST_FOLDERS = 1000
-_MOST_ROWS = 1_000_000  # made up, of each party
+_ROWS = 200  # of each party while the number is unknown: the guarantee does not depend on it
 _LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
@@ -174,10 +174,8 @@ def _try(arguments: Namespace) -> None:
 
 
 def _init(arguments: Namespace) -> None:
-    """A folder for each party and the aggregator, and a rehearsal; what would be guaranteed is said now."""
-    host, port = address_of(arguments.aggregator)
-    if not 1 <= arguments.rows <= _MOST_ROWS:
-        raise UserError(f"--rows must be from 1 to {_MOST_ROWS:,}, got {arguments.rows}.")
+    """Write a folder for each party and the aggregator, and print what would be guaranteed."""
+    address = address_of(arguments.aggregator)
     names = arguments.parties
     if len(names) == 1 and names[0].isdecimal() and int(names[0]) <= _MOST_FOLDERS:
         names = [f"hospital-{k + 1}" for k in range(int(names[0]))]
@@ -185,13 +183,11 @@ def _init(arguments: Namespace) -> None:
     adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
     adversary += ["--floating"] if arguments.floating else []
     adversary += ["--delta-anyway"] if arguments.delta_anyway else []
-    consortium = Consortium(tuple(names), host, port, ("--set", *arguments.overrides), tuple(adversary))
-    seats = [Seat(name, arguments.rows, os.urandom(32)) for name in names]  # no keys: nobody has the other half
-    plan = _agreed(arguments, seats)
-    write_consortium(consortium, plan.stated, plan.dataset, arguments.rows, arguments.folder)
+    plan = _agreed(arguments, [Seat(name, _ROWS, os.urandom(32)) for name in names])  # nobody has keys yet
+    write_consortium(names, address, plan.stated, ("--set", *arguments.overrides), adversary, arguments.folder)
     _say_what_is_agreed(plan)
     print(f"{arguments.folder} has a folder for each of {', '.join(names)}, and for the aggregator: send each its own.")
-    print("Each makes its signing key there, and keeps it. STEPS.md says how; rehearsal/ tries it with made-up rows.")
+    print("Each makes its signing key there, and keeps it. STEPS.md says how.")
 
 
 @contextmanager

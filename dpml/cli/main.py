@@ -230,13 +230,11 @@ def _adversary(parser: argparse.ArgumentParser) -> None:
 
 
 def _begin(actions: Any) -> None:
-    said = "a folder for each party and the aggregator, and a rehearsal with made-up rows"
+    said = "a folder for each party and the aggregator, with the steps of a release"
     begin = _command(actions, "init", said)
     _plan(begin)
     begin.add_argument("parties", nargs="+", metavar="NAME", help="the parties' names, or how many there are")
     begin.add_argument("--aggregator", required=True, metavar="HOST:PORT", help="where parties will call")
-    help_ = "of each party in the rehearsal, made up (default: %(default)s)"
-    begin.add_argument("--rows", type=int, default=200, metavar="N", help=help_)
     _adversary(begin)
     begin.add_argument("-o", "--folder", type=Path, required=True)
     trial = _command(actions, "try", "all of it on this machine, a party for each file")
@@ -340,8 +338,6 @@ def _after_a_release(commands: Any) -> None:
     _pack(verify)
     what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
     verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
-    help_ = "of a folder: draw every claim under each of its readings, FIGURE_readings.svg"
-    verify.add_argument("--pictures", action="store_true", help=help_)
     said = "what has been released about some people, and what that adds up to"
     ledger = _command(commands, "ledger", said, "Print")
     ledger.add_argument("ledger", type=Path, metavar="FILE", help="the ledger, as `dpml release` names it")

@@ -12,10 +12,9 @@ from dpml.screen import Screen
 def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
     settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
-    request, beside = request_of(
-        settings, floating=arguments.floating, any_delta=arguments.delta_anyway, declared=arguments.declared
-    )
-    ledger = Ledger(arguments.ledger or beside)
+    allowed = {"floating": arguments.floating, "any_delta": arguments.delta_anyway, "declared": arguments.declared}
+    request, path = request_of(settings, arguments.ledger, **allowed)
+    ledger = Ledger(path)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
     model, entry = release(request, ledger, cap, arguments.output)
     console = Screen()

@@ -26,7 +26,6 @@ from dpml.cli import sweeper
 from dpml.cli.console import axes, show
 from dpml.cli.errors import exit_on_mistakes
 from dpml.cli.words import add_packs, multirun_first, quote_long_lists, refuse_dashed_keys
-from dpml.commands.deciding import compute_and_decide
 from dpml.commands.folders import close_log, discard_if_empty, keep_failure, keep_log, log
 from dpml.commands.jobs import (
     ERROR,
@@ -37,6 +36,7 @@ from dpml.commands.jobs import (
     JobOutcome,
     RunJob,
     composed_jobs,
+    compute_jobs,
     experiment_folders,
     failures,
     mean_of,
@@ -168,7 +168,7 @@ class Command:
         keep_log(self.sweep or self.folders[0])
         status = 0
         if self.jobs:
-            plan, self.jobs, status = compute_and_decide(self.jobs, self.options, self.results, self.text, self.pool)
+            plan, status = compute_jobs(self.jobs, self.options, self.results, self.text, self.pool)
             if self.options.dry or status == INTERRUPTED:
                 return status
             complete = self._write(plan, stopped=bool(status))
@@ -197,11 +197,11 @@ class Command:
 
     def _computed(self, jobs: Sequence[Job], text: str) -> Plan:
         """The plan of one job's command, carried out and with its files written."""
-        plan, done, status = compute_and_decide(jobs, self.options, self.results, text)
+        plan, status = compute_jobs(jobs, self.options, self.results, text)
         if status == INTERRUPTED:
             raise KeyboardInterrupt
         lacks = []
-        for one in write_jobs(plan, done, stopped=bool(status)) if not self.options.dry else ():
+        for one in write_jobs(plan, jobs, stopped=bool(status)) if not self.options.dry else ():
             if one.error is not None:
                 raise one.error
             lacks += plan.refused(one.job.task) if isinstance(one.job, RunJob) else []

@@ -19,7 +19,7 @@ def run(arguments: Namespace) -> None:
         SystemExit: with status 1 or 2, where the certificate does not give a stated eps.
     """
     if arguments.path.is_dir():
-        _folder(arguments.path, arguments.pictures)
+        _folder(arguments.path)
     else:
         from dpml.release import verify
 
@@ -27,19 +27,15 @@ def run(arguments: Namespace) -> None:
             sys.exit(code)
 
 
-def _folder(folder: Path, pictures: bool) -> None:
+def _folder(folder: Path) -> None:
     from dpml.reporting.evidence import verify
 
     wrong = 0
-    for one in verify(folder, pictures):
+    for one in verify(folder):
         counts = f"{one.verdicts} verdicts, {one.values} values of tables"
         print(f"{one.experiment}: {counts}: {'not so' if one.wrong else 'ok'}")
         for line in one.wrong:
             print(f"  {line}")
         wrong += len(one.wrong)
-    if pictures:
-        from dpml.reporting.artifacts import write_claims  # whose pages link to them
-
-        write_claims(folder)
     if wrong:
         raise UserError(f"{wrong} statements of {folder} do not follow from its rows.")

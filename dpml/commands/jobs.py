@@ -32,7 +32,6 @@ from dpml.running.store import Store, digest
 from dpml.screen import Screen
 
 INTERRUPTED = 130
-DECIDE = "run.decide=true"
 ERROR = "error.txt"
 """Why a job's folder has no files."""
 
@@ -222,7 +221,7 @@ def _experiment_job(
     task = Task(" ".join([name, *changes]), points, experiment.computed)
     titled = replace(experiment, title=_titled(experiment, points))
     base = _base(Path(config.results_dir), name, changes)
-    command = public_command([f"{PACKAGE}={name}", *words], options_of(config).decide)
+    command = public_command([f"{PACKAGE}={name}", *words])
     publication = Publication(titled, command, published)
     return ExperimentJob(task, publication, base, trial=bool(changes)), same
 
@@ -249,9 +248,9 @@ def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
     return experiment.title.replace("{dataset}", ", ".join(titles))
 
 
-def public_command(words: Sequence[str], decide: bool) -> str:
-    """The command that reproduces the numbers on any machine: no folders; of `run` options only `decide` adds cells."""
-    return "dpml-run " + shlex.join([*(word for word in words if not is_private(word)), *([DECIDE] if decide else [])])
+def public_command(words: Sequence[str]) -> str:
+    """The command that reproduces the numbers on any machine: without folders and options of `run`."""
+    return "dpml-run " + shlex.join(word for word in words if not is_private(word))
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
@@ -273,22 +272,17 @@ def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
     return Options(**convert_options(plain, Options, "run"))
 
 
-def compute_jobs(  # many parameters: the jobs, and what the command says of how they are computed
-    jobs: Sequence[Job],
-    options: Options,
-    results: Path,
-    command: str,
-    pool: ProcessPoolExecutor | None = None,
-    before: Plan | None = None,
+def compute_jobs(
+    jobs: Sequence[Job], options: Options, results: Path, command: str, pool: ProcessPoolExecutor | None = None
 ) -> tuple[Plan, int]:
     """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write).
 
-    `pool` has processes that were started for them (`executors.start`); `before` is an earlier plan of this command.
+    `pool` has processes that were started for them (`executors.start`).
 
     Raises:
         UserError: nothing of the only job can be computed on this machine.
     """
-    plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options, before)
+    plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
     console, errors = Screen(), Screen(stderr=True)
     if len(jobs) == 1 and not options.dry:
         jobs[0].check(plan)

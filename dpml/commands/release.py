@@ -8,7 +8,8 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from dpml.commands.settings import Settings, compose_one, is_private
+from dpml.algorithms import Algorithm
+from dpml.commands.settings import Settings, compose_one
 from dpml.config.build import (
     budget,
     build_adversary,
@@ -23,6 +24,7 @@ from dpml.data import Files, Info, Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.csv_rows import roles
 from dpml.data.csv.reading import open_file
+from dpml.data.partition import Partition
 from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
@@ -34,14 +36,25 @@ from dpml.release.release import Request
 _DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
 """Where those of an experiment are another."""
 
+_PUBLIC = {
+    "dataset": (
+        "label", "task", "positive", "drop", "party", "missing", "test_fraction", "steps", "encoding", "separator",
+        "decimal", "na",
+    ),
+    "partition": ("a", "alpha", "floor", "fractions", "k", "n", "per_party", "smallest", "u"),
+    "algo": (
+        "budget_share", "calibrate_for", "clip", "curvature", "lam", "model_norm", "noise", "noise_constant",
+        "noise_step", "protocol", "radius", "rate", "ridge", "rounds", "shift", "sites", "step", "step_selection",
+        "steps", "unit", "variant",
+    ),
+}  # fmt: skip
+"""The keys below others that a published model tells. None of them says where a file is."""
 
-def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:
-    """The requested release, and the path of its data's ledger unless another one is named.
+
+def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) -> tuple[Request, Path]:
+    """Return the requested release, and the path of its ledger: `ledger`, or that of its data.
 
     `allowed` are fields of `Request` that say what may be published: `floating`, `any_delta`, `declared`.
-
-    Raises:
-        UserError: a setting is wrong, or has several values, or needs more than what is stated of the data.
     """
     given = settings.given
     for key, why in (("seed", "its noise is nobody's to know"), ("draws", "it is one model")):
@@ -56,22 +69,25 @@ def request_of(settings: Settings, **allowed: bool) -> tuple[Request, Path]:
     stated, label = _stated(dataset, config)
     node = {key: value for key, value in config.algo.items() if key != "noise" or "algo.noise" in given}
     algorithm = exact_algorithm(node, for_task(dataset.info.task, config.loss), config.calibration)
+    rule = build_partition(instantiate(config.partition, "partition"), algorithm)
     here = files(config)
     request = Request(
         dataset=dataset,
         stated=stated,
         label=label,
-        partition=build_partition(instantiate(config.partition, "partition"), algorithm),
+        partition=rule,
         algorithm=algorithm,
         M=whole(config.M, "M"),
         N=optional(whole)(config.N, "N"),
         budget=budget(config.eps, config.delta),
         adversary=build_adversary(config.adversary),
         files=here,
-        setting=shlex.join(word for word in settings.words if not (is_private(word) or _names_a_file(word))),
+        setting=_setting(config, dataset, rule, algorithm),
         **allowed,
     )
-    return request, beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here, dataset.info)
+    if ledger is None:
+        ledger = beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here, dataset.info)
+    return request, ledger
 
 
 def _ledger(files: Files, info: Info) -> Path:
@@ -90,18 +106,21 @@ def _ledger(files: Files, info: Info) -> Path:
     return found[0] if found else places[0]
 
 
-def _names_a_file(word: str) -> bool:
-    """Whether a word says where the owner's files are; dataset.bounds=public names none."""
-    key, _, value = word.partition("=")
-    return key in ("dataset.path", "dataset.test_path") or (key == "dataset.bounds" and value != "public")
+def _setting(config: DictConfig, dataset: Source, rule: Partition, algorithm: Algorithm) -> str:
+    """Return the names of what is released, and the public keys with values that are not defaults."""
+    public = {"dataset": dataset.info.name, "partition": rule.name, "algo": algorithm.name}
+    public |= {key: config[key] for key in ("loss", "calibration", "M", "N", "eps", "delta")}
+    public["adversary.colluders"] = config.adversary.colluders
+    for group, part in (("dataset", dataset), ("partition", rule), ("algo", algorithm)):
+        values = {key: value for key, value in vars(part).items() if key in _PUBLIC[group]}
+        public |= {f"{group}.{key}": own for key, own in values.items() if own != getattr(type(part), key, None)}
+    known = {key: value for key, value in public.items() if value is not None}
+    lists = {key: f"[{','.join(map(str, value))}]" for key, value in known.items() if isinstance(value, tuple)}
+    return shlex.join(f"{key}={value}" for key, value in (known | lists).items())
 
 
 def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
-    """Set the defaults of a release: no test rows, and complete rows.
-
-    Raises:
-        UserError: rows would be left out because of their values.
-    """
+    """Set the defaults of a release: no test rows, and complete rows."""
     node = config.dataset
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node.test_fraction = 0.0
@@ -113,11 +132,7 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
-    """The stated columns, and the name of the label.
-
-    Raises:
-        UserError: scales would be computed from the private rows.
-    """
+    """The stated columns, and the name of the label."""
     if isinstance(dataset, CSV):
         if "bounds" not in dataset.paths:
             raise UserError(

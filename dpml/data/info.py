@@ -146,10 +146,7 @@ class Info:
 
 
 def described(module: str) -> dict[str, Info]:
-    """The data sets in the YAML file beside a module (its ``__file__``), by name; `info_of` says how they are written.
-
-    What is in that file counts as the module's code (`dpml.code`).
-    """
+    """Return the data sets in the YAML file beside a module (its ``__file__``), by name, as `info_of` reads them."""
     return {name: info_of(name, said) for name, said in beside(module).items()}
 
 

@@ -163,7 +163,7 @@ class Tabular:
         loader = type(self)
         return {
             "loader": loader.__qualname__,
-            "code": code.digest(loader.__module__),
+            "code": code.digest(code.DATA, code.named(loader)),
             "options": {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING},
             "sha256": digest,
         }

@@ -1,7 +1,8 @@
 """The aggregator: it runs the rounds of secure sums over any relay, and computes the model."""
 
+import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,16 +10,15 @@ from typing import Any
 import numpy as np
 
 from dpml.arrays import Array, Index
-from dpml.atomic import check_writable, write_atomically
+from dpml.atomic import check_writable, create_atomically
 from dpml.federated.kept import Kept
 from dpml.federated.opening import MESSAGE, OPEN, Opening
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import Summed
-from dpml.mechanism.algorithm import Release
 from dpml.mechanism.counting import LARGEST
 from dpml.printable import printable
 from dpml.privacy.safe import written, written_below
-from dpml.protocols.errors import RefusedError
+from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.protocols.server import Server
 from dpml.protocols.session import Stage
@@ -58,13 +58,18 @@ def aggregate(
     """Run the rounds of one release with the parties behind some nodes, from the first sum that is not `kept`.
 
     Raises:
-        UserError: a party has not signed the plan, or the kept sums are of another release.
         ProtocolError: too few parties are left: there is no sum and no model.
     """
     plan.require_signatures()
     run = _Run(plan, nodes, exchange, progress, kept)
     release = plan.sums.release(run.ask)
-    model = _model(plan, release, run.last)
+    assert release.weights is not None
+    errors = None
+    if plan.terms.count_errors is not None:
+        error = float(release.metrics["error"][0, 0]) * divisor(plan.stated) ** 2
+        errors = counted_errors(plan, error, sum(plan.seats[party].rows for party in run.last), len(run.last))
+    weights = release.weights.reshape(plan.problem.classes, -1)
+    model = model_of(plan, weights, errors, provenance()["versions"])
     return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 
@@ -82,22 +87,41 @@ class _Run:
         self.last: list[int] = []  # those in the last one
 
     def ask(self, told: bytes) -> Summed:
-        """The next sum (`dpml.federated.sums.Ask`)."""
+        """Return the next sum (`dpml.federated.sums.Ask`)."""
         number, kept = self._number, self._kept
-        summed = self._sum(told) if kept is None else kept.summed(number, told, lambda: self._sum(told))
+        summed = None if kept is None else kept.summed(number, told) or self._resumed(kept, told)
+        if summed is None:
+            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self._plan.digest, number, told), [])
+        if kept is not None:
+            kept.keep(number, told, summed)
         self._number += 1
         self.last = summed.survivors.tolist()
         self.seen.update(self.last)
         self._progress(self._number, len(self.last))
         return summed
 
-    def _sum(self, told: bytes) -> Summed:
-        opening = Opening(os.urandom(SESSION_BYTES), self._plan.digest, self._number, told)
+    def _resumed(self, kept: Kept, told: bytes) -> Summed | None:
+        """Go on with a sum that an earlier process began; None if there is none, or too few of its parties are left."""
+        begun = kept.begun(self._number, told)
+        if begun is None:
+            return None
+        try:
+            return self._sum(*begun)
+        except ProtocolError as error:
+            self.refused.append(str(error))
+            return None
+
+    def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Summed:
+        """Run the sum of an opening, of whose first stages there are `answers` already."""
         server = Server(self._plan.session(opening))
         mail = dict.fromkeys(self._nodes, OPEN + opening.content)
         party_of: dict[int, int] = {}
         while server.stage is not Stage.DONE:
-            for node, answer in sorted(self._exchange(mail).items()):
+            if server.stage == len(answers):
+                if self._kept is not None and server.stage >= Stage.MASKED:  # parties give their vectors once
+                    self._kept.keep_begun(opening, answers)
+                answers.append(self._exchange(mail))
+            for node, answer in sorted(answers[server.stage].items()):
                 try:
                     if answer[:1] != MESSAGE:
                         raise RefusedError(printable(answer[1 : _SHOWN + 1].decode("utf-8", "replace")))
@@ -110,15 +134,10 @@ class _Run:
         return Summed(server.total, server.beside, server.survivors)
 
 
-def _model(plan: FederationPlan, release: Release, last: Sequence[int]) -> Model:
-    """The model to publish, of whose last sum these parties are."""
-    assert release.weights is not None
-    errors = None if plan.terms.count_errors is None else _errors(plan, release, last)
-    return model_of(plan, release.weights.reshape(plan.problem.classes, -1), errors)
-
-
-def model_of(plan: FederationPlan, weights: Array, errors: Mapping[str, Any] | None) -> Model:
-    """A model of a plan, which says all but the weights (K, d) and what was counted of the errors."""
+def model_of(
+    plan: FederationPlan, weights: Array, errors: Mapping[str, Any] | None, versions: Mapping[str, str]
+) -> Model:
+    """Return the model of a plan with the weights (K, d); all of the rest but errors and versions is the plan's."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
@@ -127,29 +146,38 @@ def model_of(plan: FederationPlan, weights: Array, errors: Mapping[str, Any] | N
         steps=plan.dataset.steps,
         weights=weights,
         guarantees=tuple(plan.guarantees),
-        statement=(*plan.statement, *([] if errors is None else [said_of(errors)])),
+        statement=(*plan.statement, *([] if errors is None else [_sentence(errors)])),
         certificate=plan.facts.certificate,
         setting=" ".join(plan.terms.words),
-        versions=provenance()["versions"],
+        versions=versions,
         scale=divisor(plan.stated),
         errors=errors,
     )
 
 
-def _errors(plan: FederationPlan, release: Release, parties: Sequence[int]) -> dict[str, Any]:
-    """What was counted of the model's errors on the rows of some parties, as the model's file has it."""
+def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) -> dict[str, Any]:
+    """Return what a model's file has of a noisy `error`, which was counted on the rows of so many parties.
+
+    The error and its interval are cut off at the least and the largest error that there can be. The interval covers
+    the error without noise at least as often as one that is not cut off.
+    """
     unit = divisor(plan.stated) ** 2
-    error, deviation = (float(release.metrics[key][0, 0]) * unit for key in ("error", "error_deviation"))
     most = LARGEST * unit if plan.task == "regression" else 1.0
-    scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target is not None and plan.stated.target.log else ""
+    log = plan.stated.target is not None and plan.stated.target.log
+    scale = f" of log(1 + {plan.dataset.label})" if log else ""
     regression = f"mean squared error{scale}, cut off at {most:g}"
     measure = regression if plan.task == "regression" else "share of rows in error"
+    M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
+    scaled_up = N / rows  # the sum of those who are there, to all
     if plan.facts.unit == "party":
         measure += ", the mean of the parties' own"
+        scaled_up = M / parties
+    deviation = plan.error_deviation * unit * (scaled_up * math.sqrt(parties / M))
+    error = min(max(error, 0.0), most)
     return {
         "measure": measure,
         "of": "rows that the model is made of",
-        "rows": sum(plan.seats[party].rows for party in parties),
+        "rows": rows,
         "error": error,
         "deviation": deviation,
         "level": LEVEL,
@@ -158,8 +186,7 @@ def _errors(plan: FederationPlan, release: Release, parties: Sequence[int]) -> d
     }
 
 
-def said_of(errors: Mapping[str, Any]) -> str:
-    """The same in a sentence."""
+def _sentence(errors: Mapping[str, Any]) -> str:
     return (
         f"Errors: {errors['error']:.4g} is the {errors['measure']}, of {errors['rows']:,} {errors['of']}, with noise; "
         f"without it, it lies between {written_below(errors['low'])} and {written(errors['high'])} at a level of "
@@ -168,12 +195,8 @@ def said_of(errors: Mapping[str, Any]) -> str:
 
 
 def publish(made: Federated, place: Path) -> None:
-    """Write the model to the path `place`, unless an aggregator that was started again finds it there.
-
-    Raises:
-        UserError: there is something else.
-    """
+    """Write the model to the path `place`, unless an earlier process of this aggregator has written it."""
     text = made.model.text()
     if not place.exists() or place.read_bytes() != text.encode():
         check_writable(place)
-        write_atomically(place, text)
+        create_atomically(place, text)

@@ -6,31 +6,36 @@ the plan.
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.atomic import check_writable, write_atomically
+from dpml.atomic import check_writable, create_atomically
 from dpml.errors import UserError
-from dpml.federated.aggregator import model_of
+from dpml.federated.aggregator import counted_errors, model_of
 from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party_rows import agreed_rows
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import Answer
+from dpml.plain import from_json
 from dpml.printable import printable
 from dpml.privacy import Guarantee
 from dpml.protocols.codec import Ring
 from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.party import Party
 from dpml.release.ledger import Cap, Ledger, LedgerEntry
-from dpml.release.model import Model, read_model
 from dpml.release.release import entropy
+from dpml.running.environment import provenance
+
+_VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 
 
 class Member:
@@ -39,9 +44,6 @@ class Member:
     When its first vector is due, the whole release is entered into its ledger before the noise of that vector is drawn.
     The party sends one vector to each of the release's secure sums, in their order, and begins no other session: for
     another release it must be started again.
-
-    Raises:
-        UserError: its rows or its key do not match the plan, or its ledger has no room for the release.
     """
 
     def __init__(
@@ -56,32 +58,37 @@ class Member:
         plan.require_signatures()
         self.plan, self.number = plan, plan.number_of(signer.public_key().public_bytes_raw())
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
-        self._used, self._cap = ledger.with_name(f"{ledger.name}.used"), cap
+        self._cap = cap
         agreed_rows(plan, self.number, data)  # report a mistake before others wait
         if not ledger.exists():
             check_writable(ledger)
         self._ledger.require_room(*self._entered)
         self._party: Party | None = None
-        self._next = 0  # the next secure sum of the release: no vector was sent to it yet
+        self._asked: bytes | None = None  # the last message that was answered
+        self._answered = b""  # the answer to it
+        self.reached = 0  # sums of the release that are over for it: it has sent its vector to the last of them
         self._answer: Answer | None = None
         self._entry: LedgerEntry | None = None
 
     @property
     def _entered(self) -> tuple[str, Sequence[Guarantee], Cap | None, str | None]:
-        """The whole release, as its ledger has it."""
         facts = self.plan.facts
-        return " ".join(self.plan.terms.words), facts.held, self._cap, facts.parties
-
-    @property
-    def reached(self) -> int:
-        """How many sums of the release are over for it: it has sent its vector to the last of them."""
-        return self._next
+        return " ".join(self.plan.terms.words), facts.held, self._cap, self.plan.keys
 
     def answer(self, said: bytes) -> bytes:
-        """The answer to a message of the aggregator; its first byte gives the kind of answer.
+        """Return the answer to a message of the aggregator; its first byte gives the kind of answer.
 
-        Errors in the party's own rows are not disclosed to the aggregator: it only learns that there is an error.
+        An aggregator that was started again repeats its last message, and gets the same bytes again.
         """
+        if said == self._asked:
+            return self._answered
+        answer = self._new_answer(said)
+        if answer[:1] == MESSAGE:  # a refused message changes nothing
+            self._asked, self._answered = said, answer
+        return answer
+
+    def _new_answer(self, said: bytes) -> bytes:
+        """Return the answer, which discloses nothing of an error in the party's own rows but that there is one."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -90,34 +97,49 @@ class Member:
             return self._refused(str(error), "it cannot take part; its own log says why.")
 
     def receive_model(self, text: str, place: Path) -> None:
-        """Write the model that the aggregator made to the path `place`, and its checksum into the ledger.
-
-        Raises:
-            UserError: it is no model of this plan, or the path exists.
-        """
+        """Write the model that the aggregator made to the path `place`, and its checksum into the ledger."""
         check_writable(place)
-        partial = place.with_name(f".{place.name}.received")
+        if text != self._own_text(text):
+            raise UserError("what the aggregator hands over is no model of this plan.")
+        if self._entry is not None:  # first, so that no model is there that the ledger does not know
+            self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
         try:
-            write_atomically(partial, text)
-            model = read_model(partial)
-            if not self._agreed(model):
-                raise UserError("what the aggregator hands over is no model of this plan.")
-            if self._entry is not None:  # first, so that no model is there that the ledger does not know
-                self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
-            partial.replace(place)
-        finally:
-            partial.unlink(missing_ok=True)
+            create_atomically(place, text)
+        except FileExistsError:
+            raise UserError(f"{place} is there already: another program has written it meanwhile.") from None
 
-    def _agreed(self, model: Model) -> bool:
-        """Whether all that a model's file says, but for its numbers, is what the plan says."""
-        counted = self.plan.terms.count_errors is not None
-        if model.weights.shape != (self.plan.problem.classes, self.plan.problem.d) or counted != bool(model.errors):
-            return False
+    def _own_text(self, text: str) -> str | None:
+        """Return the model's file as this party writes it; None without a model.
+
+        Of `text` it takes only what it cannot know: the weights, the counted error and on how many rows it was counted,
+        and the versions of the aggregator's software.
+        """
         try:
-            ours = model_of(self.plan, model.weights, model.errors)
-            return replace(ours, versions=model.versions).text() == model.text()
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError):  # errors of another form
-            return False
+            content = from_json(text)
+            weights = np.array(content["weights"], dtype=float)
+            versions = {name: content["versions"][name] for name in provenance()["versions"]}
+            errors = None if self.plan.terms.count_errors is None else self._errors(**content["errors"])
+            if weights.shape == (self.plan.problem.classes, self.plan.problem.d) and all(
+                _VERSION.fullmatch(version) for version in versions.values()
+            ):
+                return model_of(self.plan, weights, errors, versions).text()
+        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
+            pass
+        return None
+
+    def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
+        """Return the counted errors of this plan with the same error, rows and deviation.
+
+        The deviation follows from how many parties were in the last sum, which is all that is sought.
+        """
+        sizes = sorted(seat.rows for seat in self.plan.seats)
+        M = len(sizes)
+        for parties in range(self.plan.topology.quorum, M + 1):
+            if sum(sizes[:parties]) <= int(rows) <= sum(sizes[M - parties :]):
+                errors = counted_errors(self.plan, float(error), int(rows), parties)
+                if errors["deviation"] == deviation:
+                    return errors
+        raise ValueError("no number of parties has this deviation")
 
     def _refused(self, own: str, told: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)
@@ -129,27 +151,12 @@ class Member:
             raise RefusedError("the aggregator has another plan.")
         if opening.number >= len(self.plan.sums.lengths):
             raise RefusedError(f"the release has {len(self.plan.sums.lengths)} secure sums, and no more.")
-        if opening.number < self._next:
+        if opening.number < self.reached:
             raise RefusedError("it has sent its part of this release already; it has to be started again for another.")
         self.plan.sums.read(opening.number, opening.told)  # before anything is spent on it
-        self._use(opening)
         vector = partial(self._contribution, opening)
         self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()
-
-    def _use(self, opening: Opening) -> None:
-        """Keep an opening beside the ledger: each begins one session, also of a party that is started again.
-
-        Raises:
-            RefusedError: it was used before.
-        """
-        line = hashlib.sha256(opening.content).hexdigest() + "\n"
-        with os.fdopen(os.open(self._used, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="ascii") as file:
-            if line in file.readlines():
-                raise RefusedError("the aggregator names a session that was used before.")
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
 
     def _receive(self, message: bytes) -> bytes:
         if self._party is None:
@@ -157,7 +164,7 @@ class Member:
         return self._party.receive(message)
 
     def _contribution(self, opening: Opening) -> tuple[Ring, Array]:
-        self._next = opening.number + 1
+        self.reached = opening.number + 1
         if self._answer is None:
             X, y = agreed_rows(self.plan, self.number, self._data)
             ready = self.plan.sums.ready(X, y, self.number)
@@ -167,11 +174,7 @@ class Member:
 
 
 def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
-    """The signing key in a file; if there is none and one is to be made, the file is created for its owner only.
-
-    Raises:
-        UserError: the file contains no key, or cannot be created.
-    """
+    """The signing key in a file; if there is none and one is to be made, the file is created for its owner only."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} may be read by others: a signing key is its owner's alone (chmod 600 {path}).")

@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpml.algorithms import Algorithm
-from dpml.data import Task
+from dpml.data import Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.preprocess import check_ball, width
 from dpml.data.sets.csv import CSV
@@ -27,14 +27,15 @@ from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
 from dpml.federated.opening import Opening
 from dpml.federated.sums import Setting, Sums, sums_of
+from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.plain import from_json
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
-from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES
+from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.release.certificate import certificate
-from dpml.release.facts import Facts, facts_about, named
+from dpml.release.facts import Facts, facts_about
 from dpml.release.statement import statement
 
 FORMAT = "dpml plan 2"
@@ -48,11 +49,7 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 @dataclass(frozen=True)
 class Seat:
-    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key.
-
-    Raises:
-        UserError: the name is too long, or has other signs than those of a word.
-    """
+    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key."""
 
     name: str
     rows: int
@@ -102,8 +99,9 @@ class FederationPlan:
                 f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
                 "1 or more."
             )
-        # refuse an invalid plan now, not when all parties are connected
-        Session(len(self.seats), max(self.sums.lengths), self.topology, self.sums.beside)
+        # refuse an invalid plan now, not when all parties are connected; first, as noise needs an honest party's part
+        topology = self.topology
+        Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
         _ = self.guarantees
 
     @property
@@ -129,11 +127,7 @@ class FederationPlan:
         return hashlib.sha256(_written(self._content).encode()).hexdigest()
 
     def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
-        """The same with one more signature.
-
-        Raises:
-            UserError: it is not a party's key.
-        """
+        """Return the same with one more signature."""
         seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
@@ -166,6 +160,11 @@ class FederationPlan:
             )
 
     @property
+    def keys(self) -> str:
+        """A digest of the parties' keys, in any order, by which their ledgers recognise them."""
+        return sha256(*sorted(seat.key for seat in self.seats))
+
+    @property
     def task(self) -> Task:
         """The prediction task."""
         return task_of(self.stated)
@@ -195,21 +194,23 @@ class FederationPlan:
         return sums_of(self.algorithm, Setting(self.terms.budget, self.problem, self._sizes, self.task))
 
     @cached_property
+    def error_deviation(self) -> float:
+        """The standard deviation of the noise of the counted error, with all parties and in the algorithm's units."""
+        assert isinstance(self.algorithm, Counting)
+        return self.algorithm.deviation(self.algorithm.messages(self.terms.budget, self.problem)[-1], self.problem)
+
+    @cached_property
     def facts(self) -> Facts:
         """What every release under this plan is like.
 
         If parties may drop out, every view gets the guarantee of the view that sees most: the other guarantees assume
         the noise of all parties.
         """
-        trust = (
-            f"no place had the records of two parties; {len(self.seats)} parties ran secure aggregation, of which "
-            f"{self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing, who "
-            "count as colluders"
-        )
+        trust = "no place had the records of two parties: the parties ran secure aggregation"
         chosen = self.terms.budget
         facts = facts_about(
-            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural",
-            parties=named(seat.key.hex() for seat in self.seats), trust=trust, missing=self.dataset.missing == "drop",
+            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural", trust=trust,
+            missing=self.dataset.missing == "drop",
         )  # fmt: skip
         most = worst(facts.held)
         if not self.dropouts:
@@ -250,11 +251,7 @@ class FederationPlan:
         return Session(len(self.seats), length, self.topology, self.sums.beside, name, identities)
 
     def number_of(self, key: bytes) -> int:
-        """The number of the party with this verification key.
-
-        Raises:
-            UserError: no party has this key.
-        """
+        """The number of the party with this verification key."""
         for number, seat in enumerate(self.seats):
             if seat.key == key:
                 return number
@@ -266,11 +263,7 @@ class FederationPlan:
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
-    """The complete topology for given numbers of parties, colluders and drop-outs.
-
-    Raises:
-        UserError: a malicious server could obtain two sums, or a sum of too few parties.
-    """
+    """The complete topology for given numbers of parties, colluders and drop-outs."""
     most = parties - max(2, least_quorum(parties, colluders))
     if not (colluders >= 0 and 0 <= dropouts <= most):
         raise UserError(
@@ -302,11 +295,7 @@ def check_columns(dataset: CSV, stated: ColumnBounds) -> None:
 
 
 def read_plan(path: Path) -> FederationPlan:
-    """The plan in a file.
-
-    Raises:
-        UserError: there is no plan, or it cannot be carried out.
-    """
+    """The plan in a file."""
     content = _json(path, "plan such as `dpml federate plan` writes")
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(f"{path} is no plan of this dpml: it must have format: {FORMAT!r}, and {', '.join(_KEYS[1:])}.")
@@ -328,11 +317,7 @@ def read_plan(path: Path) -> FederationPlan:
 
 
 def read_card(path: Path) -> Seat:
-    """The party described by a card; its name is that of the file.
-
-    Raises:
-        UserError: the file is not a card.
-    """
+    """The party described by a card; its name is that of the file."""
     content = _json(path, "card such as `dpml federate card` writes")
     try:
         return _seat(path.stem, content)
@@ -341,12 +326,6 @@ def read_card(path: Path) -> Seat:
 
 
 def _json(path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in a small file, in which no key occurs twice.
-
-    Raises:
-        UserError: there is none.
-    """
-
     try:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)
@@ -363,19 +342,20 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 def _seat(name: str, said: Any) -> Seat:
     if not isinstance(said, dict) or set(said) != {"rows", "key"}:
         raise UserError("a party must have rows and key.")
-    key = said["key"]
-    if not isinstance(key, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", key):
-        raise UserError(f"the key of a party must be {2 * KEY_BYTES} hexadecimal digits.")
-    return Seat(name, _whole(said["rows"], "rows", 1, _MOST_ROWS), bytes.fromhex(key))
+    key = _bytes(said["key"], "the key of a party", KEY_BYTES)
+    return Seat(name, _whole(said["rows"], "rows", 1, _MOST_ROWS), key)
 
 
 def _signatures(said: Any) -> dict[str, bytes]:
     if not isinstance(said, dict) or len(said) > _MOST_PARTIES:
         raise UserError("the signatures must be a name with a signature each.")
-    for signature in said.values():
-        if not isinstance(signature, str) or not re.fullmatch(r"[0-9a-f]{128}", signature):
-            raise UserError("a signature must be 128 hexadecimal digits.")
-    return {str(name): bytes.fromhex(signature) for name, signature in said.items()}
+    return {str(name): _bytes(signature, "a signature", SIGNATURE_BYTES) for name, signature in said.items()}
+
+
+def _bytes(value: Any, what: str, size: int) -> bytes:
+    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * size}}}", value):
+        raise UserError(f"{what} must be {2 * size} hexadecimal digits.")
+    return bytes.fromhex(value)
 
 
 def _written(content: Mapping[str, Any]) -> str:

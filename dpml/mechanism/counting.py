@@ -97,11 +97,17 @@ class Counting(Program, lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS, noises=NO
         assert weights is not None
         summed = carrier.by_budget(carrier.ask(last, weights.reshape(-1, weights.shape[-1])))[..., 0]
         units = carrier.problem.M if self.unit == "party" else carrier.problem.N
-        wide = [_deviation(messages[last], carrier.problem) for messages in carrier.messages]
+        deviations = [[self.deviation(messages[last], carrier.problem)] for messages in carrier.messages]
         scale = LARGEST if self.regression else 1.0
-        deviation = np.full(summed.shape, scale * carrier.widening / (2 * units)) * np.array(wide)[:, None]
-        found = {"error": scale * (summed / units + 1) / 2, "error_deviation": deviation}
+        found = {"error": scale * (summed / units + 1) / 2, "error_deviation": np.ones(summed.shape) * deviations}
         return Release(weights, {**release.metrics, **found})
+
+    def deviation(self, message: Sum, problem: Problem) -> float:
+        """Return the standard deviation of the noise of `error`, which the noise of all parties makes."""
+        units = problem.M if self.unit == "party" else problem.N
+        scale = LARGEST if self.regression else 1.0
+        drawn = discrete.grid(message, problem)
+        return scale / (2 * units) * (math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0])
 
     def begin(self, parties: Parties, rng: Generator) -> Any:
         return self.of.begin(parties, rng)
@@ -114,12 +120,7 @@ class Counting(Program, lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS, noises=NO
 
 
 def counting(of: Program, eps: float, regression: bool) -> Counting:
-    """A program with the count of its errors."""
-    shared = {key: getattr(of, key) for key in ("loss", "calibration", "unit", "lam", "noise")}
-    return Counting(**shared, of=of, eps=eps, regression=regression)
-
-
-def _deviation(message: Sum, problem: Problem) -> float:
-    """Of the noise that all parties draw for a sum of one number."""
-    drawn = discrete.grid(message, problem)
-    return math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0]
+    """Return a program with the count of its errors."""
+    return Counting(
+        of.loss, of.calibration, unit=of.unit, lam=of.lam, noise=of.noise, of=of, eps=eps, regression=regression
+    )

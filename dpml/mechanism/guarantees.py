@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dpml.mechanism.options import Unit
 from dpml.privacy import Budget, Guarantee, View, gdp
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 
 class Proof(NamedTuple):
@@ -20,7 +20,7 @@ class Proof(NamedTuple):
 
 def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
     """What a Gaussian release of this mu guarantees; it comes from a short formula (`dpml.privacy.safe`)."""
-    return Proof(gdp.eps_of(up(mu), delta), source, up(mu))
+    return Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))
 
 
 def stated(  # many parameters: what a guarantee says

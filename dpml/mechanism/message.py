@@ -19,7 +19,7 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Problem
 from dpml.privacy.discrete.rounding import Integers
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
 """A sampler of `dpml.privacy.noise`. Of noise z of scale s: N(0, s^2 I); a Laplace number of scale s in every
@@ -233,7 +233,7 @@ def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
     for m in messages:
         if m.law == "radial" and sum(m.of.lengths(problem.d)) > 1:
             return math.inf
-        eps = up(m.ratio)
+        eps = round_up(m.ratio)
         if discrete and math.isfinite(eps):
             resolution = m.of.resolution(m.block_widths(), problem)  # refused where so much noise does not fit
             k = sum(m.of.lengths(problem.d))  # by which a move in L1 norm may be longer

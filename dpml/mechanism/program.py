@@ -199,6 +199,8 @@ class Program(ABC):
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
             return dict.fromkeys(views, Proof(eps_of(messages, problem, self.noise == "discrete"), self.proof))
+        if any(message.law != "gaussian" for message in messages):
+            return dict.fromkeys(views, Proof(math.inf, "no proof covers Gaussian and other noise together"))
         delta = budget.require_delta(f"algo={self.name}")
         total = mu_of(messages, problem, self.noise == "discrete", self._ring)
         return {view: gaussian_proof(total * factor, delta, self.proof) for view, factor in views.items()}

@@ -19,7 +19,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 FORMAT = "dpml certificate 1"
 
@@ -68,7 +68,7 @@ def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[d
     noise, plain = _drawn_by(sharing), type(algorithm).proven in (Program.proven, Perturbed.proven)
     if not plain and algorithm.pure(budget, problem):  # a proof of its own
         worst = max(said.values())
-        return {"by": "curator"}, [{"law": "laplace", "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
+        return nothing[0], [{"law": "laplace", "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
     if noise is None or not plain or said != {v: p.eps for v, p in algorithm.proven(budget, problem).items()}:
         return nothing
     parts = [_described(message, problem, sharing, algorithm) for message in sent]
@@ -79,10 +79,9 @@ def stated(guarantee: Guarantee) -> list[Message]:
     """What a guarantee says by itself."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
-    if guarantee.curve is not None:
-        deviation, ridge, mu = guarantee.curve
-        beside = [{"law": "gaussian", "times": 1, "sensitivity": mu, "deviation": 1}] if mu else []
-        return [{"law": "gaussian objective", "times": 1, "deviation": deviation, "ridge": ridge}, *beside]
+    if guarantee.curve is not None and guarantee.curve[2] == 0:
+        deviation, ridge, _ = guarantee.curve
+        return [{"law": "gaussian objective", "times": 1, "deviation": deviation, "ridge": ridge, "stated": True}]
     return []
 
 
@@ -105,12 +104,13 @@ def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Prog
     if message.law != "gaussian":
         eps = eps_of((replace(message, times=1),), problem, algorithm.noise == "discrete")
         if len(message.units) > 1:  # how far several blocks move together is not in a certificate
-            return {"law": "laplace", "times": times, "sensitivity": eps, "scale": 1, "stated": True}
+            law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
+            return {"law": law, "times": times, "sensitivity": eps, "scale": 1, "stated": True}
         moved = eps * (1 - 2.0**-46) * message.noise  # above the exact number, and below what is proven
         law = "l2 laplace" if message.law == "l2_laplace" else "laplace"
         return {"law": law, "times": times, "sensitivity": moved, "scale": message.noise}
     if algorithm.noise != "discrete":
-        moved = up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
+        moved = round_up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
     of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, sizes=(), colluders=0)
     grid = discrete.grid(message, drawing)
@@ -126,7 +126,6 @@ def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Prog
 
 
 def _exact(number: Fraction) -> str:
-    """As the verifier reads it."""
     return f"{number.numerator}/{number.denominator}" if number.denominator != 1 else str(number.numerator)
 
 

@@ -6,9 +6,11 @@ at worst an entry without a release. Such an entry counts, because it is unknown
 without an entry. Processes that enter at the same time wait for each other.
 
 One ledger covers one population: all of its releases are added up, for any data files. So an edited file does not start
-again from zero, and people who are in two files are protected if both share a ledger. No checksum of a data file is
-kept, from which a small file could be guessed, and only the owner may read the ledger. What is spent on a *party* adds
-up over releases with the same parties only, who are named by a digest.
+again from zero, and people who are in two files are protected if both share a ledger. What is spent on a *party* adds
+up only over releases of the same parties. Names do not identify a party. The identity is an HMAC of a digest of which
+party has which rows, or of the parties' public keys, under a random key of the ledger. Whoever cannot read the ledger
+can check no guess of the rows with it, and only the owner may read the ledger. Entries without a key are from versions
+that compared names: their parties are unknown.
 
 Rows are only ever added. Each carries a checksum of itself and of the previous row, and the last one is also stored
 separately, so that a damaged or missing row is detected; a damaged ledger allows no release. Anyone who may write the
@@ -17,8 +19,10 @@ mistakes of honest people, and gives no protection against its owner.
 """
 
 import hashlib
+import hmac
 import json
 import math
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -68,9 +72,6 @@ class Cap:
     """The maximum total of all releases of a ledger for one unit, in the worst view of each, at one delta.
 
     It is proven also where a release's budget was chosen by results of earlier ones if all are Gaussian (`accountant`).
-
-    Raises:
-        UserError: eps is no positive number, or delta none strictly between 0 and 1.
     """
 
     eps: float
@@ -96,7 +97,7 @@ class LedgerEntry:
         setting: the requested setting, as on the command line.
         unit: what each guarantee protects, a sample or a party.
         guarantees: what is proven of every view, or declared; the basis tells which, and what is for real numbers.
-        parties: who the parties are, a digest; None: it is not known.
+        parties: the parties' identity; None: it is not known.
         model: SHA-256 of the published file, entered before it is written; None: none was, or it is not known.
     """
 
@@ -163,21 +164,13 @@ class Ledger:
             setting: the requested setting.
             guarantees: the proven guarantees of the release, for every view; at least one, all of the same unit.
             cap: applies from now on, together with all earlier caps: the smallest for each unit counts.
-            parties: a digest of who the parties are; None: it is not known.
-
-        Raises:
-            UserError: it would exceed the cap, nothing is proven of it, or the ledger cannot be read or written.
+            parties: a digest of which party has which rows, or of the parties' public keys; never of names. None: it
+                is not known. It is used only where the release protects parties.
         """
 
         def add(connection: sqlite3.Connection) -> LedgerEntry:
             events = _events(connection, self.path)
-            entry, own = self._allowed(events, setting, guarantees, cap, parties)
-            content = {
-                "setting": setting,
-                "parties": parties,
-                "guarantees": [asdict(guarantee) for guarantee in entry.guarantees],
-                "cap": asdict(own) if own else None,
-            }
+            entry, content = self._allowed(events, setting, guarantees, cap, parties)
             _append(connection, events, "release", entry.time, content)
             return entry
 
@@ -196,17 +189,21 @@ class Ledger:
         guarantees: Sequence[Guarantee],
         cap: Cap | None,
         parties: str | None,
-    ) -> tuple[LedgerEntry, Cap | None]:
-        """The next entry, and the cap that is set with it."""
+    ) -> tuple[LedgerEntry, dict[str, Any]]:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or worst(proven).eps == float("inf"):
             raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
-        before = _entries(events)
-        entry = LedgerEntry(len(before) + 1, _now(), setting, proven, parties)
+        before, key = _entries(events), _key(events)
+        who = None
+        if parties is not None and proven[0].unit == "party":
+            who = hmac.new(key.encode(), parties.encode(), "sha256").hexdigest()
+        entry = LedgerEntry(len(before) + 1, _now(), setting, proven, who)
         for limit in (*_caps(events), *([own] if own else [])):
             self._check(before, entry, limit)
-        return entry, own
+        written_down = [asdict(guarantee) for guarantee in proven]
+        limited = asdict(own) if own else None
+        return entry, {"setting": setting, "parties": who, "key": key, "guarantees": written_down, "cap": limited}
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
         """Record the SHA-256 of the file in which a release is about to be published."""
@@ -217,11 +214,7 @@ class Ledger:
         )
 
     def entries(self) -> list[LedgerEntry]:
-        """All releases, in order; none where there is no ledger.
-
-        Raises:
-            UserError: the ledger cannot be read, or is not as it was written.
-        """
+        """All releases, in order; none where there is no ledger."""
         return _entries(self._read())
 
     def caps(self) -> list[Cap]:
@@ -236,7 +229,7 @@ class Ledger:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             single = any(each.unit == "sample" for each in (*before, entry))
-            why = "protects single samples only" if single else "has other parties"
+            why = "protects single samples only" if single else "is of parties that may be others"
             raise UserError(
                 f"{self.path} has a cap on what is spent on a party, which cannot hold: this release, or an earlier "
                 f"one, {why}; use another ledger if other people are concerned."
@@ -308,11 +301,12 @@ class Ledger:
 
 
 def beside(data: Path) -> Path:
-    """The path of the ledger of a data file, where none is named: beside the file itself, not beside a link to it.
-
-    Raises:
-        UserError: there is one beside each of them.
-    """
+    """The path of the ledger of a data file, where none is named: beside the file itself, not beside a link to it."""
+    if data.exists() and data.stat().st_nlink > 1:
+        raise UserError(
+            f"{data} is a file of several names (hard links), each of which would have its own ledger: say --ledger "
+            "FILE, the same for all of them."
+        )
     names = [data, data.resolve()] if data.is_symlink() else [data]
     places = [name.with_name(f"{name.name}.ledger") for name in names]
     found = [place for place in places if place.exists()]
@@ -322,11 +316,7 @@ def beside(data: Path) -> Path:
 
 
 def current() -> Ledger | None:
-    """The ledger of the innermost `with` block; in a thread that is in none, that of the only one in the process.
-
-    Raises:
-        UserError: other threads are in blocks of several ledgers.
-    """
+    """The ledger of the innermost `with` block; in a thread that is in none, that of the only one in the process."""
     own = _CURRENT.get()
     if own:
         return own[-1]
@@ -354,7 +344,8 @@ def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Acc
     """Releases added up, for one unit and audience; None: they have no total.
 
     A guarantee for a party also holds for each of its samples. The reverse does not hold, nor do guarantees for the
-    parties of one release say anything about other parties, whose rows may be the same people's.
+    parties of one release say anything about other parties, whose rows may be the same people's: the rows of one party
+    may be spread over all of the others.
     """
     if unit == "party" and len(entries) > 0:
         known = {entry.parties for entry in entries}
@@ -384,7 +375,6 @@ class _Event:
 
 
 def _events(connection: sqlite3.Connection, path: Path) -> list[_Event]:
-    """All rows, after a check of each."""
     columns = ", ".join(field.name for field in fields(_Event))
     events = [_Event(*row) for row in connection.execute(f"SELECT {columns} FROM event ORDER BY number")]
     before = ""
@@ -417,9 +407,15 @@ def _entries(events: Sequence[_Event]) -> list[LedgerEntry]:
         if event.kind == "release":
             number, values = len(found) + 1, event.values
             guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
-            who = values.get("parties")  # not known in entries of version 0.1
+            who = values["parties"] if "key" in values else None  # up to version 0.2 it was a digest of names
             found.append(LedgerEntry(number, event.time, values["setting"], guarantees, who, models.get(number)))
     return found
+
+
+def _key(events: Sequence[_Event]) -> str:
+    """The ledger's secret key, which its entries have; a new one for the first of them."""
+    keys = [event.values["key"] for event in events if event.kind == "release" and "key" in event.values]
+    return str(keys[0]) if keys else secrets.token_hex(32)
 
 
 def _caps(events: Sequence[_Event]) -> list[Cap]:

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from dpml.algorithms import Algorithm
-from dpml.arrays import Array
-from dpml.atomic import check_writable, write_atomically
+from dpml.atomic import reserved
 from dpml.data import Dataset, Files, Source, checksum
 from dpml.data.csv.column_bounds import ColumnBounds
-from dpml.data.partition import Partition, partition
+from dpml.data.partition import Natural, Partition, partition
 from dpml.data.preprocess import check_ball
+from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
@@ -26,6 +26,9 @@ from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
+_LONGEST = -1.2345678901234567e-300
+"""No float has more characters."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -36,7 +39,7 @@ class Request:
         stated: the statements about the features and about the label.
         label: the name of the column to predict.
         files: the paths of the data.
-        setting: the requested setting, as on the command line, without paths.
+        setting: the public keys of the requested setting, with their values.
         floating: whether floating-point noise may be published, of which less is proven.
         any_delta: whether a delta of 1/N or more may be.
         declared: whether guarantees may be the word of code that is not part of dpml.
@@ -66,29 +69,29 @@ class Request:
 def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
 
-    Raises:
-        UserError: the data or the settings do not allow it, the ledger refuses it, or a file cannot be written. All
-            that can be known before the noise is checked before the entry; a later error names the entry, which stays.
+    The name is reserved, and as many bytes as the model can have are on the disk, before the entry is made. An error
+    after the entry names it, because the entry stays.
     """
     algorithm, budget = request.algorithm, request.budget
     _check_setting(request)
-    check_writable(place)
-    with limit_blas():
+    with reserved(place) as write, limit_blas():
         data = request.dataset.load(request.files, request.N, entropy())
         parties = partition(data, request.partition, request.M, entropy(), request.adversary)
         facts = facts_of(algorithm, parties, request.partition, budget, missing=_left_out(request.dataset, data))
         _check_facts(facts, request)
         mechanism = algorithm.prepare(parties, entropy())
-        entry = ledger.enter(request.setting, facts.held, cap, facts.parties)
+        model = _model(request, data, facts)
+        write(" " * len(model.text().encode()))
+        entry = ledger.enter(request.setting, facts.held, cap, _holdings(request))
         try:
             weights = mechanism.release([budget], entropy(), 1).weights
             if weights is None:
                 raise UserError(f"algo={algorithm.name} releases no linear model.")
-            model = _model(request, data, facts, weights[0, 0])
+            model = replace(model, weights=np.reshape(weights[0, 0], model.weights.shape))
             text = model.text()
-            # first, so that no model is there that the ledger does not know, wherever this ends
+            write(text)
+            # before the file gets its name, so that no model is there that the ledger does not know
             ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
-            write_atomically(place, text)
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
             raise UserError(
@@ -113,6 +116,7 @@ def _check_setting(request: Request) -> None:
 def _check_facts(facts: Facts, request: Request) -> None:
     """Raise UserError unless what was asked for is proven, or may be declared, at a delta that means something."""
     facts.require_proof(request.budget.eps, request.declared)
+    facts.require_messages()
     if not request.floating:
         require_exact(request.algorithm, "say --floating")
     if not request.any_delta:
@@ -124,8 +128,14 @@ def _left_out(dataset: Source, data: Dataset) -> bool:
     return getattr(dataset, "missing", "refuse") == "drop" or bool(data.provenance.get("rows_left_out", 0))
 
 
-def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Model:
-    """The model to publish, of the weights (K d,)."""
+def _holdings(request: Request) -> str | None:
+    """Return what identifies natural parties to the ledger (`Ledger.enter`)."""
+    dataset = request.dataset
+    return dataset.holdings if isinstance(request.partition, Natural) and isinstance(dataset, CSV) else None
+
+
+def _model(request: Request, data: Dataset, facts: Facts) -> Model:
+    """Return the model to publish, with numbers in place of the weights (K, d) that no weights are longer than."""
     K = facts.problem.classes if data.task == "multiclass" else 1
     return Model(
         task=data.task,
@@ -133,7 +143,7 @@ def _model(request: Request, data: Dataset, facts: Facts, weights: Array) -> Mod
         label=request.label,
         stated=_named(request.stated, data.provenance.get("classes", {})),
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
-        weights=np.reshape(weights, (K, -1)),
+        weights=np.full((K, facts.problem.d), _LONGEST),
         guarantees=facts.held,
         statement=statement(facts),
         setting=request.setting,

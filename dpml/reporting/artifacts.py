@@ -1,16 +1,15 @@
 """Everything that is made from an experiment's rows: tables, figures and verdicts. Its only input is the rows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from dpml.atomic import write_atomically
 from dpml.config.compose import natural
-from dpml.reporting import evidence, specification
+from dpml.reporting import evidence
 from dpml.reporting.cards import card_of, claims_about
 from dpml.reporting.charts import points_of, shown
-from dpml.reporting.claims import Verdict
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.outputs import not_computed
@@ -18,14 +17,14 @@ from dpml.reporting.pages import claims_page, figure_page, paper_page, which_pag
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import rankings
 from dpml.reporting.results import Publication, Results, results_of
-from dpml.reporting.sections import VALUES, sections
+from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
-from dpml.reporting.tables import caption, latex, shortened
+from dpml.reporting.tables import shortened
 from dpml.running.plan import Plan, Task
 
 
 def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[Path]:
-    """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .pdf .md .tex``.
+    """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .md``.
 
     The rows are also there compressed, to be published (`dpml.reporting.evidence`).
 
@@ -47,8 +46,7 @@ def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
     files.append(evidence.write_rows(results.rows, base))
-    facts, verdicts = _facts(results, len(plan.of(task)))
-    files += specification.draw(verdicts, evidence.readings_path(base))
+    facts = _facts(results, len(plan.of(task)))
     twins = publication.experiment.twins
     for calibration in results.rows["calibration"].unique() if twins else ["published"]:
         twin = None if calibration == "published" else str(calibration)
@@ -70,34 +68,22 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     ]
     content = sections(results, charts, summary)
     facts["figures"].append({"name": target.name, "twin": twin, "drawn": bool(charts), "sections": content})
-    for kind in () if charts else ("png", "svg", "pdf"):  # of earlier panels: pages show what is there
+    for kind in () if charts else ("png", "svg"):  # of earlier panels: pages show what is there
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
     files = plot_experiment(charts, experiment.title, experiment.columns, target) if charts else []
-    files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md", "tex")]
-    write_atomically(files[-3], shortened(summary).to_csv(index=False, float_format="%.6g"))
-    write_atomically(files[-2], figure_page(facts, facts["figures"][-1]))
-    write_atomically(files[-1], _tex(experiment.source, charts, content))
+    files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md")]
+    write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
+    write_atomically(files[-1], figure_page(facts, facts["figures"][-1]))
     return files
 
 
-def _tex(source: str, charts: Sequence[Chart], content: Iterable[Mapping[str, Any]]) -> str:
-    """The tables of values, first those of the charts."""
-    values = next(section["content"] for section in content if section["title"] == VALUES)
-    tables = [part for part in values if not isinstance(part, str)]
-    captions = [f"{source}: {table['title']}" for table in tables]
-    captions[: len(charts)] = [
-        caption(text, chart.summary, chart.panel.x) for text, chart in zip(captions, charts, strict=False)
-    ]
-    return "\n".join(map(latex, tables, captions))
-
-
-def _facts(results: Results, cells: int) -> tuple[dict[str, Any], list[Verdict]]:
-    """What the manifest says of an experiment, without its figures: all pages are made from it. And its verdicts."""
+def _facts(results: Results, cells: int) -> dict[str, Any]:
+    """Return what the manifest says of an experiment, without its figures: all pages are made from it."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
     points, stands = results.publication.points, experiment.substitutes
     verdicts = evidence.judge(results.rows, claims_about(experiment.name).values(), panels, points, stands)
-    facts = {
+    return {
         "experiment": experiment.name,
         "title": experiment.title,
         "source": experiment.source,
@@ -113,7 +99,6 @@ def _facts(results: Results, cells: int) -> tuple[dict[str, Any], list[Verdict]]
         "skipped": dict(results.skipped),
         "figures": [],
     }
-    return facts, verdicts
 
 
 def write_claims(folder: Path) -> list[Path]:
@@ -121,15 +106,12 @@ def write_claims(folder: Path) -> list[Path]:
 
     Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    pages = claims_pages(manifests(folder), folder)
+    pages = claims_pages(manifests(folder))
     return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
 
 
-def claims_pages(known: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, str]:
+def claims_pages(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The pages of claims by their names in a results folder, from manifests, in the order of the papers' figures."""
-    pictures = {
-        about["experiment"] for about in known if evidence.readings_path(folder / about["experiment"]).is_file()
-    }
     papers: dict[str, list[Mapping[str, Any]]] = {}
     for about in sorted([*known, *not_computed(known)], key=lambda about: natural(about["experiment"])):
         if about["claims"]:
@@ -137,7 +119,7 @@ def claims_pages(known: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, 
     pages = {"claims.md": claims_page(papers)}
     for paper, own in papers.items():
         card = card_of(paper)
-        pages[f"{paper}/claims.md"] = paper_page(paper, own, pictures, card.metrics if card else {})
+        pages[f"{paper}/claims.md"] = paper_page(paper, own, card.metrics if card else {})
     return pages
 
 

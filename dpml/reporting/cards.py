@@ -20,6 +20,7 @@ from dpml.plain import read_mapping
 from dpml.reporting import claim_exact, claim_laws, claim_places, claim_points, claim_sets, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 from dpml.running.computed import check_arguments
+from dpml.running.store import digest
 
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
     made.__name__: made
@@ -75,7 +76,7 @@ class Card:
     @cached_property
     def made_from(self) -> str:
         """A checksum of the card and of the Python that its tests are in."""
-        return code.checksum(self.content + code.digest(__name__, *self.modules).encode())
+        return digest([self.content.decode(), code.digest([], self.modules)])
 
 
 def card_of(pack: str) -> Card | None:

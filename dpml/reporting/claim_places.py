@@ -21,7 +21,7 @@ from dpml.reporting.claim_tests import (
     wins,
 )
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test
-from dpml.reporting.criteria import TEST_FILE, Comparison, MetricScale, better, scale, similar
+from dpml.reporting.criteria import Comparison, MetricScale, better, scale, similar
 
 
 def alike(blocks: Blocks, algorithm: str, other: str, each: Each | None = None) -> Test:
@@ -132,8 +132,6 @@ def gap_grows(block: str, algorithm: str, other: str) -> Test:
         ours, theirs = (runs[block, name] for name in (algorithm, other))
         grid = several(ours, block)
         first, last = ((ours[x] - theirs[x]).dropna() for x in (grid[0], grid[-1]))
-        for gap in (first, last):
-            gap.attrs.pop(TEST_FILE, None)  # it is no share of rows
         text = f"gap {first.mean():.3g} at {grid[0]:g}, {last.mean():.3g} at {grid[-1]:g}"
         shown = better({block: (last, first)}, on)
         return Check.of(text + failing("no smaller gap", shown), shown)

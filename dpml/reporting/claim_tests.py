@@ -10,7 +10,7 @@ import pandas as pd
 
 from dpml.errors import UserError, nearest
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test, every, some, worded
-from dpml.reporting.criteria import Comparison, MetricScale, Rule, better, scale, similar
+from dpml.reporting.criteria import Comparison, MetricScale, better, scale, similar
 
 Amount = Callable[[Sequence[bool | None]], bool | None]
 """How many of several statements must hold, in three-valued logic: `every`, `some` or `most`."""
@@ -278,22 +278,11 @@ def together(checks: Sequence[Check]) -> Check:
     if not checks:
         raise NotComputedError(["anything to compare"])
     shown: dict[Any, Comparison] = {}
-    rules: list[Rule[Any]] = []
     for part, check in enumerate(checks):
-        keys = {key: key if key not in shown else (worded(key), f"({part + 1})") for key in check.shown}
-        shown |= {keys[key]: one for key, one in check.shown.items()}
-        rules.append(_part(check, keys))
+        shown |= {key if key not in shown else (worded(key), f"({part + 1})"): one for key, one in check.shown.items()}
     seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
     numbers = "; ".join(check.numbers for check in checks)
     stand_ins = tuple(dict.fromkeys(name for check in checks for name in check.substitutes))
     on = "; ".join(dict.fromkeys(check.on for check in checks if check.on))
     holds = every(check.holds for check in checks)  # also of exact numbers, which have no comparisons
-    return Check(holds, numbers, seeds, shown, lambda known: every(rule(known) for rule in rules), on, stand_ins)
-
-
-def _part(check: Check, keys: Mapping[Any, Any]) -> Rule[Any]:
-    """The rule of a check whose comparisons have other keys among those of several checks."""
-    rule = check.rule
-    if rule is None:
-        return lambda _: check.holds
-    return lambda known: rule({key: known[place] for key, place in keys.items()})
+    return Check(holds, numbers, seeds, shown, on, stand_ins)

@@ -10,14 +10,14 @@ paper may allow some to be missing; the verdict then says on how many it was jud
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.criteria import Comparison, Needs, Rule, decisive, settling
+from dpml.reporting.criteria import Comparison, decisive
 from dpml.reporting.statistics import numbered_runs, settings
 from dpml.running.rows import own_columns
 
@@ -71,14 +71,9 @@ class Verdict:
         decision: the decision on the claim.
         numbers: in words, by reading.
         effect: the effect that the decision hangs on, with its 95 % interval.
-        open: the comparisons that would decide an undecided claim, and with how many seeds or draws.
-        needed: how many seeds would decide it.
-        draws: how many draws of each seed would.
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
         substitute: the data that stood for the paper's; the decision is then about these.
-        rows: what seeds do not vary of them, and what other test rows could change (`dpml.reporting.fixed_rows`).
-        checks: the result of its test by reading, which manifests do not store.
     """
 
     id: str
@@ -87,29 +82,20 @@ class Verdict:
     decision: Decision
     numbers: str
     effect: str = ""
-    open: str = ""
-    needed: int | None = None
-    draws: int | None = None
     seeds: int | None = None
     on: str = ""
     substitute: str = ""
-    rows: str = ""
-    checks: "Mapping[str, Check]" = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
         """The verdict in a manifest; a text that the manifest lacks is empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision", "numbers"), "")
-        return cls(**texts | {name: record[name] for name in cls._stored() if record.get(name) is not None})
-
-    @classmethod
-    def _stored(cls) -> list[str]:
-        return [one.name for one in fields(cls) if one.compare]
+        return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     @property
     def record(self) -> dict[str, Any]:
         """What a manifest stores."""
-        return {name: getattr(self, name) for name in self._stored()}
+        return asdict(self)
 
     @property
     def kind(self) -> Decision:
@@ -117,15 +103,14 @@ class Verdict:
         return "on a substitute" if self.substitute else self.decision
 
     @property
-    def needs(self) -> str:
-        """The seeds or draws that would decide it, in words."""
-        return f"{Needs(self.needed, self.draws).words} would decide" if self.needed or self.draws else ""
-
-    @property
     def outcome(self) -> str:
-        """The decision, what it is about, and the seeds or draws that would decide an undecided claim."""
-        words = f"{self.decision}{f' on {self.on}' if self.on else ''}{f' ({self.needs})' if self.needs else ''}"
+        """The decision, and what it is about."""
+        words = f"{self.decision}{f' on {self.on}' if self.on else ''}"
         return f"on a substitute, {self.substitute}: {words}" if self.substitute else words
+
+
+Rule = Callable[[Mapping[Any, bool | None]], bool | None]
+"""What a test decides from the outcomes of its comparisons, in three-valued logic."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +122,6 @@ class Check:
         numbers: in words.
         seeds: the number of seeds; None: no runs.
         shown: the comparisons that it rests on, by what they are about.
-        rule: how they decide.
         on: what it is about, if not all that its claim is about.
         substitutes: the data sets in it that stand for others.
     """
@@ -146,12 +130,11 @@ class Check:
     numbers: str
     seeds: int | None = None
     shown: Mapping[Any, Comparison] = field(default_factory=dict)
-    rule: Rule[Any] | None = None
     on: str = ""
     substitutes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, numbers: str, shown: Mapping[Any, Comparison], rule: Rule[Any] | None = None) -> "Check":
+    def of(cls, numbers: str, shown: Mapping[Any, Comparison], rule: Rule | None = None) -> "Check":
         """A check based on comparisons: all of them must hold, or as `rule` says.
 
         Raises:
@@ -159,20 +142,13 @@ class Check:
         """
         if not shown:
             raise NotComputedError(["anything to compare"])
-        rule = rule or (lambda known: every(known.values()))
-        return cls(rule({key: one.holds for key, one in shown.items()}), numbers, shown=shown, rule=rule)
-
-    @cached_property
-    def open(self) -> dict[Any, Comparison]:
-        """A smallest set of comparisons that would decide it."""
-        if self.holds is not None or self.rule is None:
-            return {}
-        return {key: self.shown[key] for key in settling(self.shown, self.rule)}
+        known = {key: one.holds for key, one in shown.items()}
+        return cls(rule(known) if rule else every(known.values()), numbers, shown=shown)
 
     @property
     def decisive(self) -> tuple[Any, Comparison] | None:
         """The comparison that the decision hangs on."""
-        key = decisive(self.open or self.shown, self.holds)
+        key = decisive(self.shown, self.holds)
         return None if key is None else (key, self.shown[key])
 
 
@@ -201,14 +177,12 @@ class Evidence:
         published: the published points.
         axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
         substitutes: the data sets that stand for others, by the official name.
-        traced: whether runs carry what tells their cells, as `cells` in their attributes (`Comparison.cells`).
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
     substitutes: Mapping[str, str] = field(default_factory=dict)
-    traced: bool = False
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # the tests of all claims ask for it
 
     def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
@@ -291,24 +265,7 @@ class Evidence:
                 [f"{algorithm} in {block} with one value of {', '.join(varying) or 'every setting'}"]
             )
         known = ~np.isnan(table).all(axis=0)
-        found = pd.DataFrame(table[:, known], lines, pd.Index(columns[known], name=x))
-        if self.traced:
-            found.attrs |= {"cells": self._cells(places), "x": x}
-        return found
-
-    def _cells(self, places: Any) -> list[dict[str, Any]]:
-        """What tells the cells of some rows: their block, as in the experiment, data set, algorithm and settings."""
-        rows = self.rows.iloc[places]
-        block = "of" if "of" in rows else "block"  # a test may have renamed blocks
-        keys = [block, "dataset", "algo", *(key for key in rows if "." in key)]
-        return [
-            {
-                "block" if key == block else key: value
-                for key, value in zip(keys, values, strict=True)
-                if pd.notna(value)
-            }
-            for values in rows[keys].drop_duplicates().itertuples(index=False, name=None)
-        ]
+        return pd.DataFrame(table[:, known], lines, pd.Index(columns[known], name=x))
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
         """At least two runs of some algorithms in every block, all at the same x.
@@ -372,21 +329,13 @@ class Claim:
                 missing.setdefault(error.words, {}).setdefault(error.missing, []).append(reading.name)
         return checks, missing
 
-    def open(self, evidence: Evidence) -> list[list[Comparison]]:
-        """For every open reading of an undecided claim, a smallest set of comparisons that would decide it."""
-        checks, missing = self.checked(evidence)
-        kinds = {check.holds for check in checks.values()}
-        if missing or {True, False} <= kinds:
-            return []
-        return [list(check.open.values()) for check in checks.values() if check.open]
-
     def judge(self, evidence: Evidence) -> Verdict:
         """Apply the test to every reading."""
         checks, missing = self.checked(evidence)
         numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
-        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers, checks=checks)
+        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers)
         found = {check.holds for check in checks.values()}
         if missing:
             lists = "; ".join(
@@ -407,7 +356,7 @@ class Claim:
             words = f"holds only for {choices}{also}: {numbers}"
             return replace(verdict, decision="depends on an unstated choice", numbers=words)
         if None in found:
-            return replace(verdict, decision="undecided with these seeds", **_open(checks))
+            return replace(verdict, decision="undecided with these seeds")
         return replace(verdict, decision="reproduced" if True in found else "not reproduced")
 
 
@@ -427,17 +376,6 @@ def effect_of(checks: Mapping[str, Check]) -> str:
         return ""
     name, key, one = min(found, key=lambda each: each[2].slack)
     return f"{f'[{name}] ' if len(checks) > 1 else ''}{worded(key)}: {one.words}" if one.words else ""
-
-
-def _open(checks: Mapping[str, Check]) -> dict[str, Any]:
-    """What would decide the open readings: a smallest set of comparisons each, and seeds or draws that do for all."""
-    lists, needs = [], []
-    for name, check in checks.items():
-        needs += [one.needs or Needs(None, None) for one in check.open.values()]
-        each = [f"{worded(key)}{f' ({one.needs.words})' if one.needs else ''}" for key, one in check.open.items()]
-        lists += [f"[{name}] {', '.join(each)}"] if each else []
-    most = {"needed": [one.seeds or 0 for one in needs], "draws": [one.draws or 0 for one in needs]}
-    return {"open": "; ".join(lists)} | {name: max(own) if own and all(own) else None for name, own in most.items()}
 
 
 def worded(key: Any) -> str:

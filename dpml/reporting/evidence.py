@@ -9,7 +9,6 @@ import io
 import lzma
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from dpml.errors import UserError
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
-from dpml.reporting.fixed_rows import OtherTestRows, with_rows
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
@@ -79,17 +77,8 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
         raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
 
 
-def readings_path(base: Path) -> Path:
-    """The picture of an experiment's claims under every reading (`dpml.reporting.specification`)."""
-    return base.with_name(f"{base.name}_readings.svg")
-
-
-def verify(folder: Path, pictures: bool = False) -> Iterator[Verified]:
+def verify(folder: Path) -> Iterator[Verified]:
     """Recompute the verdicts and the values of all tables under a results folder from their rows.
-
-    Args:
-        folder: of results.
-        pictures: whether to draw the claims under every reading, too (`readings_path`).
 
     Raises:
         UserError: there is no experiment with rows, or a file was cut or edited.
@@ -98,10 +87,10 @@ def verify(folder: Path, pictures: bool = False) -> Iterator[Verified]:
     if not known:
         raise UserError(f"there are no rows of experiments in {folder}: it has no PAPER/FIGURE_rows.csv.xz.")
     sizes = [_place(path.with_suffix("")).stat().st_size for path in known]
-    yield from in_order(partial(_verified, pictures=pictures), known, sizes)
+    yield from in_order(_verified, known, sizes)
 
 
-def _verified(path: Path, pictures: bool) -> Verified:
+def _verified(path: Path) -> Verified:
     """Recompute what one experiment's manifest, and the tables that it names, say."""
     base, about = path.with_suffix(""), Manifest(path).read()
     if about.get("experiment") != f"{path.parent.name}/{path.stem}":
@@ -134,10 +123,6 @@ def _verified(path: Path, pictures: bool) -> Verified:
         number, differ = _compared(path.read_text("utf-8"), table)
         values += number
         wrong += [f"{path.name}: {differ} of {number} values do not follow from the rows"] if differ else []
-    if pictures and not wrong:
-        from dpml.reporting import specification  # loads matplotlib
-
-        specification.draw(new, readings_path(base))
     return Verified(about["experiment"], len(old), values, tuple(wrong))
 
 
@@ -157,17 +142,9 @@ def judge(
         points: the published ones.
         substitutes: the data sets that stand for others, by the official name.
     """
-    evidence = evidence_of(rows, panels, points, substitutes)
-    others = OtherTestRows.of(evidence)
-    return [with_rows(claim, claim.judge(evidence), others) for claim in claims]
-
-
-def evidence_of(
-    rows: pd.DataFrame, panels: Sequence[Mapping[str, Any]], points: pd.DataFrame, substitutes: Mapping[str, str]
-) -> Evidence:
-    """What the claims of an experiment are judged by: the arguments are those of `judge`."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
-    return Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
+    evidence = Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
+    return [claim.judge(evidence) for claim in claims]
 
 
 def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:

@@ -41,8 +41,6 @@ from dpml.reporting.style import (
 )
 from dpml.reporting.tables import short
 
-COLUMN, PAGE = 3.3, 6.9
-"""Widths of a column and of a page of a paper in inches."""
 _BANDS = {"interval": "95 % intervals of the mean over", "sd": "one s.d. either way of the mean over"}
 
 
@@ -68,15 +66,9 @@ def plot(rows: pd.DataFrame, folder: Path, command: str) -> list[Path]:
 
 
 def plot_experiment(charts: Sequence[Chart], title: str, columns: int, base: Path) -> list[Path]:
-    """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png``, ``.svg`` and ``.pdf``.
-
-    The PDF is for a paper: as wide as a column, or as a page if there are more than three panels.
-    """
+    """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png`` and ``base.svg``."""
     with in_style(STYLE):
-        written = save(experiment_figure(charts, title, columns), base)
-    pdf = base.with_name(f"{base.name}.pdf")
-    save_for_paper(paper_figure(charts, COLUMN if len(charts) <= 3 else PAGE, {})[0], pdf)
-    return [*written, pdf]
+        return save(experiment_figure(charts, title, columns), base)
 
 
 def experiment_figure(charts: Sequence[Chart], title: str, columns: int) -> Figure:

@@ -22,7 +22,7 @@ from dpml.reporting import ranking
 from dpml.reporting.audit_table import Audit, LogScale, audit_of, worst_by_paper
 from dpml.reporting.claims import Decision, Verdict
 from dpml.reporting.outputs import FigureFiles, Outputs, Paper, read
-from dpml.reporting.pages import BY_READING, CLAIMS
+from dpml.reporting.pages import CLAIMS
 from dpml.reporting.style import LABELS, METRICS, base_look
 from dpml.reporting.tables import short
 from dpml.reporting.whole_table import WholeTable, whole_table
@@ -111,7 +111,7 @@ def _environment() -> Environment:
     filters = (address, anchor, block, counted, described, inline, page_name, picture_size, short)
     environment.filters |= {function.__name__: function for function in filters}
     environment.globals |= {
-        "BY_READING": BY_READING, "CLAIMS": CLAIMS, "DECISIONS": DECISIONS, "AUDIT": _AUDIT, "START": START,
+        "CLAIMS": CLAIMS, "DECISIONS": DECISIONS, "AUDIT": _AUDIT, "START": START,
         "LEDGER": LEDGER, "ranking": ranking,
         "colour": lambda algo: base_look(algo)[0], "whole_table": _whole_table,
     }  # fmt: skip

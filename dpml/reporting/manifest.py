@@ -31,16 +31,13 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 def stamp(publication: Publication, plan: Plan, task: Task) -> str:
     """The inputs of the outputs: the cells, the experiment's file, and the code that draws and counts."""
     experiment = publication.experiment
-    cells = [
-        [point.block, entry.key, entry.finished, entry.reason, entry.record and entry.record.dependencies.digest]
-        for point, entry in plan.points[task.name]
-    ]
-    kept = [(block.key, block.kept(plan.store)) for block in task.computed]
-    computed = [[key, written and written.dependencies.digest] for key, written in kept]
+    points = plan.points[task.name]
+    cells = [[p.block, cell.key, cell.finished, cell.reason, cell.record and cell.record.code] for p, cell in points]
+    computed = [[block.key, block.code] for block in task.computed]
     request = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
     card = card_of(experiment.name.partition("/")[0])
     tests = card.made_from if card else ""
-    return digest([__version__, code.digest("dpml.reporting.artifacts"), tests, request, cells, computed])
+    return digest([__version__, code.digest(["reporting"]), tests, request, cells, computed])
 
 
 @dataclass(frozen=True)

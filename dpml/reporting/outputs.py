@@ -16,7 +16,6 @@ from dpml.errors import UserError
 from dpml.reporting.cards import claims_of
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Decision, Verdict
-from dpml.reporting.evidence import readings_path
 from dpml.reporting.manifest import changed, manifests
 from dpml.running.spec import Panel
 
@@ -31,7 +30,7 @@ _MANIFEST: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class FigureFiles:
-    """The files ``NAME.csv .md .png .svg`` of a figure or table, and the content of its page.
+    """The files ``NAME.csv .md .svg`` of a figure or table, and the content of its page.
 
     Args:
         folder: where they are.
@@ -62,16 +61,12 @@ class FigureFiles:
 
 @dataclass(frozen=True)
 class Outputs:
-    """An experiment's manifest, its verdicts and figures, and the points that others published about them.
-
-    `has_readings`: there is a picture of its claims by reading (`evidence.readings_path`).
-    """
+    """An experiment's manifest, its verdicts and figures, and the points that others published about them."""
 
     about: Mapping[str, Any]
     verdicts: Sequence[Verdict]
     figures: Sequence[FigureFiles]
     published: pd.DataFrame
-    has_readings: bool = False
 
     @property
     def name(self) -> str:
@@ -180,7 +175,7 @@ def _outputs(about: Mapping[str, Any], results: Path, published: pd.DataFrame) -
     folder = (results / about["experiment"]).parent
     verdicts = [Verdict.stored(claim) for claim in about["claims"] if isinstance(claim, dict)]
     figures = [_figure(figure, folder, about) for figure in about["figures"] if _is_own(figure, about["experiment"])]
-    return Outputs(about, verdicts, figures, published, readings_path(results / about["experiment"]).is_file())
+    return Outputs(about, verdicts, figures, published)
 
 
 def _is_own(figure: Any, experiment: str) -> bool:
@@ -194,7 +189,7 @@ def _is_own(figure: Any, experiment: str) -> bool:
 
 
 def _figure(figure: Mapping[str, Any], folder: Path, about: Mapping[str, Any]) -> FigureFiles:
-    paths = [folder / f"{figure['name']}.{kind}" for kind in ("csv", "md", "png", "svg")]
+    paths = [folder / f"{figure['name']}.{kind}" for kind in ("csv", "md", "svg")]
     damaged = " and ".join(path.name for path in paths if changed(path, about["files"]))
     if damaged:
         print(f"note: {folder}: not as written: {damaged}; make it again: {about['command']}", file=sys.stderr)

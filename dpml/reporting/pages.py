@@ -1,17 +1,14 @@
 """Markdown pages from manifests: of every figure, of all claims, of a paper's claims, and of a paper's rankings."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from dpml.reporting.claims import Decision, Verdict
 from dpml.reporting.ranking import (
-    BY_SIZE,
     READING,
-    advice,
-    average_ranks,
     beside,
     details,
     matrix,
@@ -29,26 +26,20 @@ CLAIMS = (
     "least 0.01 of a share or a tenth of a size. *Similar*, *steady* and *reaches* mean within 0.05 of a share or a "
     "factor of two, on both sides, by two one-sided tests. A claim whose text can be read in several ways is judged by "
     "each: its verdict says so if they differ. One on data that stand for the paper's is a verdict on these. What the "
-    "runs neither show nor rule out is undecided, and the page of the paper says what would decide it with a "
-    "probability of 0.8 if the effects are what they seem. Where seeds do not vary the training rows, or the test "
-    "file, intervals are about these: the page of the paper says so, and whether an outcome changes if the sampling of "
-    "test rows is counted too, by the largest variance that McNemar's paired test can have at such accuracies. Where "
-    "the command ends in `run.decide=true`, open comparisons got more seeds or draws after a look at the results, at "
-    "most twice, and each look is a test at 5 %: a comparison then finds what is not there in up to 16 % of cases, "
-    "by simulation. When each criterion was chosen, and what was known then: experiments/CRITERIA.md."
+    "runs neither show nor rule out is undecided; every block of an experiment has a fixed number of seeds. On "
+    "Adult, KDD-99 and HAR all seeds share the official test file, so that intervals of accuracies are about this "
+    "file. When each criterion was chosen, and what was known then: experiments/CRITERIA.md."
 )
 """How to read the verdicts."""
 
-BY_READING = "Picture: the effect of every reading, with its 95 % interval"
-
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
-    """The page of one of an experiment's figures, whose picture is ``NAME.png``, from the manifest's content."""
+    """The page of one of an experiment's figures, whose picture is ``NAME.svg``, from the manifest's content."""
     parts = [f"# {about['title']}\n", f"{about['source']}. Made by `{about['command']}`.\n"]
     if about["note"]:
         parts.append(f"{about['note']}\n")
     if figure["drawn"]:
-        parts.append(f"![{about['title']}]({figure['name']}.png)\n")
+        parts.append(f"![{about['title']}]({figure['name']}.svg)\n")
     if about["claims"] and figure["twin"] is None:
         # a trial has no page of claims beside it: its own page is all there is
         parts += ["## Claims\n", *(_entry(Verdict.stored(claim)) for claim in about["claims"])]
@@ -117,19 +108,14 @@ def found(verdicts: Sequence[Verdict]) -> str:
     return " ".join(parts)
 
 
-def paper_page(
-    paper: str, manifests: Iterable[Mapping[str, Any]], pictures: Collection[str], metrics: Mapping[str, str]
-) -> str:
+def paper_page(paper: str, manifests: Iterable[Mapping[str, Any]], metrics: Mapping[str, str]) -> str:
     """The claims of a paper by experiment: what each says, its test, and the numbers of every reading.
 
-    `pictures` are the experiments with a picture of their claims by reading; `metrics` says what the paper's own are.
+    `metrics` says what the paper's own are.
     """
     parts = [f"# Claims of {paper}\n", "What the words mean: [claims](../claims.md).\n"]
     for about in manifests:
         parts += [f"## {about['experiment']}: {about['title']}\n", f"`{about['command']}`\n"]
-        if about["experiment"] in pictures:
-            name = about["experiment"].rpartition("/")[2]
-            parts.append(f"[{BY_READING}]({name}_readings.svg)\n")
         parts += [_entry(verdict) for verdict in map(Verdict.stored, about["claims"])]
     if metrics:
         parts += ["Metrics that only this paper has:\n", *(f"- `{name}` {said}" for name, said in metrics.items()), ""]
@@ -141,8 +127,6 @@ def _entry(verdict: Verdict) -> str:
     effect = f"; {verdict.effect}" if verdict.effect else ""
     lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{effect}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
-    lines += [f"- What would decide: {verdict.open}"] if verdict.open else []
-    lines += [f"- Rows: {verdict.rows}"] if verdict.rows else []
     return "\n".join([*lines, *(f"- {part}" for part in by_reading(verdict.numbers))]) + "\n"
 
 
@@ -154,15 +138,10 @@ def by_reading(numbers: str) -> list[str]:
 def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:
     """The page about all ranking experiments of a paper's folder, from their manifests."""
     parts, manifests = ["# Which algorithm when\n", f"{READING}\n"], list(manifests)
-    found = advice([ranking for manifest in manifests for ranking in manifest["rankings"]])
-    if found["rows"]:
-        parts += ["## By the size of the problem\n", f"{BY_SIZE}\n", markdown(found)]
     for manifest in manifests:
         rankings = manifest["rankings"]
         parts += [f"## {manifest['title']}\n", f"`{manifest['command']}`\n", f"{premises(rankings)}\n"]
         parts += [markdown(matrix(rankings)), markdown(tally(rankings))]
-        for ranks in average_ranks(rankings):
-            parts += [f"{ranks['title']}:\n", markdown(ranks)]
         others = beside(rankings, manifest.get("reference", ""))
         parts += [f"{others['title']} than that of a program of others:\n", markdown(others)] if others["rows"] else []
         for ranking in rankings:

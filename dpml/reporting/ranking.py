@@ -6,7 +6,6 @@ against colluders. The best algorithm has the best mean. It is not distinguished
 significantly worse, by one-sided t-tests paired over seeds, Holm-corrected over all competing curves.
 """
 
-from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.privacy import gdp
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.criteria import better, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
-from dpml.reporting.replicates import of_difference, official, same_rows
+from dpml.reporting.replicates import same_rows
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import per_seed, summarise
 from dpml.reporting.style import METRICS, REFERENCES
@@ -28,7 +26,6 @@ from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
 _SHOWN = 4  # algorithms listed as not distinguished
-_REACHES = (3, 10, 30, 100, 1000)  # n mu/d, at which the table of advice is cut
 
 
 @dataclass(frozen=True)
@@ -81,26 +78,14 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
     ]
     return {
         "title": panel.title,
-        "datasets": sorted(set(map(str, runs["dataset"]))),
         "metric": panel.y.rpartition(".")[2],
         "unit": unit,
-        "loss": next((one.curve.rows["loss"].iloc[0] for one in competing), ""),
-        "protected": int(runs["N" if unit == "sample" else "M"].max()),
-        "features": int(runs["d"].max()),
         "M": sorted(map(int, runs["M"].unique())),
         "delta": sorted(map(float, runs["delta"].dropna().unique())),
-        "test_file": _test_file(panel, runs, choices),
+        "same_rows": bool(same_rows(runs).all()),
         "competing": {one.label: one.sums for one in competing},
         "choices": choices,
     }
-
-
-def _test_file(panel: Panel, runs: pd.DataFrame, choices: Sequence[Mapping[str, Any]]) -> float | None:
-    """By how much two accuracies could differ on another test file, if every seed has the same rows; else None."""
-    split = official(str(runs["dataset"].iloc[0]))
-    if split is None or not same_rows(runs).all() or panel.y not in ("accuracy", "error"):
-        return None
-    return max((of_difference(one["value"], one["value"], split[1]) for one in choices), default=None)
 
 
 def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
@@ -197,14 +182,6 @@ READING = (
 )
 """How to read the tables of a ranking."""
 
-BY_SIZE = (
-    "All choices below, a panel at an ε each, by n μ/d: n records (or parties, where they are protected), d features, "
-    "and the μ of Gaussian DP at (ε, δ). The three algorithms that are most often best or not told apart from it (all, "
-    "where they tie), out of the choices where the best is above a constant. Not every algorithm competes everywhere. "
-    "A data set counts with each of its panels, also one on which constants of rules were chosen."
-)
-"""How to read the table of `advice`."""
-
 
 def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     """The protected unit, the number of parties and delta, in a sentence."""
@@ -213,13 +190,8 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     parties = ", ".join(str(M) for M in sorted({M for ranking in rankings for M in ranking["M"]}))
     delta = ", ".join(f"{delta:g}" for delta in sorted({delta for ranking in rankings for delta in ranking["delta"]}))
     text = f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
-    same = {titled(one): apart for one in rankings if (apart := one.get("test_file"))}
-    if same:
-        text += (
-            f" Every seed has the same rows in {', '.join(same)}: what is told apart there is so on this test file; "
-        )
-        text += f"on another one as large, two accuracies may differ by up to {max(same.values()):.1g} more or less."
-    return text
+    same = [titled(one) for one in rankings if one.get("same_rows")]
+    return f"{text} Every seed has the same training and test rows in {', '.join(same)}." if same else text
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
@@ -259,76 +231,6 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
         for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
     ]
     return texts(pd.DataFrame(lines), "How often each algorithm is best")
-
-
-def advice(rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    """Which algorithms are best or not told apart from the best, by loss and n mu/d, over all rankings.
-
-    n is the number of records, or of parties, that one of them is protected among, d that of features, and mu the
-    parameter of Gaussian DP at (eps, delta). Choices that are not above the floor are counted as such.
-    """
-    found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
-    for ranking in (one for one in rankings if "features" in one):  # older manifests do not say
-        for choice in ranking["choices"]:
-            mu = gdp.mu_of(choice["eps"], max(ranking["delta"]))
-            place = bisect(_REACHES, ranking["protected"] * mu / ranking["features"])
-            found.setdefault((ranking["loss"], place), []).append(choice)
-    ends = ["0", *(f"{reach:g}" for reach in _REACHES), "∞"]
-    lines = []
-    for (loss, place), choices in sorted(found.items()):
-        above = [choice for choice in choices if choice["above_floor"]]
-        often = Counter(name for choice in above for name in _alike(choice))
-        least = min([count for _, count in often.most_common(3)], default=0)
-        counts = sorted((-count, name) for name, count in often.items() if count >= least)
-        lines.append(
-            {
-                "loss": loss,
-                "n μ/d": f"{ends[place]} to {ends[place + 1]}",
-                "best or not told apart": ", ".join(f"{name} {-count}" for count, name in counts),
-                "of": str(len(above)),
-                "nothing above a constant": str(len(choices) - len(above)),
-            }
-        )
-    return texts(pd.DataFrame(lines), "By n μ/d")
-
-
-def average_ranks(rankings: Sequence[Mapping[str, Any]]) -> list[Texts]:
-    """Mean ranks over data sets, a table for each set of algorithms that compete together on five or more.
-
-    The first panel of a data set counts. Means that differ by less than the critical difference are not told apart at
-    5 % by Nemenyi's test (Demsar 2006, Sec. 3.2.2).
-    """
-    groups: dict[tuple[str, ...], dict[str, Mapping[str, Any]]] = {}
-    for ranking in (one for one in rankings if "datasets" in one):  # older manifests have no means
-        together = groups.setdefault(tuple(sorted(ranking["competing"])), {})
-        together.setdefault(", ".join(ranking["datasets"]), ranking)
-    return [_average(names, list(some.values())) for names, some in groups.items() if len(some) >= 5 and len(names) > 1]
-
-
-def _average(names: Sequence[str], rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    columns: dict[str, pd.Series] = {}
-    for eps in sorted({choice["eps"] for choice in rankings[0]["choices"]}):
-        ranks = [
-            pd.Series(choice["means"]).rank(ascending=not scale(ranking["metric"]).up)
-            for ranking in rankings
-            for choice in ranking["choices"]
-            if choice["eps"] == eps and set(choice["means"]) == set(names)
-        ]
-        if len(ranks) == len(rankings):
-            columns[f"ε = {eps:g}"] = pd.DataFrame(ranks).mean()
-    table = pd.DataFrame(columns, index=list(names))
-    table = table.loc[table.mean(axis=1).sort_values(kind="stable").index]
-    shown = table.map(lambda rank: f"{rank:.1f}").rename_axis("algorithm").reset_index()
-    apart = critical_difference(len(names), len(rankings))
-    return texts(shown, f"Mean rank over {len(rankings)} data sets; critical difference {apart:.1f}")
-
-
-def critical_difference(algorithms: int, datasets: int) -> float:
-    """By how much two mean ranks differ at 5 %, for all pairs together: Nemenyi's test (Demsar 2006, Sec. 3.2.2)."""
-    from scipy.stats import studentized_range  # slow to load
-
-    q = studentized_range.ppf(0.95, algorithms, np.inf) / np.sqrt(2)
-    return float(q * np.sqrt(algorithms * (algorithms + 1) / (6 * datasets)))
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:

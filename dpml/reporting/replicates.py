@@ -54,24 +54,6 @@ def of_test_file(share: float, n: int) -> float:
     return _HALF * math.sqrt(share * (1 - share) / n)
 
 
-def of_difference(a: float, b: float, n: int) -> float:
-    """Half the 95 % interval of the difference of two accuracies on one test file of n rows, at its largest."""
-    return _HALF * error_of_difference(a, b, n)
-
-
-def error_of_difference(a: float, b: float, n: int) -> float:
-    """The standard error of the difference of two accuracies over test files of n rows like this one, at its largest.
-
-    The rows are paired. Let p_i and q_i be the shares of some runs of two algorithms that label row i correctly, with
-    means a and b. Over draws of n rows the variance of a - b is that of p_i - q_i, divided by n. Because p_i and q_i
-    are in [0, 1], (p_i - q_i)^2 <= |p_i - q_i| <= min(p_i + q_i, 2 - p_i - q_i), so that it is at most
-    min(a + b, 2 - a - b) - (a - b)^2. For one run of each, p_i - q_i is 0 except on rows where just one of the two is
-    right: those that McNemar's test (1947) counts. Results do not keep how many these are; the bound takes the most
-    that the two accuracies allow.
-    """
-    return math.sqrt(max(min(a + b, 2 - a - b) - (a - b) ** 2, 0.0) / n)
-
-
 def caution(summary: pd.DataFrame) -> str:
     """Of which data sets of a summary every seed has the same rows, and what their test files add, in a sentence."""
     told = []

@@ -18,7 +18,7 @@ from dpml.reporting.tables import HEADS, Texts, latex, markdown, texts
 from dpml.running.rows import PRIVACY
 
 FORMATS = ("md", "csv", "tex")
-FILES = tuple(f"table.{kind}" for kind in FORMATS)
+FILES = ("table.md", "table.csv")
 FIGURE = ("figure.png", "figure.svg")
 """What `figures.plot` writes."""
 MAIN = ("accuracy", "rmse", "optimality_gap")
@@ -72,7 +72,7 @@ class RunTable:
         if kind == "csv":
             return self.lines.to_csv(index=False)
         if kind == "tex":
-            return latex(self.texts, self.caption, numbers=True)
+            return latex(self.texts, self.caption)
         return f"{markdown(self.texts)}\n{self.caption}\n"
 
 
@@ -140,8 +140,8 @@ def proven_text(proven: float, declared: float) -> str:
 
 
 def write_tables(table: RunTable, folder: Path) -> list[Path]:
-    """Write ``table.md``, ``table.csv`` and ``table.tex``."""
+    """Write ``table.md`` and ``table.csv``."""
     paths = [folder / name for name in FILES]
-    for path, kind in zip(paths, FORMATS, strict=True):
-        write_atomically(path, table.written(kind))
+    for path in paths:
+        write_atomically(path, table.written(path.suffix[1:]))
     return paths

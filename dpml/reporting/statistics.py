@@ -256,22 +256,12 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
     """The seeds that have a run, ascending, and the mean over the draws of each; NaN is no run."""
-    seeds, _, means, _ = moments_of_seeds(runs)
-    return seeds, means
-
-
-def moments_of_seeds(runs: pd.Series) -> tuple[Index, Index, Array, Array]:
-    """The seeds that have a run, ascending; for each how many draws, their mean and their variance (NaN for one)."""
     seeds, places = _seeds(runs.index)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)
-    places, values = places[known], values[known]
-    counts = np.bincount(places, minlength=len(seeds))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = np.bincount(places, values, len(seeds)) / counts
-        variances = np.bincount(places, (values - means[places]) ** 2, len(seeds)) / (counts - 1)
+    counts = np.bincount(places[known], minlength=len(seeds))
     some = counts > 0
-    return seeds[some], counts[some], means[some], np.where(counts > 1, variances, np.nan)[some]
+    return seeds[some], np.bincount(places[known], values[known], len(seeds))[some] / counts[some]
 
 
 def _seeds(index: pd.Index) -> tuple[Index, Index]:

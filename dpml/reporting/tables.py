@@ -15,10 +15,9 @@ from dpml.atomic import write_atomically
 from dpml.errors import UserError
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.curves import assignment, constant, curves, label, named, of_some, same_axis, settings, text
+from dpml.reporting.curves import assignment, curves, label, named, settings, text
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, numerals, tex_number, times
-from dpml.reporting.statistics import replication
 from dpml.running.rows import COLUMNS, PRIVACY, SETTING, SIZES
 
 CONDITIONAL = ", if fixed beforehand"
@@ -70,15 +69,6 @@ def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | Non
         "u as dealt": [None if pd.isna(ratio) else f"{ratio:.3g}" for ratio in most / least],
         "rows of the smallest": [None if pd.isna(number) else f"{number:.0f}" for number in least],
     }
-
-
-def caption(heading: str, summary: pd.DataFrame, x: str) -> str:
-    """A heading that gives a table's entries, the replicates of their intervals, and the settings that all share."""
-    if summary["interval"].notna().any():
-        heading += f". Mean ± half the 95 % interval over {replication(summary)}"
-    same, some = constant(summary, same_axis(x)), of_some(summary, same_axis(x))
-    said = [heading, *([f"Everywhere: {same}"] if same else []), *(["; ".join(some)] if some else [])]
-    return ". ".join(said).replace("  ", ", ") + "."
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
@@ -180,12 +170,11 @@ _TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
 }
 
 
-def latex(table: Texts, caption: str, numbers: bool = False) -> str:
-    r"""A LaTeX table for the package booktabs; with `numbers` they are ``\num{...}``, for siunitx."""
+def latex(table: Texts, caption: str) -> str:
+    r"""A LaTeX table for the packages booktabs and siunitx, whose ``\num{...}`` it uses."""
 
     def escape(text: str) -> str:
-        number = tex_number(text) if numbers else None
-        return number or "".join(_TEX.get(character, character) for character in text)
+        return tex_number(text) or "".join(_TEX.get(character, character) for character in text)
 
     head, *body = [" & ".join(map(escape, row)) + r" \\" for row in [table["columns"], *table["rows"]]]
     lines = [

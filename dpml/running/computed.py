@@ -15,9 +15,9 @@ empty. Rows that agree in all columns except `seed` and `draw` are runs: their m
 go to the tables; a block that no panel draws becomes a table with a column per metric, where text columns are shown
 unchanged.
 
-A block is computed again when its arguments, or anything that it was observed to depend on (`dependencies`: code,
-libraries, files), have changed; until then its rows are read from the store of the cells. Classes and functions in the
-arguments are named by their dotted paths, so that their code counts. The command line sets an argument
+A block is computed again when its arguments or its code (`dpml.code`) have changed. Until then its rows are read from
+the store of the cells. The arguments name classes and functions by their dotted paths, so that their code counts. The
+command line sets an argument
 as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not affect it.
 """
 
@@ -32,9 +32,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpml import code
 from dpml.errors import UserError, refuse_unknown
 from dpml.running.cell import limit_blas
-from dpml.running.dependencies import Dependencies, made_with, observed
+from dpml.running.environment import made_with
 from dpml.running.rows import COLUMNS
 from dpml.running.store import DamagedError, Store, digest
 
@@ -43,10 +44,10 @@ _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0,
 
 @dataclass(frozen=True)
 class Written:
-    """The rows of a block, as the text that is stored, and what they depend on."""
+    """The rows of a block, as the text that is stored, and the checksum of their code."""
 
     text: str
-    dependencies: Dependencies
+    code: str
     made_with: Mapping[str, str] = field(default_factory=made_with)
 
 
@@ -60,11 +61,7 @@ class Computed:
 
     @classmethod
     def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
-        """The block described by the content of a file.
-
-        Raises:
-            UserError: there is no such function, or it has no such argument.
-        """
+        """The block described by the content of a file."""
         made = cls(block, str(content["_target_"]), {k: v for k, v in content.items() if k != "_target_"})
         try:
             function = made._function()
@@ -77,6 +74,11 @@ class Computed:
     def key(self) -> str:
         """The key under which its rows are stored: what is computed, and which columns are filled in."""
         return digest([self.target, dict(self.arguments), COLUMNS])
+
+    @property
+    def code(self) -> str:
+        """The checksum of the code that makes its rows."""
+        return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> pd.DataFrame:
         """Its rows, from `store` if they are there."""
@@ -91,11 +93,11 @@ class Computed:
         """Its rows, computed."""
         with limit_blas():
             text = complete(self._function()(**self.arguments), self.block).to_csv(index=False)
-        return Written(text, observed(self.target, self.arguments))
+        return Written(text, self.code)
 
     def keep(self, store: Store, written: Written) -> None:
         """Store its rows."""
-        store.keep(self.key, "rows.csv", f"{json.dumps(written.made_with)}\n{written.text}", written.dependencies)
+        store.keep(self.key, "rows.csv", f"{json.dumps(written.made_with)}\n{written.text}", written.code)
 
     def kept(self, store: Store) -> Written | None:
         """Its stored rows, if they would be the same now."""
@@ -103,10 +105,6 @@ class Computed:
             return self._read(store)
         except DamagedError:
             return None
-
-    def changes(self, store: Store) -> list[str]:
-        """What has changed since its rows were stored, if they would not be the same now."""
-        return [] if self.kept(store) else store.changes(self.key, "rows.csv")
 
     def damaged(self, store: Store) -> bool:
         """Whether there are stored rows that do not match their checksum."""
@@ -117,11 +115,12 @@ class Computed:
         return False
 
     def _read(self, store: Store) -> Written | None:
-        found = store.current(self.key, "rows.csv")
-        if found is None:
+        version = store.version(self.key, self.code)
+        content = store.content(self.key, "rows.csv", version)
+        if content is None:
             return None
-        head, _, text = found[0].partition("\n")
-        return Written(text, found[1], json.loads(head))
+        head, _, text = content.partition("\n")
+        return Written(text, version, json.loads(head))
 
     def _function(self) -> Any:
         module, _, name = self.target.rpartition(".")

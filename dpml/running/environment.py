@@ -4,22 +4,23 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from dpml import code
 from dpml.version import __version__
 
-_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "hydra-core")
-_version = cache(metadata.version)  # takes as long as a small release
 _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
 def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The part that does not depend on the machine: versions (by default those here), and the commit of dpml."""
-    here = {"dpml": __version__, "python": platform.python_version()} | {name: _version(name) for name in _PACKAGES}
-    return {"versions": dict(versions or here), "git": _git_state()}
+    return {"versions": dict(versions or made_with()), "git": _git_state()}
+
+
+def made_with() -> dict[str, str]:
+    """Return the versions that are stored with numbers."""
+    return {"dpml": __version__, "python": platform.python_version(), **code.versions()}
 
 
 def environment(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -48,7 +49,6 @@ def _git_state() -> dict[str, Any] | None:
 
 
 def _cpu() -> dict[str, Any]:
-    """The processor's name and the number of cores."""
     name = platform.processor()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

@@ -1,7 +1,7 @@
 """Engines for cells and computed blocks: this process, local worker processes, or a Dask cluster.
 
 Every engine takes jobs, which are small, and yields the outcome of each as soon as it is known. Workers load the data
-themselves and return numbers, or for a block the text of its rows, and what these depend on there; only this process
+themselves and return numbers, or for a block the text of its rows, and the checksum of their code. Only this process
 writes to disk, so the machines need to share no disk except the data. The numbers are bit-identical for every engine
 and number of workers.
 """
@@ -25,7 +25,7 @@ from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.running.cell import Cell, limit_blas, measure
 from dpml.running.computed import Computed, Written
-from dpml.running.dependencies import made_with, observed
+from dpml.running.environment import made_with
 from dpml.running.store import Record
 
 PATIENCE = 20.0  # seconds to wait for a scheduler
@@ -54,7 +54,6 @@ def attempt(job: Job) -> Outcome:
 
 
 def _written(block: Computed) -> Written | Failure:
-    """The rows of a block."""
     try:
         return block.written()
     except Exception as error:
@@ -70,12 +69,12 @@ def _measured(cell: Cell) -> Record | Failure:
     try:
         measured = measure(cell)
         seconds = time.thread_time() - start
-        return Record(measured, None, seconds, measured.refused, observed(cell), made_with())
+        return Record(measured, None, seconds, measured.refused, cell.code, made_with())
     except NotConvergedError as error:
         return Failure(str(error), f"{error}\n")
     except UserError as error:
         seconds = time.thread_time() - start
-        return Record(None, str(error), seconds, dependencies=observed(cell), made_with=made_with())
+        return Record(None, str(error), seconds, code=cell.code, made_with=made_with())
     except Exception as error:
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
@@ -119,9 +118,6 @@ def in_order(work: Callable[[A], B], items: Sequence[A], sizes: Sequence[int]) -
         work: a function of a module.
         items: what it is called with.
         sizes: of the items, in bytes; where all together have less than `WORTH`, this process does the work.
-
-    Raises:
-        UserError: a process died.
     """
     workers = min(os.cpu_count() or 1, len(items))
     if workers < 2 or sum(sizes) < WORTH:
@@ -151,9 +147,6 @@ def compute(  # many parameters: where and by whom jobs are run
         workers: number of processes; an existing Dask cluster has its own workers.
         address: of the scheduler of that cluster, tcp://HOST:PORT; None starts a cluster on this machine.
         pool: processes that were started for these jobs, and perhaps for further ones (`start`): who did so ends them.
-
-    Raises:
-        UserError: the engine is not installed, or cannot be reached.
     """
     if engine == "auto":
         engine = "dask" if address else "processes" if workers > 1 else "serial"

@@ -11,11 +11,12 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
+from dpml import code
 from dpml.arrays import blocks
 from dpml.config.build import GROUPS
 from dpml.data import Files, Source, checksum
 from dpml.errors import UserError, nearest
-from dpml.running.cell import Measured
+from dpml.running.cell import Cell, Measured
 from dpml.running.computed import Computed
 from dpml.running.expansion import Point
 from dpml.running.rows import joined, tabulate
@@ -28,10 +29,9 @@ Status = Literal["cached", "skipped", "to run", "done", "failed"]
 
 @dataclass(frozen=True)
 class Options:
-    """How cells are computed (the keys under `run`). None of them changes a number; `decide` adds some."""
+    """How cells are computed (the keys under `run`). None of them changes a number."""
 
     dry: bool = False
-    decide: bool = False
     force: str | Sequence[str] | None = None
     only: str | None = None
     on_error: str = "continue"
@@ -90,7 +90,6 @@ class Entry:
     reason: str = ""
     record: Record | None = None
     damaged: bool = False
-    changes: Sequence[str] = ()
 
     @property
     def finished(self) -> bool:
@@ -162,16 +161,12 @@ class Plan:
         found: defaultdict[str, set[str]] = defaultdict(set)
         kept = [entry.record for entry in self.of(task) if entry.finished]
         for made in (*kept, *(block.kept(self.store) for block in task.computed)):
-            for name, version in ({**made.made_with, **made.dependencies.versions} if made else {}).items():
+            for name, version in (made.made_with if made else {}).items():
                 found[name].add(version)
         return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
 
     def measured(self, entry: Entry) -> Measured:
-        """The numbers of a finished cell.
-
-        Raises:
-            UserError: they were damaged after the plan was made.
-        """
+        """The numbers of a finished cell."""
         assert entry.record is not None
         try:
             return entry.record.measured or self.store.read(entry.key, entry.record)
@@ -223,34 +218,25 @@ class Plan:
 
 
 def _alike(entry: Entry) -> list[tuple[Any, ...]]:
-    """Keys of cells that may take about as long, the most similar first."""
     cell = entry.point.cell
     assert cell is not None
     algorithm, data = cell.algorithm, repr(cell.dataset)
     return [(data, algorithm.name, algorithm.variant), (algorithm.name, algorithm.variant), (data,), ()]
 
 
-def make_plan(tasks: Iterable[Task], store: Store, options: Options, before: Plan | None = None) -> Plan:
-    """Determine which cells are finished, which cannot be computed, and which are waiting.
-
-    Cells of `before`, an earlier plan that the same command has carried out, stay as they are, whatever the options
-    say: forced ones are not computed twice, and failed ones are not tried twice.
-
-    Raises:
-        UserError: run.force names no algorithm of the tasks.
-    """
+def make_plan(tasks: Iterable[Task], store: Store, options: Options) -> Plan:
+    """Determine which cells are finished, which cannot be computed, and which are waiting."""
     tasks = list(tasks)
-    checksums = _Checksums()
+    looked_up = _LookedUp()
     points: dict[str, list[tuple[Point, Entry]]] = {}
     entries: dict[str, Entry] = {}
-    known = before.entries if before else {}
     for task in tasks:
         pairs = points.setdefault(task.name, [])
         for point in task.points:
-            entry = _entry(point, store, options, checksums)
+            entry = _entry(point, store, options, looked_up)
             # entries without a cell are distinguished by their settings
             key = entry.key or digest([task.name, point.block, {k: str(v) for k, v in point.settings.items()}])
-            pairs.append((point, entries.setdefault(key, known.get(key, entry))))
+            pairs.append((point, entries.setdefault(key, entry)))
     names = {point.cell.algorithm.name for task in tasks for point in task.points if point.cell}
     for name in options.forced:
         if name not in (*names, "all"):
@@ -260,17 +246,17 @@ def make_plan(tasks: Iterable[Task], store: Store, options: Options, before: Pla
     return Plan(store, tasks, points, {key: entries[key] for key in order})
 
 
-def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums") -> Entry:
+def _entry(point: Point, store: Store, options: Options, looked_up: "_LookedUp") -> Entry:
     if point.cell is None:
         return Entry(point, "", {}, "skipped", point.reason or "")
     try:
-        identity = point.cell.identity(checksums(point.cell.dataset, point.cell.files))
+        identity = point.cell.identity(looked_up.checksum(point.cell.dataset, point.cell.files))
     except UserError as error:
         return Entry(point, "", {}, "skipped", str(error))
     key = digest(identity)
     record, damaged = None, False
     try:
-        record = store.glance(key, (type(point.cell.algorithm), type(point.cell.dataset)))
+        record = store.glance(key, looked_up.code(point.cell))
     except DamagedError:
         damaged = True
     entry = Entry(point, key, identity, "cached", record=record, damaged=damaged)
@@ -278,19 +264,27 @@ def _entry(point: Point, store: Store, options: Options, checksums: "_Checksums"
         entry.status, entry.reason = "skipped", record.skipped
     if record is None or {point.cell.algorithm.name, "all"} & set(options.forced):
         entry.status, entry.reason = "to run", ""
-        entry.changes = () if record or damaged else store.changes(key, "result.json")
     if entry.status == "to run" and options.only == "failed" and not store.failed(key):
         entry.status, entry.reason = ("cached", "") if record else ("skipped", "has not failed (run.only=failed)")
     return entry
 
 
-class _Checksums:
-    """The checksums of data sets, each computed once; a missing file is missing for all its cells."""
+class _LookedUp:
+    """What the cells of a plan share, looked up once: checksums of data sets and of code."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Source, Files], str | UserError | None] = {}
+        self._codes: dict[frozenset[str], str] = {}
 
-    def __call__(self, dataset: Source, files: Files) -> str | None:
+    def code(self, cell: Cell) -> str:
+        """Return the checksum of the code of a cell."""
+        names = code.named(cell)
+        if names not in self._codes:
+            self._codes[names] = cell.code
+        return self._codes[names]
+
+    def checksum(self, dataset: Source, files: Files) -> str | None:
+        """Return the checksum of a data set; a missing file is missing for all its cells."""
         here = dataset, files
         if here not in self._known:
             try:

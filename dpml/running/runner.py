@@ -16,7 +16,6 @@ from dpml.running.store import Record
 from dpml.screen import Screen
 
 _log = logging.getLogger("dpml")
-_NAMED = 3  # of all that has changed
 _LINES = 8  # of a plan's outline
 
 
@@ -24,12 +23,11 @@ def announce(plan: Plan, options: Options, console: Screen) -> None:
     """Print the plan in a few lines: the number of cells in each state, why some are skipped, the estimated time."""
     counts = plan.counts()
     line = f"{', '.join(task.name for task in plan.tasks[:3])}{', ...' if len(plan.tasks) > 3 else ''}: "
-    line += f"{counts['cached'] + counts['done']} cached, {counts['to run']} to run"
+    line += f"{counts['cached']} cached, {counts['to run']} to run"
     blocks = sum(len(task.computed) for task in plan.tasks)
     if blocks:
         line += f", {blocks} computed blocks"
-    for state in ("skipped", "failed"):  # failed: at an earlier look (`run.decide`)
-        line += f", {counts[state]} {state}" if counts[state] else ""
+    line += f", {counts['skipped']} skipped" if counts["skipped"] else ""
     if counts["to run"]:
         seconds = plan.estimate()
         line += " (no estimate yet)" if seconds is None else f" (about {_duration(seconds, options)})"
@@ -39,13 +37,6 @@ def announce(plan: Plan, options: Options, console: Screen) -> None:
     damaged += sum(block.damaged(plan.store) for task in plan.tasks for block in task.computed)
     if damaged:
         console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
-    changes = [entry.changes for entry in plan.waiting()]
-    changes += [block.changes(plan.store) for task in plan.tasks for block in task.computed]
-    if any(changes):
-        names = list(dict.fromkeys(name for some in changes for name in some))
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        line = f"{sum(map(bool, changes))} kept cells are computed again for what has changed: "
-        console.print(f"{line}{', '.join(names[:_NAMED])}{more}", style="yellow", soft_wrap=True)
     skipped = [entry for entry in plan.entries.values() if entry.status == "skipped" and plan.optional(entry)]
     for reason, number in Counter(entry.reason for entry in skipped).items():
         console.print(f"skipped {number}: {reason}", style="yellow", soft_wrap=True)
@@ -78,7 +69,6 @@ def _outlined(name: str, entries: Sequence[Entry], plan: Plan, options: Options)
 
 
 def _duration(seconds: float, options: Options) -> str:
-    """How long CPU seconds take, in words."""
     seconds /= 1 if options.engine == "serial" else options.workers
     if seconds < 1:
         return "a second"
@@ -93,7 +83,6 @@ def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExe
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
 
     Raises:
-        UserError: there is no such executor, or it cannot be reached.
         KeyboardInterrupt: the user wants to stop; what is finished is kept.
     """
     waiting = {id(entry.point.cell): entry for entry in plan.waiting()}
@@ -123,7 +112,6 @@ def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExe
 
 
 def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Screen) -> None:
-    """Store the outcome of a cell, and report it if it has no numbers."""
     if not isinstance(outcome, Failure) and _of_other_data(entry, outcome):
         line = "the data have changed since the command began: give it again"
         outcome = Failure(line, f"{line}\n")

@@ -1,8 +1,7 @@
 """The store of results: one folder per cell, named by its settings and data, never by a clock.
 
-What else its numbers depend on (`dependencies`) was observed when they were computed, and many cells share it: it is
-stored once, as ``dependencies/DIGEST.json``, and the numbers are in ``result-DIGEST.json``. So numbers of several
-versions of the code lie beside each other, and those are read that would be the same now.
+Its numbers are in ``result-CODE.json``, named by the checksum of the code that made them (`dpml.code`). So numbers of
+several versions of the code lie side by side, and those of the code here are read.
 
 A file is written to a temporary name and renamed, so a reader, another run or a crash never sees a half-written file,
 and two runs that compute the same cell do no harm: they write the same numbers. Every file begins with the checksum of
@@ -11,9 +10,8 @@ the rest, so that a damaged file is detected, and computed again.
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,6 @@ from dpml.atomic import seal, unseal, write_atomically
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Measured
-from dpml.running.dependencies import UNKNOWN, Dependencies, Present
 
 
 class DamagedError(Exception):
@@ -35,14 +32,14 @@ class Record:
     """A finished cell: its measurements, or the reason why these settings cannot be used; and its CPU seconds.
 
     `measured` is None for a skipped cell, and in the result of `Store.glance`. `refused` is as in `Measured`.
-    `made_with` are versions that no number depends on.
+    `code` is the checksum of the code that made it, and `made_with` are the versions shown with it.
     """
 
     measured: Measured | None
     skipped: str | None = None
     seconds: float = 0.0
     refused: Mapping[int, str] = field(default_factory=dict)
-    dependencies: Dependencies = field(default_factory=Dependencies)
+    code: str = ""
     made_with: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -50,33 +47,28 @@ class Record:
 class Store:
     """The results under `root`: ``root/<first two of the key>/<key>/`` has results, or error.txt of a failure.
 
-    It is for one command: what has changed since they were computed is looked up once.
+    It is for one command, which reads what it has stored, whatever the code of the process that made it.
     """
 
     root: Path
-    _present: Present = field(default_factory=Present, repr=False, compare=False)
-    _known: dict[str, tuple[Dependencies, list[str]]] = field(default_factory=dict, repr=False, compare=False)
-    _likely: dict[Hashable, str] = field(default_factory=dict, repr=False, compare=False)
+    _stored: dict[str, str] = field(default_factory=dict, repr=False, compare=False)  # the code by the key
 
     def folder(self, key: str) -> Path:
         """The folder of a cell's files."""
         return self.root / key[:2] / key
 
-    def glance(self, key: str, kind: Hashable = None) -> Record | None:
-        """The record of a finished cell without its numbers; None if there is none that would be the same now.
-
-        Cells of one `kind` mostly depend on the same: where this is so, the cell's folder need not be listed.
+    def glance(self, key: str, code: str) -> Record | None:
+        """Return the record of a finished cell without its numbers; None if this code has not made it.
 
         Raises:
-            DamagedError: there is a record that does not match its checksum.
+            DamagedError: the record does not match its checksum.
         """
-        found = self.current(key, "result.json", kind)
-        if found is None:
+        code = self.version(key, code)
+        content = self.content(key, "result.json", code)
+        if content is None:
             return None
-        content, dependencies = found
         head = json.loads(content.partition("\n")[0])
-        refused = _numbered(head["refused"])
-        return Record(None, head["skipped"], head["seconds"], refused, dependencies, head["made_with"])
+        return Record(None, head["skipped"], head["seconds"], _numbered(head["refused"]), code, head["made_with"])
 
     def read(self, key: str, record: Record) -> Measured:
         """The numbers of a finished cell, by its record.
@@ -84,7 +76,7 @@ class Store:
         Raises:
             DamagedError: there are no numbers, or they do not match their checksum.
         """
-        lines = (self._read(key, "result.json", record.dependencies.digest) or "").splitlines()
+        lines = (self.content(key, "result.json", record.code) or "").splitlines()
         if len(lines) < 2:
             raise DamagedError(f"{self.folder(key)} holds no numbers.")
         return _measured(json.loads(lines[1]))
@@ -94,9 +86,7 @@ class Store:
         head = {"cell": identity, "seconds": record.seconds, "skipped": record.skipped}
         head |= {"refused": dict(record.refused), "made_with": dict(record.made_with)}
         lines = [head, _values(record.measured)] if record.measured else [head]
-        self.keep(
-            key, "result.json", "".join(f"{json.dumps(line, default=_name)}\n" for line in lines), record.dependencies
-        )
+        self.keep(key, "result.json", "".join(f"{json.dumps(line, default=_name)}\n" for line in lines), record.code)
         (self.folder(key) / "error.txt").unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
@@ -110,78 +100,32 @@ class Store:
         """Whether the cell's last attempt failed."""
         return (self.folder(key) / "error.txt").exists()
 
-    def keep(self, key: str, name: str, content: str, dependencies: Dependencies) -> None:
-        """Store a file of a cell or block, which counts as current in this command, and what it depends on."""
-        needs = dependencies.digest
-        if needs not in self._known or self._known[needs][0] != dependencies:
-            self._write(self._place(needs), json.dumps(asdict(dependencies)))
-        self._known[needs] = dependencies, []
-        self._write(self.folder(key) / _versioned(name, needs), f"{key} {needs}\n{content}")
+    def keep(self, key: str, name: str, content: str, code: str) -> None:
+        """Store a file of a cell or block, which this code has made."""
+        path = self._path(key, name, code)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, seal(f"{key} {code}\n{content}"))
+        self._stored[key] = code
 
-    def current(self, key: str, name: str, kind: Hashable = None) -> tuple[str, Dependencies] | None:
-        """The content of a file that was stored with `keep` and would be the same now; None if there is none.
+    def version(self, key: str, code: str) -> str:
+        """Return which code's files of a cell or block count: what this command has stored, else that of `code`."""
+        return self._stored.get(key, code)
+
+    def content(self, key: str, name: str, code: str) -> str | None:
+        """Return the content of a file that was stored with `keep`; None if there is none.
 
         Raises:
-            DamagedError: the file does not match its checksum, or what it depends on is not known.
+            DamagedError: the file does not match its checksum.
         """
-        damaged: DamagedError | None = None
-        likely = [self._likely[kind]] if kind in self._likely else []
-        for needs in chain(likely, self._versions(key, name)):
-            dependencies, changes = self._needed(needs)
-            try:
-                if dependencies is _LOST:
-                    raise DamagedError(f"{self._place(needs)} is damaged.")
-                content = None if changes else self._read(key, name, needs)
-            except DamagedError as error:
-                damaged = error
-            else:
-                if content is not None:
-                    self._likely[kind] = needs
-                    return content, dependencies
-        if damaged is not None:
-            raise damaged
-        return None
-
-    def changes(self, key: str, name: str) -> list[str]:
-        """What has changed since the versions of a file were stored, by name."""
-        return [change for needs in self._versions(key, name) for change in self._needed(needs)[1]]
-
-    def _versions(self, key: str, name: str) -> Iterator[str]:
-        """The checksums of the dependencies with which a file was stored."""
-        start, end = _versioned(name, "\n").split("\n")
-        try:
-            names = sorted(path.name for path in self.folder(key).iterdir())
-        except FileNotFoundError:
-            return
-        yield from (one[len(start) : -len(end)] for one in names if one.startswith(start) and one.endswith(end))
-
-    def _needed(self, needs: str) -> tuple[Dependencies, list[str]]:
-        """Dependencies by their checksum, and what of them has changed."""
-        if needs not in self._known:
-            try:
-                found = Dependencies.of_plain(json.loads(_unsealed(self._place(needs)) or "{}"))
-            except DamagedError:
-                found = _LOST
-            found = found if found.digest == needs else _LOST
-            self._known[needs] = found, self._present.changes(found)
-        return self._known[needs]
-
-    def _place(self, needs: str) -> Path:
-        return self.root / "dependencies" / f"{needs}.json"
-
-    def _read(self, key: str, name: str, needs: str) -> str | None:
-        path = self.folder(key) / _versioned(name, needs)
+        path = self._path(key, name, code)
         head, _, content = (_unsealed(path) or "").partition("\n")
-        if head and head != f"{key} {needs}":
+        if head and head != f"{key} {code}":
             raise DamagedError(f"{path} holds something else.")
         return content if head else None
 
-    def _write(self, path: Path, content: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, seal(content))
-
-
-_LOST = Dependencies(files={"": UNKNOWN})
+    def _path(self, key: str, name: str, code: str) -> Path:
+        stem, _, suffix = name.partition(".")
+        return self.folder(key) / f"{stem}-{code}.{suffix}"
 
 
 def _unsealed(path: Path) -> str | None:
@@ -194,11 +138,6 @@ def _unsealed(path: Path) -> str | None:
     return content
 
 
-def _versioned(name: str, needs: str) -> str:
-    stem, _, suffix = name.partition(".")
-    return f"{stem}-{needs}.{suffix}"
-
-
 def digest(values: Any) -> str:
     """The SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_name)
@@ -206,7 +145,6 @@ def digest(values: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    """A class or a function by its name."""
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
         raise UserError(f"{name} has no name of its own: write a function with def, at the top of its module.")

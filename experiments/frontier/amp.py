@@ -28,7 +28,7 @@ from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import objective_perturbation as objective
-from dpml.privacy.safe import down, up
+from dpml.privacy.safe import round_down, round_up
 
 from .outpert import gradient_lengths
 
@@ -57,7 +57,7 @@ class ApproximateMinimum(PerturbedObjective):
 
     def proven(self, delta: float) -> Proof:
         """By Theorem 2 of docs/privacy/perturbed_minima.md."""
-        mu = up(self.apart / self.output) if self.output else math.inf
+        mu = round_up(self.apart / self.output) if self.output else math.inf
         eps = eps_of(self.scale, self.ridge, mu, delta)
         curve = (self.scale, self.ridge, mu) if math.isfinite(eps) else None
         return Proof(eps, "approximate minima (frontier.amp)", curve=curve)
@@ -173,9 +173,9 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
     """
     if sigma == 0 or ridge == 0 or math.isinf(mu):
         return math.inf
-    most, rest = down((1 - REST) * delta), down(REST * delta)
-    apart = up(objective.eps_of(sigma, ridge, most) + gdp.eps_of(mu, rest))
-    whole = gdp.eps_of(up(math.hypot(2 / sigma, mu)), most)
+    most, rest = round_down((1 - REST) * delta), round_down(REST * delta)
+    apart = round_up(objective.eps_of(sigma, ridge, most) + gdp.eps_of(mu, rest))
+    whole = gdp.eps_of(round_up(math.hypot(2 / sigma, mu)), most)
     return min(apart, whole) if _log_excess(whole, sigma, ridge, mu) + _LOGARITHM <= math.log(rest) else apart
 
 

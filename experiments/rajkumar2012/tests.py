@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dpml.reporting.claim_tests import failing, several
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
-from dpml.reporting.criteria import better, cells_of, covers, scale, similar
+from dpml.reporting.criteria import better, covers, scale, similar
 
 from .bounds import TAIL
 
@@ -47,7 +47,7 @@ def bounded(block: str, bound: str, share: float) -> Test:
             raise NotComputedError([f"the bound at every N of {block}"])
         limit = {N: float(bounds[N].iloc[0]) for N in runs}
         kept = {N: (runs[N] <= limit[N]).groupby(level="seed").all() for N in runs}
-        shown = {f"N = {N}": covers(int(one.sum()), len(one), share, cells_of(runs[N])) for N, one in kept.items()}
+        shown = {f"N = {N}": covers(int(one.sum()), len(one), share) for N, one in kept.items()}
         texts = [f"N = {N}: {runs[N].mean():.3g}, bound {limit[N]:.3g}, {shown[f'N = {N}'].words}" for N in runs]
         return replace(Check.of("; ".join(texts), shown), seeds=runs.index.get_level_values("seed").nunique())
 

@@ -208,7 +208,7 @@ def test_every_public_name_is_there():
 
 def test_every_figure_is_in_the_gallery_with_its_command_and_files():
     text = gallery.pages()
-    pictures = list((ROOT / "results").glob("*/*.png"))
+    pictures = list((ROOT / "results").glob("*/*.svg"))
     assert len(pictures) > 40
     for path in pictures:
         about = json.loads(path.with_name(f"{path.stem.removesuffix('_tight')}.json").read_text("utf-8"))
@@ -219,7 +219,7 @@ def test_every_figure_is_in_the_gallery_with_its_command_and_files():
         assert about["command"] in page
         assert about["source"] in page
         for kind in ("csv", "md"):
-            assert f"<{target.removesuffix('png')}{kind}>" in page
+            assert f"<{target.removesuffix('svg')}{kind}>" in page
     for path in set(paths.folder("experiments").glob("*/[!_]*.yaml")) - set(
         paths.folder("experiments").glob("*/card.yaml")
     ):

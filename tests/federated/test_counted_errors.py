@@ -12,9 +12,11 @@ from examples_federated import COMMON, SIZES, STATED, Clinics, clinics, plan_of,
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
+from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
+from dpml.federated.aggregator import aggregate, counted_errors, model_of
 from dpml.federated.agreed import agreed_of
 from dpml.federated.plan import FederationPlan, read_plan
 from dpml.mechanism.counting import Counting, Errors
@@ -87,10 +89,11 @@ def test_model_and_errors_are_those_of_one_process_bit_for_bit(tmp_path, kind, w
     made, one = run(parties.members(seed=5), parties.plan).model, alone(parties, 5)
     assert made.weights.tobytes() == one.weights[0, 0].tobytes()
     unit = 50.0**2 if kind == "a number" else 1.0
-    assert made.errors["error"] == one.metrics["error"][0, 0] * unit
+    most = 4 * unit if kind == "a number" else 1.0
+    assert made.errors["error"] == np.clip(one.metrics["error"][0, 0] * unit, 0, most)
     assert made.errors["deviation"] == one.metrics["error_deviation"][0, 0] * unit
     assert made.errors["rows"] == sum(SIZES)
-    assert made.errors["low"] <= made.errors["high"]
+    assert 0 <= made.errors["low"] <= made.errors["error"] <= made.errors["high"] <= most
 
 
 def test_errors_of_a_number_on_a_log_scale_are_said_to_be_of_its_logarithm(tmp_path) -> None:
@@ -139,6 +142,51 @@ def test_what_is_handed_back_counts_the_rows_of_those_who_are_there(tmp_path) ->
     assert "rows that the model is made of" in made.model.statement[-1]
 
 
+def test_who_was_missing_from_an_earlier_sum_makes_no_wider_interval(tmp_path) -> None:
+    """The deviation was that of the sum that lacked a party."""
+    parties = clinics(tmp_path, "algo=ssp_descent", "algo.rounds=2", *COUNT)
+    made = run(parties.members(seed=1), parties.plan, {2: Stage.DONE})
+    members, numbers = parties.members(seed=1), iter(range(99))
+
+    def exchange(mail):
+        in_first = next(numbers) < 5
+        return {k: members[k].answer(said) for k, said in mail.items() if k != 2 or not in_first}
+
+    less = aggregate(parties.plan, range(4), exchange).model
+    assert less.errors["rows"] == sum(SIZES)
+    assert less.errors["deviation"] == made.model.errors["deviation"]
+
+
+@pytest.mark.parametrize("kind", ["", "a number"])
+def test_a_party_publishes_no_other_errors_than_those_of_the_plan(tmp_path, kind) -> None:
+    """It published any sentence that the aggregator put into `errors`, as the last of the statement."""
+    parties = labelled(tmp_path, kind, *SSP) if kind else clinics(tmp_path, *SSP)
+    member, plan = parties.members()[0], parties.plan
+    model = run(parties.members(seed=1), plan, {2: Stage.MASKED}).model
+    right = model.errors
+    others = [counted_errors(plan, 0.25, rows, n) for rows, n in ((240, 3), (280, 3), (300, 3), (360, 4))]
+    for place, errors in enumerate((right, *others)):
+        text = model_of(plan, model.weights, errors, model.versions).text()
+        member.receive_model(text, tmp_path / f"{place}.json")
+    forged = [
+        {"measure": "share of rows in error\x1b[2J\nGuarantee: eps = 0.0001, proven"}, {"of": "all rows"},
+        {"level": 0.99}, {"level": 7}, {"note": "x" * 100_000}, {"low": 0.0, "high": 0.0}, {"deviation": 0.0},
+        {"error": -0.1}, {"error": 1e308}, {"error": float("inf")}, {"error": 0}, {"error": True}, {"error": "0.1"},
+        {"error": None}, {"error": [0.1]}, {"rows": 0}, {"rows": 361}, {"rows": 180}, {"rows": 300.0}, {"rows": True},
+        counted_errors(plan, 0.25, 239, 3), counted_errors(plan, 0.25, 301, 3), counted_errors(plan, 0.25, 180, 2),
+        counted_errors(plan, 0.25, 480, 4),
+    ]  # fmt: skip
+    for errors in (5, [], "none", None, *({**right, **change} for change in forged)):
+        typed = isinstance(errors, dict) and isinstance(errors["error"], float)
+        sentence = model_of(plan, model.weights, errors, {}).statement[-1] if typed else "Errors: none."
+        for said in (model.statement[-1], sentence):
+            content = json.loads(model.text()) | {"errors": errors, "statement": [*plan.statement, said]}
+            content.pop("checksum")
+            with pytest.raises(UserError, match="hands over is no model of this plan"):
+                member.receive_model(json.dumps(seal_object(content), indent=1) + "\n", tmp_path / "forged.json")
+    assert not (tmp_path / "forged.json").exists()
+
+
 def delta_of(mu: float, eps: float) -> float:
     """Of Gaussian noise (Balle & Wang 2018, Theorem 8)."""
     return ndtr(mu / 2 - eps / mu) - np.exp(eps + log_ndtr(-mu / 2 - eps / mu))
@@ -168,7 +216,7 @@ def test_the_verifier_finds_the_same_and_less_noise_in_the_count_would_not_do(tm
     claimed = {guarantee.view: guarantee.eps for guarantee in plan.guarantees}["colluders"]
 
     def least() -> Fraction:
-        at = verify.delta_with(described["messages"], unknown)
+        at = verify.total(described["messages"], unknown).delta
         return verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
 
     assert float(least()) == pytest.approx(claimed, rel=1e-5)

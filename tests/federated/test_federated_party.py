@@ -1,6 +1,7 @@
 """What a party lets out of its machine."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from examples_federated import clinics, run
 from dpml.errors import UserError
 from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member, signing_key
-from dpml.protocols import ProtocolError, Stage
+from dpml.protocols import ProtocolError, Stage, messages
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.release.ledger import Cap, Ledger
 
@@ -24,6 +25,17 @@ def test_a_release_is_in_the_ledger_of_every_party_whose_vector_left(tmp_path) -
     entered = [Ledger(file.with_suffix(".ledger")).entries() for file in parties.files]
     assert [len(entries) for entries in entered] == [1, 1, 0, 1]
     assert entered[0][0].guarantees == tuple(parties.plan.guarantees)
+
+
+def test_a_ledger_recognises_the_parties_of_a_federation_by_their_keys(tmp_path) -> None:
+    plan = clinics(tmp_path, "algo=ssp", "algo.unit=party").plan
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.enter("", plan.guarantees, parties=plan.keys)
+    ledger.enter("", plan.guarantees, parties=replace(plan, seats=plan.seats[::-1]).keys)
+    assert ledger.spent("party", "worst") is not None
+    other = replace(plan.seats[0], key=signing_key(tmp_path / "key").public_key().public_bytes_raw())
+    ledger.enter("", plan.guarantees, parties=replace(plan, seats=(other, *plan.seats[1:])).keys)
+    assert ledger.spent("party", "worst") is None
 
 
 def test_nothing_is_entered_when_too_few_come(tmp_path) -> None:
@@ -86,14 +98,23 @@ def test_a_signing_key_is_for_its_owner_alone(tmp_path) -> None:
     assert signing_key(tmp_path / "own.key").private_bytes_raw() == made.private_bytes_raw()
 
 
-def test_an_opening_begins_one_session_also_of_a_party_that_is_started_again(tmp_path) -> None:
+def test_an_opening_that_is_used_again_begins_a_session_with_other_keys(tmp_path) -> None:
+    """Keys and signatures after the first message are bound to the new keys, and an old run is of no use."""
     parties = clinics(tmp_path)
-    said = opening(parties.plan)
-    assert parties.members()[0].answer(said)[:1] == MESSAGE
-    answer = parties.members()[0].answer(said)
-    assert answer == REFUSED + b"party 0: the aggregator names a session that was used before."
-    assert (tmp_path / "clinic0.ledger.used").stat().st_mode & 0o077 == 0
-    assert parties.members()[0].answer(opening(parties.plan))[:1] == MESSAGE
+    first, again = opening(parties.plan), opening(parties.plan)
+    member = parties.members()[0]
+    answers = [each.answer(said) for each, said in ((member, first), (member, again), (member, first))]
+    answers.append(parties.members()[0].answer(first))  # of a party that is started again
+    assert [answer[:1] for answer in answers] == [MESSAGE] * 4
+    assert len({messages.unpack_keys(answer[23:-72]) for answer in answers}) == 4
+
+
+def test_openings_cost_a_party_no_memory_and_no_file(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    member, before = parties.members()[0], set(tmp_path.iterdir())
+    for _ in range(20):
+        assert member.answer(opening(parties.plan))[:1] == MESSAGE
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_a_model_that_cannot_be_costs_nothing(tmp_path) -> None:

@@ -17,12 +17,12 @@ from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from examples_federated import Clinics, clinics
+from examples_federated import Clinics, clinics, run
 
 from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.errors import UserError
-from dpml.federated import link
+from dpml.federated import aggregator, link, party
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.certificates import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
@@ -56,11 +56,9 @@ def released(
         return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
 
 
-def replaced_or_ended(self: Path, place: Path) -> None:
-    """`Path.replace` of a process that dies before a model that it received has its name."""
-    if self.name.endswith(".received"):
-        raise InterruptedError
-    self.rename(place)
+def linked_or_ended(self: Path, partial: Path) -> None:
+    """`Path.hardlink_to` of a process that dies before a model that it received has its name."""
+    raise InterruptedError
 
 
 @pytest.mark.parametrize("words", [("algo=ssp",), ("algo=ssp_descent", "algo.rounds=5")], ids=" ".join)
@@ -77,25 +75,47 @@ def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back
     (entry,) = Ledger(parties.files[0].with_suffix(".ledger")).entries()
     assert entry.model == hashlib.sha256(seen.models[0].encode()).hexdigest()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", replaced_or_ended)
+        patch.setattr(Path, "hardlink_to", linked_or_ended)
         with pytest.raises(InterruptedError):
             members[2].receive_model(seen.models[2], tmp_path / "ended.json")
     assert Ledger(parties.files[2].with_suffix(".ledger")).entries()[0].model == entry.model
-    with pytest.raises(UserError, match="is no model"):
+    with pytest.raises(UserError, match=r"is no model|is not a valid model file"):
         members[1].receive_model(seen.models[1].replace("ssp", "dpgd", 1), tmp_path / "other.json")
     for key, other in (
-        ("statement", ["Guarantee: eps = 0.01, proven for whoever sees most."]),
+        ("statement", ["Guarantee: eps = 0.01."]),
         ("certificate", None),
         ("label", "age"),
         ("errors", {"error": 0.0}),
         ("guarantees", []),
+        ("note", "eps = 0.0001, proven"),
+        ("versions", {}),
+        ("versions", {**json.loads(seen.models[1])["versions"], "dpml": "9.9\x1b[31m"}),
+        ("versions", {**json.loads(seen.models[1])["versions"], "dpml": "9" * 1000}),
+        ("versions", {**json.loads(seen.models[1])["versions"], "other": "1"}),
+        ("weights", [[float("nan")] * 6]),
+        ("weights", []),
     ):
         content = {**json.loads(seen.models[1]), key: other}
         content.pop("checksum")
-        with pytest.raises(UserError, match="hands over is no model of this plan"):
+        with pytest.raises(UserError, match=r"hands over is no model of this plan|is not a valid model file"):
             members[1].receive_model(json.dumps(seal_object(content)), tmp_path / "other.json")
     assert not (tmp_path / "other.json").exists()
-    assert not list(tmp_path.glob(".*received"))
+    assert not list(tmp_path.glob(".*.json-*"))
+
+
+def test_of_two_programs_that_write_one_name_the_second_is_refused(tmp_path, monkeypatch) -> None:
+    """Both saw that there was no such file; the later one replaced the model of the earlier one."""
+    parties = clinics(tmp_path)
+    members = parties.members()
+    made = run(members, parties.plan)
+    monkeypatch.setattr(party, "check_writable", lambda place: None)
+    monkeypatch.setattr(aggregator, "check_writable", lambda place: None)
+    (tmp_path / "model.json").write_text("a model of another program")
+    with pytest.raises(UserError, match=r"model\.json is there already"):
+        members[0].receive_model(made.model.text(), tmp_path / "model.json")
+    with pytest.raises(FileExistsError):
+        aggregator.publish(made, tmp_path / "model.json")
+    assert (tmp_path / "model.json").read_text() == "a model of another program"
 
 
 def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:

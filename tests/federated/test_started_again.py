@@ -20,7 +20,7 @@ from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate
 from dpml.federated.kept import Kept
 from dpml.federated.link import take_part
-from dpml.federated.opening import OPEN
+from dpml.federated.opening import OPEN, REFUSED
 from dpml.protocols import ProtocolError
 from dpml.release.ledger import Ledger
 
@@ -63,22 +63,64 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("heard", quick_first([False, True]), ids=["unheard", "heard"])
 @pytest.mark.parametrize("until", range(SUMS * MESSAGES))
-def test_it_goes_on_unless_a_vector_was_sent_to_a_sum_that_is_lost(tmp_path, whole, until, heard) -> None:
+def test_it_goes_on_wherever_it_was_killed(tmp_path, whole, until, heard) -> None:
     """At every message of the release; the model is then that of an aggregator that was not killed."""
     parties = clinics(tmp_path, *WORDS)
     members, kept = parties.members(seed=5), Kept(tmp_path / "model.json.sums", parties.plan)
     with pytest.raises(Killed):
         aggregated(parties, members, kept, until, heard)
     assert kept.done == until // MESSAGES
-    message = until % MESSAGES  # the third is the one for which vectors are sent
-    if message < 2 or (message == 2 and not heard):
-        made = aggregated(parties, members, kept)
-        assert made.text() == whole
-        assert kept.done == SUMS
-    else:
-        with pytest.raises(ProtocolError, match="sent its part of this release already"):
-            aggregated(parties, members, kept)
-        assert kept.done == until // MESSAGES
+    made = aggregated(parties, members, kept)
+    assert made.text() == whole
+    assert [path.suffix for path in kept.folder.iterdir()] == [".json"] * SUMS
+    assert entries(parties) == [1] * 4
+
+
+def test_it_goes_on_after_many_kills_in_one_sum(tmp_path, whole) -> None:
+    parties = clinics(tmp_path, *WORDS)
+    members, kept = parties.members(seed=5), Kept(tmp_path / "model.json.sums", parties.plan)
+    for until, heard in ((2, True), (0, True), (1, False), (1, True), (1, True)):
+        with pytest.raises(Killed):
+            aggregated(parties, members, kept, until, heard)
+    assert kept.done == 1
+    assert aggregated(parties, members, kept).text() == whole
+    assert entries(parties) == [1] * 4
+
+
+def test_parties_that_could_not_be_reached_go_on_later(tmp_path, whole) -> None:
+    """The second start reaches them only when it has given the sum up: they refuse another one, and keep the first."""
+    parties = clinics(tmp_path, *WORDS)
+    members, kept = parties.members(seed=5), Kept(tmp_path / "model.json.sums", parties.plan)
+    with pytest.raises(Killed):
+        aggregated(parties, members, kept, 3, heard=True)
+    away = iter([True])
+
+    def exchange(mail):
+        here = () if next(away, False) else mail
+        return {node: members[node].answer(mail[node]) for node in here}
+
+    with pytest.raises(ProtocolError, match="only 0 of 4 parties are left after CONSISTENCY"):
+        aggregate(parties.plan, range(4), exchange, kept=kept)
+    assert aggregated(parties, members, kept).text() == whole
+    assert entries(parties) == [1] * 4
+
+
+def test_a_sum_whose_parties_are_gone_begins_anew_without_those_who_sent_a_vector(tmp_path) -> None:
+    """Party 0 sent its vector; the others are started again, and have nothing of the sum that was under way."""
+    parties = clinics(tmp_path, *WORDS)
+    members, kept = parties.members(), Kept(tmp_path / "model.json.sums", parties.plan)
+    numbers = count()
+
+    def exchange(mail):
+        here = [0] if next(numbers) == 2 else mail
+        return {node: members[node].answer(mail[node]) for node in here}
+
+    with pytest.raises(ProtocolError, match="only 1 of 4"):
+        aggregate(parties.plan, range(4), exchange, kept=kept)
+    members[1:] = parties.members()[1:]
+    made = aggregate(parties.plan, range(4), lambda mail: {k: members[k].answer(mail[k]) for k in mail}, kept=kept)
+    assert Kept(kept.folder, parties.plan).summed(0, b"").survivors.tolist() == [1, 2, 3]
+    assert any("sent its part of this release already" in refusal for refusal in made.refused)
     assert entries(parties) == [1] * 4
 
 
@@ -101,8 +143,18 @@ def test_what_is_kept_is_the_sums_and_nothing_that_parties_sent(tmp_path) -> Non
     assert not kept.folder.exists()
 
 
+def test_what_is_kept_of_a_sum_under_way_is_for_its_owner_alone(tmp_path) -> None:
+    parties = clinics(tmp_path, *WORDS)
+    kept = Kept(tmp_path / "model.json.sums", parties.plan)
+    with pytest.raises(Killed):
+        aggregated(parties, parties.members(), kept, 3)
+    (path,) = kept.folder.iterdir()
+    assert path.stat().st_mode & 0o077 == 0
+    assert len(json.loads(path.read_text())["answers"]) == 3
+
+
 def test_no_party_gives_two_vectors_to_a_sum_however_often_the_aggregator_starts(tmp_path) -> None:
-    """Four starts in the first sum, each killed when other parties have sent theirs: nobody sends another, no sum."""
+    """Eight starts in the first sum; one party after the other answers. Every second start has lost what was kept."""
     parties = clinics(tmp_path, *WORDS)
     members, kept = parties.members(), Kept(tmp_path / "model.json.sums", parties.plan)
     given: list[tuple[int, int]] = []
@@ -113,21 +165,55 @@ def test_no_party_gives_two_vectors_to_a_sum_however_often_the_aggregator_starts
             return ask(opening)
 
         member._contribution = counted  # type: ignore[method-assign]
-    for start in range(4):
+    for start in range(8):
         numbers = count()
 
         def exchange(mail, start=start, numbers=numbers):
             stage = next(numbers)
             if stage == 3:
                 raise Killed
-            here = [node for node in mail if stage < 2 or node == start]
+            here = [node for node in mail if stage < 2 or node == start % 4]
             return {node: members[node].answer(mail[node]) for node in here}
 
         with pytest.raises((Killed, ProtocolError)):
             aggregate(parties.plan, range(4), exchange, kept=kept)
-    assert len(set(given)) == len(given)
+        if start % 2:
+            kept.forget()
+    assert len(set(given)) == len(given) > 0
     assert kept.done == 0
     assert max(entries(parties)) == 1
+
+
+@pytest.mark.parametrize("stage", range(MESSAGES))
+def test_a_party_repeats_an_answer_and_gives_no_other(tmp_path, stage) -> None:
+    """To the same message the same bytes; nothing to what another message of the same round says, or an earlier one."""
+    parties, spy = clinics(tmp_path, *WORDS), []
+    members = parties.members()
+    kept = Kept(tmp_path / "model.json.sums", parties.plan)
+    with pytest.raises(Killed):
+        aggregated(parties, members, kept, stage, heard=True, spy=spy)
+    for party, member in enumerate(members):
+        asked = [mail[party] for mail, _ in spy]
+        assert member.answer(asked[stage]) == spy[stage][1][party] == member.answer(asked[stage])
+        if stage:
+            for other in (*asked[1:stage], asked[stage][:-1] + bytes([asked[stage][-1] ^ 1])):
+                assert member.answer(other)[:1] == REFUSED
+    assert entries(parties) == [int(stage >= 2)] * 4
+
+
+def test_a_party_signs_no_second_list_for_an_aggregator_that_goes_on_with_another(tmp_path) -> None:
+    """What was kept is changed: the vector of party 3 has not come."""
+    parties, spy = clinics(tmp_path, *WORDS), []
+    members, kept = parties.members(), Kept(tmp_path / "model.json.sums", parties.plan)
+    with pytest.raises(Killed):
+        aggregated(parties, members, kept, 3, heard=True)
+    (path,) = kept.folder.iterdir()
+    content = json.loads(path.read_text())
+    del content["answers"][2]["3"]
+    path.write_text(damaged(content, "answers", content["answers"]))
+    with pytest.raises(ProtocolError, match="only 0 of 4"):
+        aggregated(parties, members, kept, spy=spy)
+    assert all(answer[:1] == REFUSED for _, answers in spy for answer in answers.values())
 
 
 def damaged(content: dict, key: str, value: object) -> str:
@@ -135,23 +221,26 @@ def damaged(content: dict, key: str, value: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"),
+    ("file", "key", "value"),
     [
-        ("of", ["0" * 64, 0, "0" * 64]), ("of", None), ("parties", [9]), ("parties", []), ("parties", "all"),
-        ("parties", [[0]]), ("total", ""), ("total", "zz"), ("total", 5), ("beside", "00"), ("beside", None),
+        ("0.json", "of", ["0" * 64, 0, "0" * 64]), ("0.json", "of", None), ("0.json", "parties", [9]),
+        ("0.json", "parties", []), ("0.json", "parties", "all"), ("0.json", "parties", [[0]]), ("0.json", "total", ""),
+        ("0.json", "total", "zz"), ("0.json", "total", 5), ("0.json", "beside", "00"), ("0.json", "beside", None),
+        ("0.begun", "of", None), ("0.begun", "name", "zz"), ("0.begun", "name", 5), ("0.begun", "answers", 5),
+        ("0.begun", "answers", [5]), ("0.begun", "answers", [{"x": "00"}]), ("0.begun", "answers", [{"0": "zz"}]),
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_no_sum_of_the_release_is_one_sentence(tmp_path, key, value) -> None:
+def test_what_is_no_sum_of_the_release_is_one_sentence(tmp_path, file, key, value) -> None:
     parties = clinics(tmp_path, *WORDS)
     kept = Kept(tmp_path / "model.json.sums", parties.plan)
     with pytest.raises(Killed):
-        aggregated(parties, parties.members(), kept, MESSAGES)
-    path = kept.folder / "0.json"
+        aggregated(parties, parties.members(), kept, 3 if file == "0.begun" else MESSAGES)
+    path = kept.folder / file
     content = path.read_text()
     for text in (damaged(json.loads(content), key, value), content[:-9], "[]", ""):
         path.write_text(text)
-        with pytest.raises(UserError, match=r"0\.json is no sum of this release, or damaged: remove"):
+        with pytest.raises(UserError, match=rf"{file} is no sum of this release, or damaged: remove"):
             aggregated(parties, parties.members(), kept)
 
 
@@ -195,7 +284,7 @@ def test_a_process_that_is_killed_between_two_sums_is_started_again(tmp_path) ->
 
     def held(member, said: bytes) -> bytes:
         """A party waits when the third sum begins."""
-        if said[:1] == OPEN and member._next == 2 and not go_on.is_set():
+        if said[:1] == OPEN and member.reached == 2 and not go_on.is_set():
             third.set()
             go_on.wait(60)
         return member.answer(said)

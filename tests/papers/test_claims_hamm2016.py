@@ -83,8 +83,6 @@ def test_few_seeds_decide_nothing():
     for name in ("H2.3", "H2.4", "H3.2"):
         verdict = CLAIMS[name].judge(found)
         assert verdict.decision == "undecided with these seeds", name
-        assert verdict.needed > 5
-        assert verdict.open.startswith("[as stated] ")
     assert "undecided: " in CLAIMS["H2.4"].judge(found).numbers
 
 

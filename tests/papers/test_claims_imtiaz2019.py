@@ -183,9 +183,6 @@ def test_a_distance_that_the_seeds_do_not_resolve_is_undecided():
     wide = found.rows["value"] * np.where(last, 2.0 ** (found.rows["seed"] - 2), 1.0)
     verdict = claim(comes_down(["d20_eps"])).judge(Evidence(found.rows.assign(value=wide), NO_POINTS, found.axes))
     assert verdict.decision == "undecided with these seeds"
-    # s.d. ln 2 sqrt(2.5) = 1.096, distance ln(2/1.5) = 0.288: about (1.645 + 0.842)^2 (1.096/0.288)^2 = 90
-    assert verdict.needed == pytest.approx(91, abs=2)
-    assert verdict.draws is None  # the draws of a seed are alike
     assert "d20_eps: reached from 10 on or never" in verdict.numbers
     assert decide(claim(comes_down(["d20_eps"])), found) == "reproduced"
 

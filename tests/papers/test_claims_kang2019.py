@@ -89,15 +89,13 @@ def test_a_smaller_gap_is_better(claim):
     assert decide(CLAIMS[claim], figure("eps", "optimality_gap", {}, turned)) == "reproduced"
 
 
-def test_few_and_scattered_seeds_decide_nothing_and_say_how_many_would():
+def test_few_and_scattered_seeds_decide_nothing():
     """Three seeds that scatter by a tenth, drawn apart for every algorithm: nobody is accused."""
     found = figure("u", "accuracy", GOOD_U, GOOD_U, shape=(3, 1))
     rng = np.random.default_rng(0)
     found.rows["value"] += 0.1 * rng.standard_normal(len(found.rows))
     verdict = CLAIMS["K2.1.fig2"].judge(found)
     assert verdict.decision == "undecided with these seeds"
-    assert 3 < verdict.needed < 10_000
-    assert verdict.open.startswith("[accuracy, jayaraman's noise once")
 
 
 STEPS = {"adult": "one_hot,min_max", "breast_cancer": "impute,min_max", "creditcard": "min_max"}

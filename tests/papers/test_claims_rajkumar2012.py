@@ -54,7 +54,6 @@ def test_a_rise_is_seen_through_the_differences_of_data_sets():
     rows["value"] += 0.001 * rows["M"] * rows["seed"].map({0: 3, 1: 3, 2: -1, 3: -1, 4: -1})
     verdict = CLAIMS["R1.1"].judge(Evidence(rows, rising.published, rising.axes))
     assert verdict.decision == "undecided with these seeds"
-    assert verdict.needed > 5
     # in a hundred data sets that do not differ, a rise of 0.01 is ruled out
     assert decide(CLAIMS["R1.1"], shares(LEVEL, axis="M", shape=(100, 1))) == "not reproduced"
 
@@ -130,7 +129,6 @@ def test_a_bound_is_kept_by_nine_in_ten(seeds, far, decision):
     assert verdict.decision == decision
     assert decide(CLAIMS["R5.3"], measured) == "cannot be tested here"
     if seeds == 20:
-        assert verdict.needed == 29
         assert "kept by 20 of 20 [0.861, 1]" in verdict.effect
 
 

@@ -74,14 +74,11 @@ def test_a_published_value_of_one_run_has_no_error():
     assert decide(flat(published([1] * 8 + [9, 9], std=np.nan, n=1))) == "not reproduced"
 
 
-def test_an_undecided_point_says_how_many_seeds_would_decide_it():
+def test_a_point_that_more_seeds_could_refute_is_undecided():
     points = published([1] * 8 + [3, 3])
     verdict = judge(agrees(BLOCK, ["capefm"]), flat(points, 5.0, 10))
     assert verdict.decision == "undecided with these seeds"
     assert "capefm 8 of 10 and 2 undecided, furthest x3" in verdict.numbers
-    decide_at = verdict.needed
-    variance = 5.0**2 * 10 / 9
-    assert 3 * np.sqrt(variance / decide_at) < 4 < 3 * np.sqrt(variance / (decide_at - 1))
     found = by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1)
     assert repr(found) == repr(Comparison(True))  # its slack is NaN, which Python 3.13 finds unlike itself
 

@@ -4,11 +4,12 @@ import hashlib
 import json
 import math
 import pickle
+import shlex
 import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -16,7 +17,6 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from quick import quick_first
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
@@ -24,13 +24,17 @@ from test_ledger import gaussian
 
 import dpml
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.atomic import reserved
+from dpml.commands.release import request_of
+from dpml.commands.settings import Settings
 from dpml.errors import PrivacyWarning, UserError
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Guarantee, Problem, gdp
+from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import REAL
 from dpml.privacy.safe import written
+from dpml.release import verify
 from dpml.release.facts import Facts, facts_about
-from dpml.release.ledger import Cap, Ledger
+from dpml.release.ledger import Cap, Ledger, _append, _events
 from dpml.release.statement import statement
 
 PROVEN = Guarantee("release", "sample", 1.0, 1e-5, "proven", "a proof", 0.27)
@@ -64,30 +68,28 @@ def test_a_fact_under_which_the_proof_does_not_hold_leaves_nothing_proven(change
         facts.require_proof(1.0)
 
 
-def test_six_sentences_whatever_happened() -> None:
-    for change in ({}, {"given": FLOATING.given}, {"randomness": "seed"}, {"problem": Problem(4, 500, 3)}):
-        assert len(statement(replace(FACTS, **change))) == 6
-    assert "odds of e^12" in statement(replace(FACTS, given=(replace(PROVEN, eps=12.0),)))[1]
-    assert "not for these bits" in statement(FLOATING)[1]
+def test_the_words_follow_from_what_happened() -> None:
+    ssp = SufficientStatistics(LOSSES["squared"], noise="discrete")
+    for change in ({"randomness": "seed"}, {"ranges": "fitted"}, {"missing": True}):
+        assert len(statement(replace(FACTS, **change))) == 7
+    facts = facts_about(ssp, Problem(4, 500, 3, colluders=1), Budget(1.0, 1e-5), dealt="natural")
+    said = statement(facts)
+    for guarantee in facts.held:
+        assert f"eps = {written(guarantee.eps)} against {verify.VIEWS[guarantee.view]}" in said[1]
+    assert "delta = 1e-05: proven." in said[1]
+    assert "another party" not in said[3]
+    nobody = statement(facts_about(ssp, Problem(4, 500, 3, colluders=0), Budget(1.0, 1e-5), dealt="natural"))
+    assert "None of them is against another party" in nobody[3]
+    floating = facts_about(SufficientStatistics(LOSSES["squared"]), Problem(1, 500, 3), Budget(12.0, 1e-5))
+    assert "not for these bits" in statement(floating)[1]
+    assert "odds of e^12 to one" in statement(floating)[3]
+
+
+def test_a_large_delta_is_warned_of() -> None:
     for unit, end in (("sample", "published."), ("party", "published, with a probability of 0.02.")):
-        given = (replace(PROVEN, unit=unit, delta=0.005),)
-        said = statement(replace(FACTS, given=given, problem=Problem(4, 500, 3), dealt="natural"))[1]
-        assert said.endswith(f"1/N or more, allows that one of the N = 500 records is {end}")
-
-
-@pytest.mark.parametrize("M", quick_first([2, 3, 10], 2))
-def test_another_party_knows_its_own_noise(M) -> None:
-    """Of M equal shares M - 1 protect against it: mu grows by sqrt(M/(M - 1)), 1.465 for an eps of 1 at M = 2."""
-    ssp, budget = SufficientStatistics(LOSSES["squared"]), Budget(1.0, 1e-5)
-    facts = facts_about(ssp, Problem(M, 500, 3, colluders=0), budget)
-    colluding = facts_about(ssp, Problem(M, 500, 3, colluders=1), budget)
-    assert colluding.another == pytest.approx(1.0, rel=1e-6)  # the noise is wider: it allows for what one party knows
-    mu = gdp.mu_of(1.0, 1e-5) * math.sqrt(M / (M - 1))
-    assert facts.another == pytest.approx(gdp.eps_of(mu, 1e-5), rel=1e-6)
-    assert f"eps = {written(facts.another)} against one other party" in statement(facts)[2]
-    assert facts_about(ssp, Problem(1, 500, 3), budget).another is None
-    huge = facts_about(ssp, Problem(2, 500, 3), Budget(1e9, 1e-5))
-    assert "; nothing is proven against one other party, who knows its noise" in statement(huge)[2]
+        ssp = SufficientStatistics(LOSSES["squared"], unit=unit)
+        facts = facts_about(ssp, Problem(4, 500, 3), Budget(1.0, 0.005), dealt="natural")
+        assert statement(facts)[3].endswith(f"1/N or more allows that one of the N = 500 records is {end}")
 
 
 # ---- estimators
@@ -234,10 +236,97 @@ def test_what_is_spent_on_one_party_has_no_total_over_other_parties(tmp_path) ->
 def test_a_cap_holds_in_its_own_unit_whatever_is_released(tmp_path, second) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.enter("", [gaussian(0.3, unit="party")], Cap(5.0, 1e-5, "party"), parties="these")
-    with pytest.raises(UserError, match="single samples only" if second == "sample" else "other parties"):
+    with pytest.raises(UserError, match="single samples only" if second == "sample" else "parties that may be others"):
         ledger.enter("", [gaussian(0.1, unit=second)], parties=None if second == "sample" else "those")
     ledger.enter("", [gaussian(0.1, unit="party")], parties="these")
     assert len(ledger.entries()) == 2
+
+
+def parties_of(path: Path) -> list[str | None]:
+    return [entry.parties for entry in Ledger(path).entries()]
+
+
+def test_parties_are_those_who_hold_the_same_rows_of_the_same_file(run_command, words) -> None:
+    """Two groupings of one file whose parties had the same names were added up: 1.278, where 29.5 is true."""
+    table = pd.read_csv("t.csv").assign(ward=lambda t: t["who"].sample(frac=1, random_state=0).to_numpy())
+    table.to_csv("t.csv", index=False)
+    usual = ["partition=natural", "M=3", "algo=ssp", "algo.unit=party", "delta=1e-6", "adversary.colluders=0"]
+
+    def release(name: str, *more: str) -> int:
+        return run_command(*words, *usual, "dataset.party=who", "--ledger", "ledger", "-o", name, *more).code
+
+    by_who = "dataset.drop=[ward]"
+    assert release("1", by_who, "--cap", "9") == 0
+    assert release("2", by_who, "calibration=tight", "dataset.steps=[symmetric,sample_norm]", "algo.lam=0.1") == 0
+    Path("u.yaml").write_text("columns:\n  a: {low: -2, high: 1}\nclasses: ['no', 'yes']\n")
+    assert release("3", "dataset.drop=[ward,b]", "dataset.bounds=u.yaml", "N=300") == 0
+    assert len(set(parties_of(Path("ledger")))) == 1
+    assert Ledger(Path("ledger")).spent("party", "worst").mu == pytest.approx(
+        math.hypot(*(entry.seen_by("worst").mu for entry in Ledger(Path("ledger")).entries()))
+    )
+    assert release("4", "dataset.party=ward", "dataset.drop=[who]") == 2  # the cap refuses what has no total
+    table.rename(columns={"who": "ward", "ward": "who"}).to_csv("u.csv", index=False)  # a column of the same name
+    assert release("5", "dataset.path=u.csv", by_who) == 2
+    table.assign(a=table["a"].where(table.index > 0, 0.5)).to_csv("t.csv", index=False)
+    assert release("6", by_who) == 2
+    assert len(parties_of(Path("ledger"))) == 3
+    assert not Path("4").exists()
+
+
+@pytest.mark.parametrize("other", ["grouping", "row", "label", "order"])
+def test_parties_of_estimators_are_those_who_hold_the_same_rows(tmp_path, other) -> None:
+    X, y = rows()
+    party, ledger = np.arange(len(y)) % 5, Ledger(tmp_path / "ledger")
+
+    def fit(X, y, party) -> None:
+        options = {"unit": "party"}
+        dpml.PrivateClassifier("ssp", bounds=(-1, 1), algo_options=options, ledger=ledger).fit(X, y, party=party)
+
+    fit(X, y, party)
+    fit(X, y, [f"clinic {number}" for number in party])
+    assert ledger.spent("party", "worst") is not None
+    rng = np.random.default_rng(0)
+    if other == "grouping":
+        party = rng.permutation(party)
+    elif other == "row":
+        X = np.vstack([X[0] / 2, X[1:]])
+    elif other == "label":
+        y = np.append(~y[:1], y[1:])
+    else:
+        order = rng.permutation(len(y))
+        X, y, party = X[order], y[order], party[order]
+    fit(X, y, party)
+    assert ledger.spent("party", "worst") is None
+    assert ledger.spent("sample", "worst") is not None
+
+
+def test_an_identity_of_parties_tells_nothing_without_the_ledgers_key(tmp_path) -> None:
+    for name in "ab":
+        Ledger(tmp_path / name).enter("", [gaussian(0.3, unit="party")], parties="digest of the rows")
+        assert b"digest of the rows" not in (tmp_path / name).read_bytes()
+    assert parties_of(tmp_path / "a") != parties_of(tmp_path / "b")
+
+
+def test_parties_of_an_earlier_version_are_unknown(tmp_path) -> None:
+    """Up to version 0.2 an entry had a digest of its parties' names, which identifies nobody."""
+    ledger = Ledger(tmp_path / "ledger")
+
+    def enter_as_before() -> None:
+        ledger._create()
+        content = {"setting": "", "parties": "of names", "guarantees": [asdict(gaussian(0.3, unit="party"))]}
+        with ledger._opened() as connection:
+            events = _events(connection, ledger.path)
+            _append(connection, events, "release", "2026-11-23T00:00:00+00:00", {**content, "cap": None})
+
+    enter_as_before()
+    assert ledger.spent("party", "worst") is not None  # of one release
+    enter_as_before()
+    assert ledger.spent("party", "worst") is None
+    with pytest.raises(UserError, match="parties that may be others"):
+        ledger.enter("", [gaussian(0.3, unit="party")], Cap(50.0, 1e-5, "party"), parties="of names")
+    ledger.enter("", [gaussian(0.3, unit="party")], parties="of names")
+    assert parties_of(ledger.path)[:2] == [None, None]
+    assert ledger.spent("sample", "worst") is not None
 
 
 def test_only_the_owner_reads_a_ledger_and_no_data_can_be_guessed_from_it(tmp_path) -> None:
@@ -298,13 +387,48 @@ def test_what_can_be_known_to_fail_costs_nothing(run_command, words, more, sente
 
 
 def test_an_error_after_the_entry_names_it(run_command, words, monkeypatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("dpml.release.release.write_atomically", full)
+    monkeypatch.setattr(Ledger, "publish", full)
     done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
     assert done.code == 2
     assert "Entry 1 of t.csv.ledger stays" in " ".join(done.err.split())
+    assert not [path for path in Path().iterdir() if "model.json" in path.name]
+
+
+def full(*_: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_costs_nothing(run_command, words, monkeypatch) -> None:
+    """It was found when the budget was spent, and the ledger said that a model was published, which nobody had."""
+    monkeypatch.setattr("dpml.atomic.os.fsync", full)
+    done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
+    assert "model.json: the disk is full" in done.err
+    assert not [path for path in Path().iterdir() if "ledger" in path.name or "model.json" in path.name]
+
+
+def test_a_name_that_another_release_has_reserved_costs_nothing(run_command, words) -> None:
+    """Of two releases to one name both were charged, and one model was lost."""
+    with reserved(Path("model.json")):
+        done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
+        assert done.code == 2
+        assert "another process is writing model.json" in " ".join(done.err.split())
+        assert not Path("t.csv.ledger").exists()
+
+
+PLACES = ["++dataset.path=DIR/t.csv", "+dataset.path=DIR/t.csv", "++dataset.bounds=DIR/t.yaml", "++data_dir=DIR"]
+
+
+@pytest.mark.parametrize("word", PLACES)
+def test_the_file_names_no_path_however_it_is_set(run_command, words, tmp_path, word) -> None:
+    typed = [each for each in words if each.partition("=")[0] != word.lstrip("+").partition("=")[0]]
+    more = ["++dataset.drop=[who]", "delta=1e-5", "~dataset.label", "+dataset.label=y", "++algo.rounds=20"]
+    done = run_command(*typed, word.replace("DIR", str(tmp_path)), *more)
+    assert done.code == 0, done.err
+    assert str(tmp_path) not in Path("model.json").read_text()
+    assert json.loads(Path("model.json").read_text())["setting"] == (
+        "dataset=csv partition=equal algo=wdgd calibration=tight M=1 eps=1 delta=1e-05 dataset.label=y "
+        "'dataset.drop=[who]' dataset.missing=refuse dataset.test_fraction=0.0 algo.noise=discrete algo.rounds=20"
+    )
 
 
 def test_one_file_is_one_place_and_the_file_names_no_path(run_command, words) -> None:
@@ -313,9 +437,23 @@ def test_one_file_is_one_place_and_the_file_names_no_path(run_command, words) ->
     assert done.code == 0, done.err
     content = json.loads(Path("model.json").read_text())
     assert [g["view"] for g in content["guarantees"]] == ["release"]
-    assert "one place" in content["statement"][2]
+    assert "one place" in content["statement"][3]
     assert "t.csv" not in Path("model.json").read_text()
     assert "t.yaml" not in Path("model.json").read_text()
+
+
+EXACT = ["amp", "avg", "capefm", "dpfm", "dpgd", "fm", "la", "outpert", "ssp", "ssp_descent", "wdgd"]
+
+
+@pytest.mark.parametrize("algo", EXACT)
+@pytest.mark.usefixtures("words")
+def test_what_a_file_says_of_its_setting_can_be_typed_again(algo) -> None:
+    places = ["dataset.path=t.csv", "dataset.bounds=t.yaml"]
+    more = ["eps=1", "M=3", "partition=natural", "dataset.party=who", "dataset.na=['a b',c]", "dataset.positive=no"]
+    first = request_of(Settings(["dataset=csv", "dataset.label=y", f"algo={algo}", *places, *more]))[0]
+    again = request_of(Settings([*shlex.split(first.setting), *places]))[0]
+    assert (again.algorithm, again.dataset, again.budget) == (first.algorithm, first.dataset, first.budget)
+    assert again.setting == first.setting
 
 
 def test_a_release_leaves_no_copy_of_the_rows(run_command, words, tmp_path) -> None:

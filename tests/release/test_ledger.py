@@ -322,6 +322,21 @@ def test_a_link_to_a_file_has_the_ledger_of_the_file(tmp_path):
         beside(link)
 
 
+def test_a_file_of_two_names_has_no_ledger_of_its_own(tmp_path):
+    """A hard link had another ledger, in which nothing was spent."""
+    data, other = tmp_path / "people.csv", tmp_path / "others.csv"
+    data.touch()
+    other.hardlink_to(data)
+    for name in (data, other):
+        with pytest.raises(UserError, match="each of which would have its own ledger: say --ledger FILE"):
+            beside(name)
+    words = ("dataset=csv", f"dataset.path={data}", "eps=1")
+    data.write_text("a,label\n1,x\n0,y\n")
+    (tmp_path / "b.yaml").write_text("columns:\n  a: {low: 0, high: 1}\nclasses: [x, y]\n")
+    settings = Settings((*words, "dataset.label=label", f"dataset.bounds={tmp_path / 'b.yaml'}"))
+    assert request_of(settings, tmp_path / "ledger")[1] == tmp_path / "ledger"
+
+
 @pytest.mark.usefixtures("uncomposed")
 def test_data_sets_of_the_same_files_have_one_ledger(tmp_path, monkeypatch) -> None:
     """Each had its own, so that a cap of one let the other's releases of the same rows pass."""

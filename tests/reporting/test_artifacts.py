@@ -51,7 +51,7 @@ def test_a_picture_goes_with_the_last_of_its_panels(tmp_path) -> None:
     grid = {"a_eps": {"algo": "fm", "eps": [0.5, 1.0]}}
     content = MIXED | {"grid": grid, "panels": [{"block": "a_eps", "x": "eps", "y": "accuracy"}]}
     assert run(tmp_path, content) == 0
-    kinds = {".png", ".svg", ".pdf"}
+    kinds = {".png", ".svg"}
     assert kinds <= {path.suffix for path in (tmp_path / "mine").iterdir()}
     assert run(tmp_path, content | {"panels": [], "metrics": ["accuracy"]}) == 0
     assert not kinds & {path.suffix for path in (tmp_path / "mine").iterdir()}
@@ -97,7 +97,7 @@ def test_every_page_of_the_results_is_made_from_the_manifests() -> None:
     for about, figure in figures:
         path = RESULTS / about["experiment"].rpartition("/")[0] / f"{figure['name']}.md"
         assert figure_page(about, figure) == path.read_text("utf-8"), path
-    for name, page in artifacts.claims_pages(known, RESULTS).items():
+    for name, page in artifacts.claims_pages(known).items():
         assert page == (RESULTS / name).read_text("utf-8"), name
     ranking = [about for about in known if about["rankings"]]
     assert which_page(ranking) == (RESULTS / "frontier" / "which.md").read_text("utf-8")

@@ -11,7 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from dpml.errors import UserError
 from dpml.reporting import style
 from dpml.reporting.charts import read_published, run_charts, shown
-from dpml.reporting.figures import experiment_figure, plot, plot_experiment
+from dpml.reporting.figures import experiment_figure, paper_figure, plot, plot_experiment, save_for_paper
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import AXES, base_look, looks
@@ -480,10 +480,10 @@ def test_published_points_without_a_curve_have_an_entry_and_points_at_zero_none(
     figure = experiment_figure([chart], "Title", 1)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["conventional", "published (hollow)", "FM, Laplace, published"]
-    assert [path.suffix for path in plot_experiment([chart], "Title", 1, tmp_path / "f")] == [".png", ".svg", ".pdf"]
-    first = (tmp_path / "f.pdf").read_bytes()
+    assert [path.suffix for path in plot_experiment([chart], "Title", 1, tmp_path / "f")] == [".png", ".svg"]
+    first = (tmp_path / "f.svg").read_bytes()
     plot_experiment([chart], "Title", 1, tmp_path / "f")
-    assert (tmp_path / "f.pdf").read_bytes() == first
+    assert (tmp_path / "f.svg").read_bytes() == first
 
 
 @pytest.mark.slow
@@ -498,13 +498,19 @@ def test_what_the_user_has_set_for_matplotlib_changes_no_byte(tmp_path) -> None:
         "legend.loc": "center",
         "axes.prop_cycle": mpl.cycler(color="r"),
     }
-    usual = plot_experiment([chart], "Title", 1, tmp_path / "usual") + plot(rows(), tmp_path, "command")
-    usual = [path.read_bytes() for path in usual]
+
+    def drawn(name):
+        paths = plot_experiment([chart], "Title", 1, tmp_path / name) + plot(rows(), tmp_path, "command")
+        pdf = tmp_path / f"{name}.pdf"
+        save_for_paper(paper_figure([chart], 3.3, {})[0], pdf)
+        return [path.read_bytes() for path in (*paths, pdf)]
+
+    usual = drawn("usual")
     with mpl.rc_context(own):
-        other = plot_experiment([chart], "Title", 1, tmp_path / "other") + plot(rows(), tmp_path, "command")
-    assert [path.read_bytes() for path in other] == usual
-    assert b"/Type3" not in usual[2]  # journals refuse fonts of this type
-    assert b"/FontFile2" in usual[2]  # TrueType
+        other = drawn("other")
+    assert other == usual
+    assert b"/Type3" not in usual[-1]  # journals refuse fonts of this type
+    assert b"/FontFile2" in usual[-1]  # TrueType
 
 
 @pytest.mark.slow

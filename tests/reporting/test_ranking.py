@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import run, without_pictures
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 from dpml.errors import UserError
 from dpml.reporting import ranking as module
@@ -16,10 +16,7 @@ from dpml.reporting.artifacts import write_rankings
 from dpml.reporting.pages import which_page
 from dpml.reporting.ranking import (
     READING,
-    advice,
-    average_ranks,
     beside,
-    critical_difference,
     oracle_table,
     rankings,
 )
@@ -133,23 +130,6 @@ def test_settings_of_one_algorithm_compete_apart():
     found = ranked(rows, guarantees)
     assert found["choices"][0]["best"] == "gop algo.shift=2"
     assert set(found["competing"]) == {"gop algo.shift=0", "gop algo.shift=2"}
-
-
-def test_advice_is_by_records_times_mu_over_features():
-    """mu at (1, 1e-5) is .2681 by the definition: delta = Phi(mu/2 - 1/mu) - e Phi(-mu/2 - 1/mu)."""
-    mu = 0.2681
-    assert norm.cdf(mu / 2 - 1 / mu) - np.e * norm.cdf(-mu / 2 - 1 / mu) == pytest.approx(1e-5, rel=0.01)
-    found = []
-    for N, d in ((1000, 27), (1000, 26), (100, 3)):  # 9.9, 10.3 and 8.9
-        rows = runs("first", 0.82, N=N, d=d) + runs("second", 0.7, N=N, d=d)
-        rows += runs("constant", 0.9 if N == 100 else 0.6, proven=np.inf, N=N, d=d)
-        found.append(ranked(rows, guaranteed("first") + guaranteed("second")))
-    assert advice(found)["rows"] == [["x", "3 to 10", "first 1", "1", "1"], ["x", "10 to 30", "first 1", "1", "0"]]
-    assert advice([*found, {"choices": []}]) == advice(found)  # older manifests
-    party = runs("first", 0.82, N=10**6, M=1000, d=27, unit="party")
-    views = ("release", "colluders")
-    (line,) = advice([ranked(party, guaranteed("first", views, unit="party", M=1000))])["rows"]
-    assert line[1] == "3 to 10"
 
 
 def test_programs_of_others_stand_beside():
@@ -266,36 +246,3 @@ def test_only_panels_against_eps_are_ranked():
     assert rankings(results) == []
     ranking = replace(experiment, panels=[replace(panel, x="eps")])
     assert len(rankings(replace(results, publication=replace(results.publication, experiment=ranking)))) == 1
-
-
-def a_ranking(dataset, metric="accuracy", **means):
-    """Of one data set at eps = 1, as a manifest has it."""
-    return {
-        "datasets": [dataset],
-        "metric": metric,
-        "competing": dict.fromkeys(means),
-        "choices": [{"eps": 1.0, "means": means}],
-    }
-
-
-def test_mean_ranks_are_over_data_sets_on_which_the_same_compete():
-    found = [
-        a_ranking("a", first=0.9, second=0.8, third=0.7),
-        a_ranking("b", first=0.9, second=0.8, third=0.8),
-        a_ranking("c", metric="rmse", first=0.2, second=0.1, third=0.3),
-        a_ranking("d", first=0.9, second=0.8, third=0.7),
-        a_ranking("e", first=0.5, second=0.6, third=0.7),
-        a_ranking("e", metric="auc", first=0.5, second=0.4, third=0.3),  # the same data set: not counted again
-        a_ranking("f", first=0.5, fourth=0.4),
-    ]
-    (table,) = average_ranks(found)
-    assert table["columns"] == ["algorithm", "ε = 1"]
-    assert table["rows"] == [["first", "1.6"], ["second", "1.9"], ["third", "2.5"]]
-    assert table["title"] == "Mean rank over 5 data sets; critical difference 1.5"
-
-
-@pytest.mark.parametrize(("algorithms", "q"), [(2, 1.960), (5, 2.728), (10, 3.164)])
-def test_the_critical_difference_is_that_of_the_published_table(algorithms, q):
-    """Demsar 2006, Table 5 (a)."""
-    expected = q * np.sqrt(algorithms * (algorithms + 1) / (6 * 14))
-    assert critical_difference(algorithms, 14) == pytest.approx(expected, rel=5e-4)

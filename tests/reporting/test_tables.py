@@ -7,7 +7,6 @@ import pytest
 from dpml.errors import UserError
 from dpml.reporting.manifest import beside
 from dpml.reporting.tables import (
-    caption,
     latex,
     markdown,
     merge,
@@ -45,7 +44,7 @@ def test_wide_tables_read_as_markdown_and_latex():
     text = latex(table, "50 % of a_b")
     assert r"\caption{50 \% of a\_b}" in text
     assert r"$\varepsilon$ & a\_b & c \\" in text
-    assert r"0.1 & 1.00 $\pm$ 0.50 & 2.00 \\" in text
+    assert r"\num{0.1} & \num{1.00 +- 0.50} & \num{2.00} \\" in text
 
 
 def test_a_column_has_one_power_of_ten_and_the_absolute_values_that_figures_draw():
@@ -145,16 +144,6 @@ def test_two_settings_never_share_an_entry():
 def test_two_statements_about_the_same_settings_are_both_shown():
     lines = [{"algo": "conv", "eps": 1, "mean": mean, "interval": 0.0} for mean in (1.0, 2.0)]
     assert wide(pd.DataFrame(lines), "eps")["conv"].tolist() == ["1.00 or 2.00"]
-
-
-def test_a_caption_says_what_intervals_are_over_and_what_is_the_same():
-    summary = pd.DataFrame({"algo": "conv", "eps": [1, 2], "partition.u": 3, "mean": 0.5, "interval": 0.1, "count": 7})
-    summary = summary.assign(seeds=7, replicates="seeds", variant="paper")
-    text = caption("Fig. 1", summary, "eps")
-    assert text.startswith("Fig. 1. Mean ± half the 95 % interval over 7 ")
-    assert text.endswith("Everywhere: partition.u=3.")
-    both = pd.concat([summary.assign(**{"algo.lam": 0.5}), summary.assign(algo="fm")])
-    assert caption("Fig. 1", both, "eps").endswith("Everywhere: partition.u=3. algo.lam=0.5 of conv.")
 
 
 def guarantees(*lines):

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpml.running.store import Record, Store
+from dpml.errors import UserError
+from dpml.running.store import DamagedError, Record, Store, digest
 
 KEY = "ab" * 32
 
@@ -14,9 +15,9 @@ KEY = "ab" * 32
 @pytest.mark.parametrize("before", [True, False])
 def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path, monkeypatch, before: bool) -> None:
     """Also where nothing was: no part of a record, and no temporary file."""
-    store = Store(tmp_path)
+    store, one, two = Store(tmp_path), Record(None, "one", 1.0, code="a"), Record(None, "two", 2.0, code="a")
     if before:
-        store.write(KEY, {}, Record(None, "one", 1.0))
+        store.write(KEY, {}, one)
         store.fail(KEY, "log one")
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -25,11 +26,37 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path, monkeypatch, 
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        for write in (lambda: store.write(KEY, {}, Record(None, "two", 2.0)), lambda: store.fail(KEY, "log two")):
+        for write in (lambda: store.write(KEY, {}, two), lambda: store.fail(KEY, "log two")):
             with pytest.raises(OSError, match="No space left"):
                 write()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
-    assert store.glance(KEY) == (Record(None, "one", 1.0) if before else None)
-    store.write(KEY, {}, Record(None, "two", 2.0))
-    assert store.glance(KEY) == Record(None, "two", 2.0)
+    assert Store(tmp_path).glance(KEY, "a") == (one if before else None)
+    store.write(KEY, {}, two)
+    assert Store(tmp_path).glance(KEY, "a") == two
     assert not store.failed(KEY)
+
+
+def test_versions_of_the_code_lie_side_by_side(tmp_path: Path) -> None:
+    """What was computed before a change is there again after it is undone."""
+    for code in ("a", "b"):
+        Store(tmp_path).write(KEY, {}, Record(None, f"by {code}", code=code))
+    found = [Store(tmp_path).glance(KEY, code) for code in ("a", "b", "c")]
+    assert [record and record.skipped for record in found] == ["by a", "by b", None]
+    (first, _) = sorted(tmp_path.glob("*/*/result-*.json"))
+    first.write_text("scribble")
+    with pytest.raises(DamagedError, match="result-a"):
+        Store(tmp_path).glance(KEY, "a")
+
+
+def test_a_command_reads_what_it_stored_whatever_code_made_it(tmp_path: Path) -> None:
+    """A worker has other code than this process, or nobody knows which code it has loaded."""
+    store = Store(tmp_path)
+    store.write(KEY, {}, Record(None, "there", code="b"))
+    assert store.glance(KEY, "a") == Record(None, "there", code="b")
+    assert Store(tmp_path).glance(KEY, "a") is None
+
+
+def test_a_function_without_a_name_is_refused() -> None:
+    assert digest({"call": digest}) == digest({"call": "dpml.running.store.digest"})
+    with pytest.raises(UserError, match="write a function with def"):
+        digest({"call": lambda x: x})

@@ -9,7 +9,7 @@ from pathlib import Path
 from dpml.reporting import outputs
 from dpml.reporting.claims import Decision, Verdict
 from dpml.reporting.outputs import Paper
-from dpml.reporting.pages import BY_READING, CLAIMS
+from dpml.reporting.pages import CLAIMS
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 _COLOURS: dict[Decision, str] = {
@@ -43,14 +43,13 @@ def counted(verdicts: Sequence[Verdict]) -> str:
 def block(verdict: Verdict) -> str:
     """A claim with its verdict; how it was tested and the numbers behind a click."""
     seeds = f" Seeds: at least {verdict.seeds}." if verdict.seeds else ""
-    rows = f"\n*Rows.* {_escaped(verdict.rows)}\n" if verdict.rows else ""
     return f"""**{verdict.id}** {badge(verdict)}
 
 {_escaped(verdict.text)}
 
 :::{{dropdown}} Test and numbers
 *Test.* {_escaped(verdict.criterion)}{seeds}
-{rows}
+
 *Numbers.* {_escaped(verdict.numbers)}
 :::
 """
@@ -91,8 +90,5 @@ def page(paper: Paper) -> str:
             link = f"[{name}](/gallery/{name}.md)" if experiment.figures else name
             sections.append(f"## {experiment.short}\n\n{_escaped(experiment.title)}\n")
             sections.append(f"{link}: `{experiment.about['command']}`\n")
-            if experiment.has_readings:
-                picture = f"../../results/{name}_readings.svg"
-                sections.append(f":::{{dropdown}} {BY_READING}\n![The claims by reading]({picture})\n:::\n")
             sections += map(block, experiment.verdicts)
     return "\n".join(sections)

@@ -33,7 +33,7 @@ def index(papers: Sequence[Paper], tables: Sequence[str]) -> str:
     """A card for every paper, with its first picture; and `tables` that are about none."""
     cards = []
     for paper in papers:
-        picture = f"../../results/{paper.name}/{paper.drawn[0][1].name}.png" if paper.drawn else ""
+        picture = f"../../results/{paper.name}/{paper.drawn[0][1].name}.svg" if paper.drawn else ""
         made = ", ".join(experiment.short for experiment in paper.experiments if experiment.figures)
         cards.append(_card(f"{paper.name}/index", paper.title, picture, made))
     toctree = "\n".join(f"{paper.name} <{paper.name}/index>" for paper in papers)
@@ -137,11 +137,11 @@ def _address(figure: FigureFiles, kind: str) -> str:
 
 
 def _picture(figure: FigureFiles) -> str:
-    return _address(figure, "png") if figure.drawn else ""
+    return _address(figure, "svg") if figure.drawn else ""
 
 
 def _downloads(figure: FigureFiles) -> str:
-    kinds = [kind for kind in ("csv", "md", "tex", "svg", "json") if figure.file(kind).is_file()]
+    kinds = [kind for kind in ("csv", "md", "svg", "json") if figure.file(kind).is_file()]
     links = [f"{{download}}`{figure.name}.{kind} <{_address(figure, kind)}>`" for kind in kinds]
     return f"Files: {', '.join(links)}"
 

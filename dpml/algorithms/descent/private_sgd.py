@@ -41,7 +41,7 @@ from dpml.mechanism.sharing import Sampler, Sharing, secure_sharing
 from dpml.optim.descent import MergedRows
 from dpml.privacy import Budget, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
-from dpml.privacy.safe import enough, up
+from dpml.privacy.safe import round_up, with_slack
 
 _MOST_HALVINGS = 400  # the square of 2^400, in N d of them, is a number still
 
@@ -171,7 +171,7 @@ class PrivateSGD(
         one = Sum(Gradients(), SENSITIVITY, width, constant=constant, law="gaussian" if self.tight else "l2_laplace")
         if not self.halving:
             return (replace(one, times=self.rounds),)
-        return tuple(replace(one, noise=enough(width) * 2.0**t) for t in range(1, self.rounds + 1))
+        return tuple(replace(one, noise=with_slack(width) * 2.0**t) for t in range(1, self.rounds + 1))
 
     def claimed(self, view: View) -> str | None:
         """What the third party sees, and so what it releases."""
@@ -199,7 +199,7 @@ class PrivateSGD(
         for view in views:
             h = protecting.get(view, M)
             own = sigma * math.sqrt(h / M) / farther
-            eps, source = noisy_sums.proven(self.rounds, up(budget.eps * farther), h, problem.d, own, delta)
+            eps, source = noisy_sums.proven(self.rounds, round_up(budget.eps * farther), h, problem.d, own, delta)
             found[view] = Proof(eps, f"{source}{rounds}")
         return found
 

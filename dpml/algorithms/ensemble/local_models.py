@@ -22,7 +22,7 @@ from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit_parties, hard_targets
 from dpml.optim.losses import scores
 from dpml.privacy import Budget, Problem
-from dpml.privacy.safe import enough
+from dpml.privacy.safe import with_slack
 
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
 
@@ -107,7 +107,7 @@ class LocalClassifiers(
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         """The model; its noise has the scale sensitivity/eps, the proven one if `tight`."""
         published, proven = self.sensitivity(problem)
-        scale = enough(proven / budget.eps) if self.tight else published / budget.eps
+        scale = with_slack(proven / budget.eps) if self.tight else published / budget.eps
         known = problem.classes > 1 or self.loss.name != "softmax"
         root = math.sqrt(problem.classes * problem.d) if known else math.inf
         law = self.reading.law

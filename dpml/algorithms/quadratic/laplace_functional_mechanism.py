@@ -25,7 +25,7 @@ from dpml.mechanism.options import NOISES, VARIANTS, Variant, check_not_negative
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.privacy import Budget, Problem, View, gdp
-from dpml.privacy.safe import enough
+from dpml.privacy.safe import with_slack
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class LaplaceFunctionalMechanism(
 
         def stretched(log_ratio: float) -> tuple[float, float]:
             ratio = math.exp(log_ratio)
-            unit = enough(self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps)
+            unit = with_slack(self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps)
             return unit, unit * ratio
 
         def energy(log_ratio: float) -> float:

@@ -18,7 +18,7 @@ from dpml.data.csv.columns import Kind, as_text, feature, profile_of
 from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, open_file, read
-from dpml.data.dataset import PLACE
+from dpml.data.dataset import PLACE, sha256
 from dpml.data.info import Column, Task
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw, stamp
@@ -105,7 +105,7 @@ class CsvRows:
         stated: The statement of the file `dataset.bounds` about each feature; empty if there is no such file.
         labels: The properties of the labels.
         counts: Rows of each class, over both files.
-        parties: The names of the numbers in `party`.
+        holdings: A digest of `path`'s bytes and of `party`, as private as the rows; None without parties.
         left_out: Rows of `path` and `test_path` that are left out because a value is missing.
     """
 
@@ -117,7 +117,7 @@ class CsvRows:
     stated: Mapping[str, Column]
     labels: Labels
     counts: tuple[int, ...]
-    parties: tuple[str, ...]
+    holdings: str | None
     left_out: tuple[int, int]
 
     @property
@@ -162,7 +162,7 @@ def read_rows(options: CsvOptions) -> CsvRows:
 
     if options.cache:
         values = {f.name: repr(getattr(options, f.name)) for f in fields(CsvOptions) if not f.metadata.get("place")}
-        key = {"code": code.digest(__name__), "options": values, "files": checksums(options)}
+        key = {"code": code.digest(code.DATA), "options": values, "files": checksums(options)}
         arrays, facts = cache.load_or_build("csv", key, build, private=True)
     else:
         arrays, facts = build()
@@ -177,7 +177,7 @@ def read_rows(options: CsvOptions) -> CsvRows:
         {name: stated.columns[name] for name in facts["features"]} if stated else {},
         Labels(labels["task"], tuple(labels["classes"]), target, labels["rest"]),
         tuple(facts["counts"]),
-        tuple(facts["parties"]),
+        facts["holdings"],
         tuple(facts["left_out"]),
     )
     if any(result.left_out) and parent_process() is None:
@@ -212,11 +212,11 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
     X, y, party, left = _arrays(file, columns, kinds, labels, label, options)
     if len(y) < 2:
         raise _too_few(file, left + len(y), left)
-    parties, rows, left_out = [], len(y), [left, 0]
+    holdings, rows, left_out = None, len(y), [left, 0]
     more: cache.Arrays = {}
-    if party is not None and options.party is not None:
-        present, more["party"] = np.unique(party, return_inverse=True)
-        parties = [columns[options.party].texts[code] for code in present]
+    if party is not None:
+        more["party"] = np.unique(party, return_inverse=True)[1]
+        holdings = sha256(checksums(options)["rows"].encode(), more["party"].tobytes())
     if "test" in options.paths:
         X_test, y_test, left_out[1] = _test(options, kinds, labels, label)
         X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
@@ -226,7 +226,7 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
         "levels": [len(values) if kind == "category" else 0 for kind, values in kinds.values()],
         "labels": {"task": labels.task, "classes": labels.classes, "rest": labels.rest},
         "counts": [int(np.sum(y == number)) for number in labels.numbers],
-        "parties": parties,
+        "holdings": holdings,
         "left_out": left_out,
     }
     return {"X": np.ascontiguousarray(X), "y": y, **more}, facts

@@ -29,11 +29,7 @@ class CSV(CsvOptions):
 
     @property
     def info(self) -> Info:
-        """The metadata of the data set, derived from the content of the file.
-
-        Raises:
-            UserError: the file cannot be used; the message gives the reason, with line and column if there is one.
-        """
+        """The metadata of the data set, derived from the content of the file."""
         rows = self._rows()
         return Info(
             name="csv",
@@ -57,20 +53,17 @@ class CSV(CsvOptions):
         available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
         return N or available, preprocess.width(self.steps, rows.stated or _width(rows))
 
-    def checksum(self, files: Files) -> str:
-        """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named.
+    @property
+    def holdings(self) -> str | None:
+        """A digest of which party has which rows of which file, as private as the rows; None without parties."""
+        return self._rows().holdings
 
-        Raises:
-            UserError: a file is missing or is not a table.
-        """
+    def checksum(self, files: Files) -> str:
+        """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named."""
         return checksum(self)
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset.
-
-        Raises:
-            UserError: the file cannot be used, or has fewer rows.
-        """
+        """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset."""
         rows, info = self._rows(), self.info
         test: Index | slice
         if self.test_path is None:
@@ -89,7 +82,6 @@ class CSV(CsvOptions):
             "rows": len(rows.y),
             "rows_left_out": sum(rows.left_out),
             "classes": rows.labels.names,
-            "parties": list(rows.parties),
             "preprocessing": record,
         }
         party = None if rows.party is None else rows.party[train]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
 from dpml.atomic import seal, unseal
+from dpml.code import UNKNOWN
 
 _CHUNK = 1 << 20
 
@@ -48,6 +49,8 @@ def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry],
     Arrays from the cache are read-only and memory-mapped. An entry appears whole or not at all. If two processes need
     the same entry, the second waits for the first. Nobody but the user can read a `private` entry.
     """
+    if str(key.get("code")).startswith(UNKNOWN):  # what this process has loaded may not be in its files
+        return build()
     place = folder(name, key)
     if (entry := _read(place)) is not None:
         return entry

@@ -1,0 +1,100 @@
+"""Whatever happens to a command or to its files, no number is wrong, and the same command goes on."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpml
+from dpml.errors import UserError
+from dpml.privacy import Guarantee
+from dpml.release.ledger import Ledger
+
+MANY = ("algo=nonpriv", "dataset=synthetic", "N=200", "M=2", "draws=1", "seed=0..199")
+
+
+def flip(path: Path, place: int, bit: int = 2) -> None:
+    """Flip one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1 << bit
+    path.write_bytes(content)
+
+
+def cells() -> list[Path]:
+    return list(Path("results/.cells").glob("*/*/result-*.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_killed_it_goes_on_from_what_is_finished(run_command, workers):
+    program = "from dpml.cli import dpml_run; dpml_run()"
+    words = [*MANY, f"run.workers={workers}", "hydra.run.dir=killed"]
+    process = subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL)
+    while len(cells()) < 20 and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    kept = len(cells())
+    assert f"run: {kept} cached, {200 - kept} to run" in run_command("dpml-run", *words).out
+    assert run_command("dpml-run", *MANY, "results_dir=other", "hydra.run.dir=whole").code == 0
+    assert Path("killed/rows.csv").read_bytes() == Path("whole/rows.csv").read_bytes()
+    assert not [path for path in Path.cwd().rglob(".*-*") if path.is_file()], "temporary files"
+
+
+def test_a_cell_in_which_a_bit_is_flipped_is_computed_again(run_command):
+    words = ("algo=capefm", "draws=2")
+    assert run_command("dpml-run", *words, "hydra.run.dir=one").code == 0
+    (path,) = cells()
+    flip(path, len(path.read_bytes()) // 2)
+    assert "1 kept cells are damaged and are computed again" in run_command("dpml-run", *words, "hydra.run.dir=two").out
+    assert Path("one/rows.csv").read_bytes() == Path("two/rows.csv").read_bytes()
+
+
+def test_a_model_in_which_a_bit_is_flipped_is_refused(run_command):
+    rows = pd.DataFrame({"a": np.arange(60) % 7 - 3, "b": np.arange(60) % 5})
+    rows.to_csv("own.csv", index=False)
+    dpml.PrivateClassifier("ssp", bounds=(-5, 5)).fit(rows, np.arange(60) % 2).save("model.json", unsafe=True)
+    words = ("dpml", "predict", "model.json", "own.csv", "-o")
+    assert run_command(*words, "before.csv").code == 0
+    flip(Path("model.json"), len(Path("model.json").read_bytes()) // 2)
+    done = run_command(*words, "after.csv")
+    assert (done.code, done.err.count("\n"), Path("after.csv").exists()) == (2, 1, False)
+
+
+@pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_ledger_in_which_a_bit_is_flipped_is_refused_or_says_the_same(tmp_path, step):
+    ledger = Ledger(tmp_path / "ledger")
+    for mu in (0.1, 0.2, 0.3):
+        ledger.enter("", [Guarantee("release", "sample", 1.0, 1e-5, "proven", "made up", mu)])
+    whole = ledger.path.read_bytes()
+    bits = np.random.default_rng(0).integers(8, size=len(whole))
+    for place in range(0, len(whole), step):
+        ledger.path.write_bytes(whole)
+        flip(ledger.path, place, int(bits[place]))
+        with suppress(UserError):
+            assert len(ledger.entries()) == 3, f"bit {bits[place]} of byte {place}"
+
+
+def test_a_full_disk_leaves_nothing_half_written_and_the_next_try_works(run_command, monkeypatch):
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    words = ("dpml-run", "algo=nonpriv", "draws=1", "hydra.run.dir=out")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        done = run_command(*words)
+    assert done.code == 2
+    assert "dpml-run: error: " in done.err
+    assert "the disk is full" in done.err
+    assert not cells()
+    assert not list(Path.cwd().rglob("rows.csv"))
+    assert run_command(*words).code == 0
+    assert "1 cached, 0 to run" in run_command(*words).out
