@@ -38,7 +38,7 @@ from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.discrete import Noise
-from dpml.optim.descent import Rows, descend
+from dpml.optim.descent import Rows
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
@@ -144,19 +144,16 @@ def hamm_cases() -> list[Case]:
     rows, draws, budgets = 311_029, 100, [Budget(eps) for eps in np.geomspace(0.1, 100, 12)]
     X_test, y_test = X[:rows], y[:rows]
     soft, problem = Soft(LOSSES["logistic"]), Problem(M, M * n, d, auxiliary=43_000)
-
-    def released(budgets: Sequence[Budget], rng: np.random.Generator, draws: int) -> np.ndarray:
-        scales = np.array([soft.messages(budget, problem)[0].noise for budget in budgets])
-        return X[0] + scales[:, None, None] * l2_laplace(rng, draws, d)
+    scales = np.array([soft.messages(budget, problem)[0].noise for budget in budgets])
 
     def all_at_once() -> object:
-        weights = released(budgets, np.random.default_rng(0), draws)
+        weights = X[0] + scales[:, None, None] * l2_laplace(np.random.default_rng(0), draws, d)
         return accuracies(weights.reshape(-1, d), X_test, y_test)
 
     def single_releases() -> None:
         rng = np.random.default_rng(0)
-        for budget in budgets:
-            w = released([budget], rng, 1)[0, 0]
+        for scale in scales:
+            w = X[0] + scale * l2_laplace(rng, 1, d)[0]
             np.mean(np.where(X_test @ w >= 0, 1.0, -1.0) == y_test)
 
     return [
@@ -183,16 +180,16 @@ def kang_cases() -> list[Case]:
     runs = draws * len(scales)
     X, y = labelled_rows(n, d)
     square = np.random.default_rng(0).standard_normal((2048, 2048), dtype=np.float32)
-    products = round(rounds * 2 * n * d * runs / 2048**3)
     rows = Rows.of(LOSSES["logistic"], X, y, np.full(n, 1 / n))
 
-    def ours() -> object:
-        rng = np.random.default_rng(0)
-        draw = lambda: single_gaussian(rng, (1, draws, d))  # noqa: E731
-        return descend([rows], np.zeros(d), np.array([step]), scales[None], draw, rounds)
+    def ours() -> None:
+        rng, w, gradient = np.random.default_rng(0), np.zeros((runs, d)), np.empty((runs, d))
+        for _ in range(rounds):
+            rows.gradient(w, gradient)
+            w -= step * (gradient + (scales[:, None, None] * single_gaussian(rng, (draws, d))).reshape(runs, d))
 
     def multiply() -> None:
-        for _ in range(products):
+        for _ in range(round(rounds * 2 * n * d * runs / 2048**3)):
             np.matmul(square, square)
 
     def unblocked(X: np.ndarray) -> Callable[[], None]:

@@ -251,7 +251,7 @@ MUTANTS = (
         "mechanism/test_discrete.py::test_every_lot_of_discrete_noise_adds_what_is_left_of_the_grid_to_the_mu",
     ),
     Mutant(
-        "dpml/mechanism/ways.py",
+        "dpml/mechanism/carriers.py",
         "exact + carrier.widths(number)[:, None] * unit",
         "exact + 0.9 * carrier.widths(number)[:, None] * unit",
         "mechanism/test_carriers.py::test_every_sum_has_noise_of_the_declared_standard_deviation",

@@ -165,3 +165,11 @@ def model_of(prepared: Prepared) -> np.ndarray:
     """The model, (D,), before the noise."""
     (message,) = prepared.algorithm.messages(Budget(1.0, 1e-5), prepared.problem)
     return prepared.terms(message.of).total()
+
+
+def descended(rows, w, step, noise, lam=0.0) -> np.ndarray:
+    """The last models of runs from w (B, d), with steps (B, 1) or one, and the noise (T, B, d) of their rounds."""
+    for z in noise:
+        rows.gradient(w, gradient := np.empty(w.shape))
+        w = w - step * (gradient + z + lam * w)
+    return w

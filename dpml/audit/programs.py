@@ -37,8 +37,8 @@ from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Prepared
 from dpml.mechanism.message import Sum, sums_in
-from dpml.mechanism.observer import Channel, Observer
 from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Channel, Observer
 from dpml.privacy import Budget, Problem, View
 
 _EXACT = 1e-9  # the scale of a number that is released without noise

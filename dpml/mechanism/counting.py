@@ -20,8 +20,8 @@ from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS
 from dpml.mechanism.program import Program
-from dpml.mechanism.rows import ClippedRows
 from dpml.mechanism.sharing import Sharing
+from dpml.mechanism.statistics import ClippedRows
 from dpml.optim.losses import correct, scores, squared_error
 from dpml.privacy import Budget, Problem
 

@@ -23,7 +23,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.privacy import Budget, Problem
-from dpml.sums import TALL, gamma, pairwise
+from dpml.sums import TALL, PairwiseSum, gamma
 
 RHO = 0.05
 """How likely the noise on X'X may be longer than the ridge rule assumes: the paper's."""
@@ -66,8 +66,11 @@ class StatisticsTerms(Terms):
     @cached_property
     def _total(self) -> Array:
         X, y = self.parties.X, self.parties.y
-        square = pairwise(X[some].T @ X[some] for some in blocks(len(y), most=TALL))
-        linear = pairwise(y[some] @ X[some] for some in blocks(len(y), most=TALL))
+        squares, linears = PairwiseSum(), PairwiseSum()
+        for some in blocks(len(y), most=TALL):
+            squares.add(X[some].T @ X[some])
+            linears.add(y[some] @ X[some])
+        square, linear = squares.result(), linears.result()
         square += self.statistic.ridge * np.eye(X.shape[1])
         i, j = np.triu_indices(X.shape[1])
         triangle = square[i, j] / np.where(i == j, 1.0, self.statistic.off_diagonal)

@@ -22,8 +22,8 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Sum
-from dpml.mechanism.minimisers import Minimiser
 from dpml.mechanism.objectives import PerturbedObjective, perturbations
+from dpml.mechanism.statistics import Minimiser
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp

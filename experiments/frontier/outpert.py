@@ -18,10 +18,10 @@ from dpml.data.partition import Parties, Rows
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.minimisers import Minimiser
 from dpml.mechanism.options import check_positive
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
+from dpml.mechanism.statistics import Minimiser
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser

@@ -21,7 +21,7 @@ from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
-from dpml.mechanism.ways import Way
+from dpml.mechanism.carriers import Way
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.losses import ShiftedLogistic, mean_gradient
 from dpml.packs.frontier import amp, audits  # noqa: F401 - registers neighbours

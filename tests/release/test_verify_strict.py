@@ -26,9 +26,9 @@ from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
 from dpml.mechanism.message import Sum
-from dpml.mechanism.minimisers import Minimiser
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective
 from dpml.mechanism.sharing import TrustedCurator
+from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
 from dpml.packs.frontier.outpert import GaussianOutput

@@ -12,8 +12,8 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS, checked
 from dpml.mechanism.message import Terms
-from dpml.mechanism.observer import Numbers
 from dpml.mechanism.options import Unit
+from dpml.mechanism.sharing import Numbers
 from dpml.optim.descent import Rows, Single
 from dpml.optim.losses import Loss
 from dpml.optim.mapped import MappedRows, mapped

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.mechanism.observer import Channel
-from dpml.mechanism.sharing import Sampler, Sharing, TrustedCurator
+from dpml.mechanism.sharing import Channel, Sampler, Sharing, TrustedCurator
 from dpml.privacy import Problem, View, noise
 from dpml.sums import single_imprecision
 

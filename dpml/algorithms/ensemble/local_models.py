@@ -15,10 +15,10 @@ from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Law, Sum
-from dpml.mechanism.minimisers import Minimiser
 from dpml.mechanism.options import Unit, check_positive
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
+from dpml.mechanism.statistics import Minimiser
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit_parties, hard_targets
 from dpml.optim.losses import scores
 from dpml.privacy import Budget, Problem

@@ -25,9 +25,9 @@ from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.minimisers import Minimiser
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective, perturbations
 from dpml.mechanism.options import VARIANTS, Variant, check_not_negative, check_positive
+from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import minimise_convex
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss
