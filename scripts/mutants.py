@@ -209,7 +209,7 @@ MUTANTS = (
     ),
     # sensitivities, and noise as it is drawn
     Mutant(
-        "dpml/algorithms/quadratic/sensitivity.py",
+        "dpml/algorithms/quadratic/coefficients.py",
         "A * (1 + s * s + 2 * s * c)",
         "A * (1 + s * s)",
         "algorithms/quadratic/test_sensitivity.py::test_joint_sensitivity_is_the_supremum_over_neighbours",
@@ -233,13 +233,13 @@ MUTANTS = (
         "mechanism/test_sharing.py::test_what_is_seen_of_cape_is_what_the_docs_say",
     ),
     Mutant(
-        "dpml/algorithms/descent/rounds.py",
+        "dpml/algorithms/descent/clipped.py",
         "Sum(of, 2.0, self.noise, times=self.rounds)",
         "Sum(of, 1.0, self.noise, times=self.rounds)",
         "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",
     ),
     Mutant(
-        "dpml/algorithms/descent/rounds.py",
+        "dpml/algorithms/descent/clipped.py",
         "math.hypot(2.0, 1 / counted)",
         "2.0",
         "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.descent.mean_gradients import GradientMeans
+from dpml.algorithms.descent.layouts import GradientMeans
 from dpml.algorithms.descent.network import Network, initial_weights, with_ones
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
 from dpml.arrays import Array

@@ -13,10 +13,9 @@ from numpy.random import Generator
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
-from dpml.algorithms.quadratic.coefficients import Coefficients
+from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.algorithms.quadratic.sensitivity import Scales, worst_neighbours
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.arrays import Array
 from dpml.audit.exposure import Exposure, Pair, difference, laplace_exposure, model_exposure, prepared

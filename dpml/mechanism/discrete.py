@@ -19,8 +19,7 @@ from dpml.errors import UserError
 from dpml.mechanism.options import NOISES, Noise
 from dpml.privacy import Problem
 from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace
-from dpml.privacy.discrete.accounting import smoothing
-from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.discrete.rounding import Integers, smoothing
 
 if TYPE_CHECKING:
     from dpml.mechanism.message import Sum

@@ -18,7 +18,7 @@ from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Problem
-from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.discrete.rounding import REST, Integers
 from dpml.privacy.safe import round_up
 
 Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
@@ -189,8 +189,6 @@ def discrete_rest(message: Sum, problem: Problem) -> float:
     Raises:
         UserError: so much noise does not fit into 64 bits.
     """
-    from dpml.privacy.discrete.accounting import REST
-
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)

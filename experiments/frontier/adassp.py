@@ -11,18 +11,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpml.algorithms.quadratic.coefficients import quadratic_of
-from dpml.algorithms.quadratic.objective import draws_together
-from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
+from dpml.algorithms.quadratic.coefficients import Scales, draws_together, joint_sensitivity, quadratic_of
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.privacy import Budget, Problem
+from dpml.program import Program, Release, Statistic, Sum, Terms
 from dpml.sums import TALL, PairwiseSum, gamma
 
 RHO = 0.05

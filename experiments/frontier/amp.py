@@ -18,17 +18,15 @@ from dpml.algorithms.perturbation.calibration import SMOOTHNESS, perturbed_minim
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof
-from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import PerturbedObjective, perturbations
-from dpml.mechanism.statistics import Minimiser
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import objective_perturbation as objective
 from dpml.privacy.safe import round_down, round_up
+from dpml.program import Minimiser, Release, Sum
 
 from .outpert import gradient_lengths
 

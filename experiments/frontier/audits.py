@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpml.algorithms.perturbation.calibration import SMOOTHNESS
-from dpml.algorithms.quadratic.coefficients import quadratic_of
-from dpml.algorithms.quadratic.sensitivity import worst_neighbours
+from dpml.algorithms.quadratic.coefficients import quadratic_of, worst_neighbours
 from dpml.arrays import Array
 from dpml.audit import output_density
 from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared

@@ -22,16 +22,14 @@ import numpy as np
 from dpml import sums
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.options import check_choice, check_positive, check_rounds, check_share
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import LOW, mean_hessian
 from dpml.optim.descent import MergedRows
 from dpml.optim.losses import LOSSES, Logistic, Loss
 from dpml.privacy import Budget, Problem
+from dpml.program import Program, Release, Statistic, Sum, Terms
 from dpml.sums import LONG, TALL, gamma
 
 from .outpert import logistic_radius

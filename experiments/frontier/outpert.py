@@ -15,19 +15,16 @@ from scipy.special import expit
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties, Rows
-from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
 from dpml.mechanism.options import check_positive
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
-from dpml.mechanism.statistics import Minimiser
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Problem, gdp
+from dpml.program import Minimiser, Program, Release, Sum
 
 _HALVINGS = 36  # of [0, 1/2], which has b*; what is returned is an upper bound after any number
 _UP = 1 + 1e-12  # so that rounding cannot make a radius too small

@@ -81,11 +81,10 @@ from settings_audit import (
 )  # fmt: skip
 
 from dpml.algorithms.descent import network
-from dpml.algorithms.descent.clipped_terms import ClippedTerms
-from dpml.algorithms.descent.mean_gradients import MeanGradients
+from dpml.algorithms.descent.clipped_gradients import ClippedTerms
+from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.algorithms.quadratic import coefficients
-from dpml.algorithms.quadratic.coefficients import CoefficientTerms
-from dpml.algorithms.quadratic.sensitivity import Scales
+from dpml.algorithms.quadratic.coefficients import CoefficientTerms, Scales
 from dpml.mechanism.carriers import Carrier
 from dpml.optim import losses, mapped
 from dpml.optim.descent import Rows

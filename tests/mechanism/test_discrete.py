@@ -21,7 +21,7 @@ from dpml.mechanism import discrete as discrete_noise
 from dpml.mechanism.discrete import BITS, variance_of
 from dpml.mechanism.message import discrete_rest
 from dpml.privacy import Adversary, Budget, Problem, worst
-from dpml.privacy.discrete.accounting import REST, smoothing, wrap_probability
+from dpml.privacy.discrete.rounding import REST, smoothing, wrap_probability
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 ALGORITHMS = (SufficientStatistics, ClippedDescent, PreconditionedDescent)

@@ -7,15 +7,13 @@ import pytest
 from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, nn_cape, nn_conv, nn_nonpriv
 
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.label_sums import LabelSums
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSums
 from dpml.algorithms.descent.network import NetworkGradients
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
-from dpml.algorithms.quadratic.coefficients import Coefficients
+from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, joint_sensitivity
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.mechanism.counting import Counting, counting
 from dpml.mechanism.message import Statistic, Sum
@@ -25,7 +23,7 @@ from dpml.optim.losses import LOSSES
 from dpml.packs.frontier.adassp import AdaptiveStatistics, Statistics
 from dpml.packs.frontier.newton import Newton, NoisyNewton, solving
 from dpml.privacy import Budget, Problem
-from dpml.privacy.discrete.accounting import REST
+from dpml.privacy.discrete.rounding import REST
 from dpml.privacy.safe import round_up
 from dpml.sums import gamma, imprecision, single_imprecision
 

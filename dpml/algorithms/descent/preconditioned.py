@@ -15,10 +15,16 @@ from typing import ClassVar
 import numpy as np
 
 from dpml.algorithms.defaults import PRECONDITIONED_RULES, SPECTRAL_FLOOR
+from dpml.algorithms.descent.clipped import Schedule, take_rounds
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.rounds import Schedule, take_rounds
-from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
-from dpml.algorithms.quadratic.objective import coefficients_sum, draws_together, spectral_edge, split
+from dpml.algorithms.quadratic.coefficients import (
+    Coefficients,
+    coefficients_sum,
+    draws_together,
+    polynomial,
+    spectral_edge,
+    split,
+)
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier

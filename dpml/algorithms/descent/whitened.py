@@ -29,11 +29,9 @@ from dpml.algorithms.defaults import (
     WHITENED_RULES,
     WhitenedRule,
 )
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.label_sums import LabelSums
-from dpml.algorithms.descent.rounds import Schedule, take_rounds
-from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
-from dpml.algorithms.quadratic.objective import spectral_edge
+from dpml.algorithms.descent.clipped import Schedule, take_rounds
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSums
+from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial, spectral_edge
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release

@@ -16,16 +16,16 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.algorithms.quadratic.coefficients import Coefficients
-from dpml.algorithms.quadratic.objective import (
+from dpml.algorithms.quadratic.coefficients import (
     SOURCE,
+    Coefficients,
+    Scales,
     coefficients_sum,
     draws_together,
     minimised,
     raised_to_floor,
     split,
 )
-from dpml.algorithms.quadratic.sensitivity import Scales
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release

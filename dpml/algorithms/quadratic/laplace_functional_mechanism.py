@@ -13,10 +13,18 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.defaults import QUADRATIC_NORM
-from dpml.algorithms.quadratic.coefficients import Coefficients, quadratic_of
+from dpml.algorithms.quadratic.coefficients import (
+    NO_NOISE,
+    SOURCE,
+    Coefficients,
+    Scales,
+    coefficients_sum,
+    draws_together,
+    minimised,
+    quadratic_of,
+    raised_to_floor,
+)
 from dpml.algorithms.quadratic.functional_mechanism import in_the_authors_box, with_ridge
-from dpml.algorithms.quadratic.objective import SOURCE, coefficients_sum, draws_together, minimised, raised_to_floor
-from dpml.algorithms.quadratic.sensitivity import NO_NOISE, Scales
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier

@@ -9,8 +9,14 @@ rows' coefficients. The sensitivities: docs/privacy/sufficient_statistics.md, Th
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpml.algorithms.quadratic.coefficients import Coefficients
-from dpml.algorithms.quadratic.objective import SOURCE, coefficients_sum, draws_together, minimised, split
+from dpml.algorithms.quadratic.coefficients import (
+    SOURCE,
+    Coefficients,
+    coefficients_sum,
+    draws_together,
+    minimised,
+    split,
+)
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum

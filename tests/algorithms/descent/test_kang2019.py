@@ -10,7 +10,7 @@ import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 
-from dpml.algorithms.descent.mean_gradients import MeanGradients
+from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from test_kang2019 import SIZES, dealt, problem_of, proven
 
 from dpml.algorithms.defaults import SLOPE_CLIP
-from dpml.algorithms.descent.mean_gradients import MeanGradients
+from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.audit import audit
 from dpml.errors import UserError
 from dpml.privacy import Budget, Problem, gdp
