@@ -94,12 +94,23 @@ class Rows:
         """Write the gradients of the models `w` (B, K d) to `out` (B, K d), in double precision."""
         d = self.half.shape[-1]
         w, out = w.reshape(-1, d), out.reshape(-1, d)
-        tiles = self.tiles(len(w))
-        models = [aligned(w[runs].T, self.half.dtype) for runs in tiles]
+        self.gradients(len(w))(w, out)
+
+    def gradients(self, runs: int) -> Callable[[Array | Single, Array], None]:
+        """Return a function that writes the gradients of so many models (runs, d); its calls use the same memory."""
+        tiles, d = self.tiles(runs), self.half.shape[-1]
+        models = [aligned(np.zeros((d, some.stop - some.start)), self.half.dtype) for some in tiles]
         totals = [np.empty(each.shape) for each in models]
-        self.sums(models, totals)()
-        for runs, total in zip(tiles, totals, strict=True):
-            np.multiply(total.T, self.common, out=out[runs])
+        write = self.sums(models, totals)
+
+        def gradient(w: Array | Single, out: Array) -> None:
+            for some, model in zip(tiles, models, strict=True):
+                model[...] = w[some].T
+            write()
+            for some, total in zip(tiles, totals, strict=True):
+                np.multiply(total.T, self.common, out=out[some])
+
+        return gradient
 
     def tiles(self, runs: int) -> list[slice]:
         """Return slices of runs that are multiplied together: about 64, or enough to make a product worth a call.

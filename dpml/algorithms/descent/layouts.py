@@ -5,7 +5,7 @@ Everything is for noise of ``per_row = 1``, that on a mean over n rows times n, 
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -65,13 +65,17 @@ class GradientMeans(Terms):
 
     statistic: MeanGradients
     parties: Parties
+    _gradients: dict[int, list[Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def total(self, *at: Any) -> Array:
-        w, d = at[0], self.parties.problem.d
-        gradients = np.empty((len(self.groups), len(w), d))
-        for rows, models, gradient in zip(self.groups, np.split(w, len(self.groups), axis=1), gradients, strict=True):
-            rows.gradient(models, gradient)
-        return gradients[0] if len(gradients) == 1 else np.concatenate(gradients, axis=1)
+        w, d = at[0], self.parties.X.shape[1]
+        if len(w) not in self._gradients:
+            self._gradients[len(w)] = [rows.gradients(len(w)) for rows in self.groups]
+        found = np.empty(w.shape)
+        for k, gradient in enumerate(self._gradients[len(w)]):
+            own = slice(k * d, (k + 1) * d)
+            gradient(w[:, own], found[:, own])
+        return found
 
     @cached_property
     def groups(self) -> list[Rows]:
