@@ -86,7 +86,6 @@ def stated(guarantee: Guarantee) -> list[Message]:
 
 
 def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
-    """None: in a way that the verifier does not know."""
     if type(sharing) is CapeNoise:
         return {"by": "cape", "spread": sharing.spread}
     known = {TrustedCurator: "curator", IndependentNoise: "open", SecureSumNoise: "parties"}
