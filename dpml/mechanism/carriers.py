@@ -274,23 +274,20 @@ class InRing(Way):
         return self.sharing.reach(self.problem.d) * most + REACH * max(constants)
 
     def _by_cape(self, number: int, shares: Array, spread: float) -> tuple[Array, Array | None]:
-        """What the aggregator of CAPE has: the zero-sum noise in the ring, the messages sent openly."""
-        from dpml.protocols.cape import CapeSettings, cape_sum
+        """Return the noisy sum by CAPE, and the unit noise of the open messages and the zero-sum noise."""
+        from dpml.protocols.cape import cape_sum
 
         carrier, d, (transport, topology) = self.carrier, self.problem.d, _between(self.carrier)
         of, widths = carrier.statistic(number), carrier.widths(number)
-        secrets: list[Array] = []
-        settings = CapeSettings(
-            transport, self.draws, spread, topology=topology, drawn=sum(of.drawn(d)),
-            project=lambda unit: of.project(unit, d), rounding=self.rounding,
-        )  # fmt: skip
-        cape = cape_sum(shares, widths, self.rng, settings, None if carrier.observer is None else secrets.append)
-        total = _made_up(self.carrier, cape.total, cape.survivors).reshape(-1, shares.shape[1])
+        ehat, g = noise.cape_parties(self.rng, self.draws, self.problem.M, sum(of.drawn(d)))
+        drawn = of.project(ehat, d), of.project(g, d)
+        cape = cape_sum(shares, widths, drawn, spread, self.rounding, transport, topology=topology)
+        total = _made_up(carrier, cape.total, cape.survivors).reshape(-1, shares.shape[1])
         if carrier.observer is None:
             return total, None
         noises = cape.messages[:, 0] - shares[:, None]
         np.divide(noises, widths[0], out=noises, where=widths[0] > 0)
-        return total, np.concatenate([noises, *secrets])
+        return total, np.concatenate([noises, cape.ehat])
 
 
 class OnGrid(Way):

@@ -12,13 +12,12 @@ from typing import Any
 
 from dpml.algorithms import Algorithm
 from dpml.mechanism import discrete
-from dpml.mechanism.declared import author, guaranteed
+from dpml.mechanism.declared import author
 from dpml.mechanism.message import Sum, eps_of
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
-from dpml.privacy.guarantee import HELD
 from dpml.privacy.safe import round_up
 
 FORMAT = "dpml certificate 1"
@@ -38,7 +37,7 @@ def certificate(
         guarantees: what is proven, or declared, of every view.
         away: how many parties may be missing from a sum.
     """
-    noise, messages = described(algorithm, budget, problem)
+    noise, messages = described(algorithm, budget, problem, guarantees)
     who = author(algorithm)
     if noise["by"] != "curator":
         noise |= {"parties": problem.M, "colluders": problem.colluders - away, "away": away}
@@ -50,11 +49,18 @@ def certificate(
         "delta": guarantees[0].delta,
         "noise": noise,
         "messages": messages,
-        "views": {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees},
+        "views": views(guarantees, messages),
     }
 
 
-def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[dict[str, Any], list[Message]]:
+def views(guarantees: Sequence[Guarantee], messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the eps of every view, with what its guarantee states if the release has no described `messages`."""
+    return {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees}
+
+
+def described(
+    algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee]
+) -> tuple[dict[str, Any], list[Message]]:
     """Who drew the noise of a release, and its messages.
 
     None where the guarantees alone say what is known: where they follow from more than messages that have a description
@@ -63,7 +69,7 @@ def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[d
     nothing = {"by": "curator"}, list[Message]()
     if not isinstance(algorithm, Program):
         return nothing
-    said = {g.view: g.eps for g in guaranteed(algorithm, budget, problem) if g.basis in HELD}
+    said = {g.view: g.eps for g in guarantees}
     sharing, sent = algorithm.sharing(problem), algorithm.messages(budget, problem)
     noise, plain = _drawn_by(sharing), type(algorithm).proven in (Program.proven, Perturbed.proven)
     if not plain and algorithm.pure(budget, problem):  # a proof of its own

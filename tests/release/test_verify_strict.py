@@ -36,10 +36,8 @@ from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.release import verify
 from dpml.release.certificate import certificate, described
-from dpml.release.exactness import option_node
-from dpml.release.facts import facts_about
+from dpml.release.facts import facts_about, option_node, statement
 from dpml.release.model import Model, read_model
-from dpml.release.statement import statement
 
 BELOW = (Fraction(999, 1000), Fraction(9, 10), Fraction(1, 2))
 BUDGET = Budget(1.0, 1e-5)
@@ -174,7 +172,7 @@ def test_no_message_is_accepted_below_its_own_proof_whichever_of_its_fields_is_c
         algorithm, delta = OneMessage(LOSSES["logistic"], message=each), BUDGET.delta if each.law == "gaussian" else 0.0
         try:
             eps = algorithm.proven(BUDGET, ONE)["release"].eps
-            noise, parts = described(algorithm, BUDGET, ONE)
+            noise, parts = described(algorithm, BUDGET, ONE, algorithm.guarantees(BUDGET, ONE))
         except (TypeError, ValueError, AttributeError, ZeroDivisionError, UserError):
             continue  # not even dpml takes it
         if parts and not math.isinf(eps):
