@@ -423,7 +423,7 @@ def test_the_file_names_no_path_however_it_is_set(run_command, words, tmp_path, 
     assert str(tmp_path) not in Path("model.json").read_text()
     assert json.loads(Path("model.json").read_text())["setting"] == (
         "dataset=csv partition=equal algo=wdgd calibration=tight M=1 eps=1 delta=1e-05 dataset.label=y "
-        "'dataset.drop=[who]' dataset.missing=refuse dataset.test_fraction=0.0 algo.rounds=20 algo.noise=discrete"
+        "'dataset.drop=[who]' dataset.missing=refuse dataset.test_fraction=0.0 algo.noise=discrete algo.rounds=20"
     )
 
 
