@@ -173,4 +173,4 @@ def _dask(jobs: Sequence[Job], workers: int, address: str | None) -> Outcomes:
                 future.release()
         except Exception as error:  # of Dask: `attempt` raises nothing
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise UserError(f"the Dask cluster lost a job or its scheduler ({reason}). {LOST}") from error
+            raise UserError(f"the Dask cluster failed: {reason} {LOST}") from error

@@ -9,7 +9,7 @@ detected, and its cell is computed again.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,8 @@ class Store:
         if content is None:
             return None
         head = json.loads(content.partition("\n")[0])
-        return Record(None, head["skipped"], head["seconds"], _numbered(head["refused"]), code, head["made_with"])
+        refused = {int(number): reason for number, reason in head["refused"].items()}  # JSON has no integer keys
+        return Record(None, head["skipped"], head["seconds"], refused, code, head["made_with"])
 
     def read(self, key: str, record: Record) -> Measured:
         """Return the numbers of a finished cell, by its record.
@@ -64,14 +65,17 @@ class Store:
         lines = (self.content(key, record.code) or "").splitlines()
         if len(lines) < 2:
             raise DamagedError(f"{self._path(key, record.code)} holds no numbers.")
-        return _measured(json.loads(lines[1]))
+        values = json.loads(lines[1])
+        metrics = {name: np.array(table, dtype=float) for name, table in values["metrics"].items()}
+        guarantees = [[Guarantee(**guarantee) for guarantee in given] for given in values["guarantees"]]
+        sizes = values["sizes"][0], values["sizes"][1]
+        return Measured(Problem(**values["problem"]), metrics, guarantees, values["provenance"], sizes, record.refused)
 
     def write(self, key: str, identity: Mapping[str, Any], record: Record) -> None:
         """Store a finished cell, and delete the log of an earlier failure."""
-        head = {"cell": identity, "seconds": record.seconds, "skipped": record.skipped}
-        head |= {"refused": dict(record.refused), "made_with": dict(record.made_with)}
-        lines = [head, _values(record.measured)] if record.measured else [head]
-        self.keep(key, record.code, "".join(f"{json.dumps(line, default=_name)}\n" for line in lines))
+        lines = [{"cell": identity} | asdict(replace(record, measured=None))]
+        lines += [asdict(record.measured)] if record.measured else []
+        self.keep(key, record.code, "".join(f"{json.dumps(line, default=_plain)}\n" for line in lines))
         self.log(key).unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
@@ -112,40 +116,14 @@ class Store:
 
 def digest(values: Any) -> str:
     """The SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_name)
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _name(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()  # the repr of a float reads back as the same bits
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
         raise UserError(f"{name} has no name of its own: write a function with def, at the top of its module.")
     return name
-
-
-def _values(measured: Measured) -> dict[str, Any]:
-    return {
-        "problem": asdict(measured.problem),
-        # the repr of a float reads back as the same bits
-        "metrics": {name: values.tolist() for name, values in measured.metrics.items()},
-        "guarantees": [[asdict(guarantee) for guarantee in given] for given in measured.guarantees],
-        "provenance": dict(measured.provenance),
-        "sizes": list(measured.sizes),
-        "refused": dict(measured.refused),
-    }
-
-
-def _measured(values: Mapping[str, Any]) -> Measured:
-    return Measured(
-        Problem(**values["problem"]),
-        {name: np.array(table, dtype=float) for name, table in values["metrics"].items()},
-        [[Guarantee(**guarantee) for guarantee in given] for given in values["guarantees"]],
-        values["provenance"],
-        tuple(values["sizes"]),
-        _numbered(values["refused"]),
-    )
-
-
-def _numbered(reasons: Mapping[str, str]) -> dict[int, str]:
-    """Convert string keys to integers: JSON has no integer keys."""
-    return {int(number): reason for number, reason in reasons.items()}
