@@ -25,9 +25,7 @@ from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
 from dpml.reporting.tables import shortened
-from dpml.running.executors import in_processes
-
-WORTH = 2**20  # bytes; less is read before a process has imported what it needs
+from dpml.running.executors import WORTH, in_processes
 
 
 @dataclass(frozen=True)
