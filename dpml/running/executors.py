@@ -95,9 +95,7 @@ def in_processes(
     import joblib  # slow to load
 
     tasks = (joblib.delayed(_in_worker)(work, item, os.getpid()) for item in items)
-    with (
-        _ctrl_c_ignored()
-    ):  # which the workers inherit: a terminal sends Ctrl-C to them, too, but this process ends them
+    with _ctrl_c_ignored():  # the workers inherit this; a terminal sends Ctrl-C to them, too
         results = joblib.Parallel(workers, "loky", return_as=return_as)(tasks)
     try:
         for result in results:  # noqa: UP028 - `yield from` would close `results` with a warning
