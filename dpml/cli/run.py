@@ -45,6 +45,7 @@ from dpml.commands.jobs import (
 )
 from dpml.commands.settings import Settings
 from dpml.config.compose import register_experiments, register_options
+from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
 from dpml.reporting.statistics import summarise
@@ -82,6 +83,7 @@ def _main() -> None:
         status = command.carry_out()
     finally:
         _command.reset(token)
+        cache.WRITES.set(True)
         close_log()
         for folder in [*command.folders, *([command.sweep] if command.sweep else [])]:
             discard_if_empty(folder)
@@ -129,6 +131,7 @@ class Command:
         self.objective = config.get("objective")
         try:
             self.options = options_of(config)
+            cache.WRITES.set(not self.options.dry)
             if self.objective and _is_basic(context):
                 raise UserError(f"objective={self.objective} is for a search: add hydra/sweeper=optuna.")
         except UserError as error:
