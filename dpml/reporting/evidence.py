@@ -25,7 +25,7 @@ from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
 from dpml.reporting.tables import shortened
-from dpml.running.executors import in_order
+from dpml.running.executors import WORTH, in_processes
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def verify(folder: Path) -> Iterator[Verified]:
     known = [path for path in sorted(folder.glob("*/*.json")) if _place(path.with_suffix("")).is_file()]
     if not known:
         raise UserError(f"there are no rows of experiments in {folder}: it has no PAPER/FIGURE_rows.csv.xz.")
-    sizes = [_place(path.with_suffix("")).stat().st_size for path in known]
-    yield from in_order(_verified, known, sizes)
+    size = sum(_place(path.with_suffix("")).stat().st_size for path in known)
+    yield from in_processes(_verified, known, -1 if size > WORTH else 1)
 
 
 def _verified(path: Path) -> Verified:
