@@ -1,12 +1,14 @@
 """Tests of claims on numbers that a function computed exactly: no runs, no intervals."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
+from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading, Test, every
+from dpml.reporting.criteria import Comparison, exact
 from dpml.reporting.statistics import settings
 
 Where = Mapping[str, Any]
@@ -39,14 +41,21 @@ def at_most(metric: str, most: float | str, where: Where | None = None) -> Test:
         rows = rows_of(evidence, metric, where).reset_index(drop=True)
         limit = pd.Series(most, rows.index) if not isinstance(most, str) else _beside(evidence, most, rows, where)
         varying = [key for key in settings(rows) if rows[key].nunique() > 1 and key != "algo"]
-        wrong = ~(rows["value"] <= limit + 1e-12 * limit.abs())  # also of a limit that is NaN
-        worst = int(np.argmax(rows["value"] - limit))
-        at = ", ".join(f"{key} = {_plain(rows[key][worst])}" for key in varying)
-        text = f"{metric} above {most if isinstance(most, str) else f'{most:g}'} at {wrong.sum()} of {len(rows)}; "
-        text += f"most {rows['value'][worst]:.4g}" + (f" for {limit[worst]:.4g}" if isinstance(most, str) else "")
-        return Check(not wrong.any(), text + (f", at {at}" if at else ""))
+        shown = {}
+        for number, (value, top) in enumerate(zip(rows["value"], limit, strict=True)):
+            at = ", ".join(f"{key} = {_plain(rows[key][number])}" for key in varying)
+            shown[at or number] = replace(exact(value, top), holds=bool(value <= top + 1e-12 * abs(top)))
+        return exact_check([(metric, "", f"{most}", shown)])
 
     return test
+
+
+def exact_check(groups: Iterable[tuple[str, str, str, Mapping[Any, Comparison]]]) -> Check:
+    """Return a check of numbers that were computed exactly, from groups of (what, algorithm, limit, comparisons)."""
+    return Check([
+        Group(what, algorithm, limit, shown, every(one.holds for one in shown.values()))
+        for what, algorithm, limit, shown in groups
+    ])  # fmt: skip
 
 
 def _beside(evidence: Evidence, metric: str, rows: pd.DataFrame, where: Where | None) -> pd.Series:
@@ -61,3 +70,70 @@ def _beside(evidence: Evidence, metric: str, rows: pd.DataFrame, where: Where | 
 
 def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def one_value(values: pd.Series) -> float:
+    """Return the only value of a series; NaN if there are several."""
+    return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
+
+
+def exceeds(blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Test:
+    """In every block, wherever the other's value is above 0, the algorithm's is larger: of computed rows, no runs.
+
+    Args:
+        blocks: of rows with one value for every x.
+        algorithm: whose value is larger.
+        other: the algorithm that it is compared with.
+        kind: the `reading` of the rows.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        rows = evidence.rows[evidence.rows["metric"] == reading.metric]
+        if not len(rows):
+            raise NotComputedError(blocks)
+        rows = rows[(rows["reading"] == kind) & rows["algo"].isin([algorithm, other])]
+        groups = []
+        for block in blocks:
+            own = rows[rows["block"] == block]
+            missing = [f"{name} in {block}" for name in (algorithm, other) if not (own["algo"] == name).any()]
+            if missing:
+                raise NotComputedError(missing)
+            x = evidence.axis(block)
+            table = own.pivot_table("value", x, "algo", one_value, dropna=False)
+            if table.isna().any(axis=None):
+                raise NotComputedError([f"{algorithm} and {other} in {block} with one value each at every {x}"])
+            above = table[table[other] > 0]
+            shown = {
+                x: exact(theirs, math.nextafter(ours, 0)) for x, ours, theirs in above[[algorithm, other]].itertuples()
+            }
+            groups.append((block, algorithm, other, shown))
+        return exact_check(groups)
+
+    return test
+
+
+def as_stated(metric: str, least: bool = False) -> Test:
+    """In every setting the value of a computed row is the stated one to 1 %; with `least` it is at least that.
+
+    The rows of the reading have its name as `reading`, those of what is stated have ``stated``.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        rows = evidence.rows
+        if "reading" not in rows or not (rows["metric"] == metric).any():
+            raise NotComputedError([metric])
+        rows = rows[(rows["metric"] == metric) & rows["reading"].isin([reading.name, "stated"])]
+        table = rows.pivot_table("value", "setting", "reading", one_value, dropna=False)
+        if not {reading.name, "stated"} <= {*table}:
+            raise NotComputedError([f"{metric} [{reading.name}]"])
+        table = table.loc[rows["setting"][rows["reading"] == reading.name].unique()]
+        if missing := [*table.index[table.isna().any(axis=1)]]:
+            names = ", ".join(map(str, missing))
+            raise NotComputedError([f"one value, and one that is stated, of {metric} for {names}"])
+        shown = {
+            name: exact(ours, math.inf if least else stated * 1.01, stated * 0.99)
+            for name, ours, stated in table[[reading.name, "stated"]].itertuples()
+        }
+        return exact_check([(metric, "", "stated", shown)])
+
+    return test
