@@ -41,9 +41,13 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
         claim_tests.improves,
         claim_tests.is_steady,
         claim_tests.on_sets,
+        claim_exact.private,
         claim_tests.wider_gap,
     )
 }
+
+AUDIT = "audit/all"
+"""The experiment whose rows decide claims about privacy."""
 
 _CARD = ("title", "citation", "metrics", "readings", "claims")
 _CLAIM = ("id", "figure", "text", "criterion", "readings", "test")
@@ -93,9 +97,10 @@ def claims_of(pack: str) -> Mapping[str, Claim]:
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """The claims about an experiment, PACK/FIGURE, by id; none if it is of no pack."""
-    claims = claims_of(experiment.partition("/")[0])
-    return {name: claim for name, claim in claims.items() if claim.figure == experiment}
+    """Return the claims about an experiment, PACK/FIGURE, by id; those about the audit are of all packs."""
+    names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
+    claims = [claim for pack in names for claim in claims_of(pack).values()]
+    return {claim.id: claim for claim in claims if claim.figure == experiment}
 
 
 @lru_cache(maxsize=64)
@@ -173,7 +178,7 @@ class _Reader:
             if key not in entry:
                 raise UserError(f"{where} needs a value for {key!r}.")
         text, criterion = (str(entry[key]).strip() for key in ("text", "criterion"))
-        figure = f"{self.pack}/{entry['figure']}"
+        figure = AUDIT if entry["figure"] == AUDIT else f"{self.pack}/{entry['figure']}"
         test = self._test(entry["test"], where)
         readings = tuple(self._readings(entry.get("readings"), where))
         return Claim(str(entry["id"]), figure, text, criterion, test, readings)

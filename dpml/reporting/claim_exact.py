@@ -1,4 +1,4 @@
-"""Tests of claims on numbers that a function computed exactly: no runs, no intervals."""
+"""Tests of claims on numbers that a function computed, exactly or with a bound: no runs, no intervals of seeds."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpml.privacy.safe import written, written_below
 from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading, Test, every
 from dpml.reporting.criteria import Comparison, exact
 from dpml.reporting.statistics import settings
@@ -135,5 +136,39 @@ def as_stated(metric: str, least: bool = False) -> Test:
             for name, ours, stated in table[[reading.name, "stated"]].itertuples()
         }
         return exact_check([(metric, "", "stated", shown)])
+
+    return test
+
+
+def private(algorithms: Sequence[str]) -> Test:
+    """In every view the proven eps is at most the claimed one; the claim fails if an attack exceeds it.
+
+    The rows are those of the audit (`dpml.audit.table`) with the published noise. A claim that neither a proof nor an
+    attack decides is open.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        rows = evidence.rows
+        if "verdict" not in rows:
+            raise NotComputedError(["the audit"])
+        stated = (rows["variant"] == reading.variant) & (rows["noise"] == "published")
+        rows = rows[rows["algo"].isin(algorithms) & stated]
+        if missing := [name for name in algorithms if name not in set(rows["algo"])]:
+            raise NotComputedError([f"{name} in the audit" for name in missing])
+        own = [key for key in settings(rows) if key.startswith("algo.") and rows[key].nunique(dropna=False) > 1]
+        keys = ["algo", "loss", "view", "verdict", *own]
+        table = rows.pivot_table("value", keys, "metric", one_value, dropna=False).dropna(subset=["claimed"])
+        groups = []
+        for (algo, loss, view, verdict, *more), claimed, proven, attacked in zip(
+            table.index, table["claimed"], table["proven"], table["attacked"], strict=True
+        ):
+            violated = str(verdict).startswith("claim violated")  # with 99.9 % confidence
+            holds = False if violated else True if proven <= claimed * 1.0001 else None
+            slack = claimed - (attacked if violated else proven)
+            value = f"proven eps {written(proven, 3)}, attacked eps at least {written_below(attacked, 3)}"
+            one = Comparison(holds, slack=slack, needs=f"at most {claimed:g}", value=value)
+            about = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
+            groups.append(Group(about, algo, view, {"": one}, holds))
+        return Check(groups)
 
     return test

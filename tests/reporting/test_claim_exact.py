@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from dpml.reporting.claim_exact import at_most, rows_of
+from dpml.reporting.claim_exact import at_most, private, rows_of
 from dpml.reporting.claim_tests import all_of
 from dpml.reporting.claims import Evidence, NotComputedError, Reading
 
@@ -80,3 +80,31 @@ def test_of_a_list_of_exact_tests_all_must_hold():
     for nothing in ([], [kept, missing]):
         with pytest.raises(NotComputedError):
             check(all_of(nothing))
+
+
+@pytest.mark.parametrize(
+    ("proven", "verdict", "holds"),
+    [
+        (0.9, "consistent (power 1.00)", True),
+        (1.2, "no violation seen (power 0.30)", None),
+        (1.2, "claim violated", False),
+    ],
+)
+def test_a_privacy_claim_is_proven_or_refuted_in_every_view(proven, verdict, holds):
+    lines = [
+        ("release", "published", 0.5, "consistent (power 1.00)"),
+        ("client", "published", proven, verdict),
+        ("client", "tight", 2.0, "consistent (power 1.00)"),
+    ]
+    rows = pd.DataFrame(
+        {"algo": "x", "variant": "paper", "loss": "logistic", "view": view, "noise": noise, "verdict": told,
+         "metric": metric, "value": value}
+        for view, noise, bound, told in lines
+        for metric, value in (("claimed", 1.0), ("proven", bound), ("attacked", 0.2))
+    )  # fmt: skip
+    found = check(private(["x"]), rows)
+    assert found.holds is holds
+    assert {(group.against, group.holds) for group in found.groups} == {("release", True), ("client", holds)}
+    for algorithms, less in ((["x", "y"], rows), (["x"], rows.drop(columns="verdict"))):
+        with pytest.raises(NotComputedError):
+            check(private(algorithms), less)
