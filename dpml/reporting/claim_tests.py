@@ -150,6 +150,8 @@ def runs_of(
 ) -> Runs:
     """Return the runs of some algorithms by block and algorithm, in absolute size: losses may have either sign.
 
+    What counts as zero (`Evidence.floor`) is as large as the floor.
+
     Args:
         evidence: the rows.
         reading: the variant and the metric.
@@ -173,7 +175,10 @@ def runs_of(
         except NotComputedError as error:
             missing += [f"{name}{where.replace(',', ' at', 1)}" for name in error.missing]
         else:
-            runs |= {(f"{block}{where}", algorithm): values.abs() for (block, algorithm), values in found.items()}
+            runs |= {
+                (f"{block}{where}", algorithm): values.abs().clip(lower=part.floor(block, reading))
+                for (block, algorithm), values in found.items()
+            }
     if missing or not runs:
         raise NotComputedError(missing or ["anything to compare"])
     return runs
@@ -279,7 +284,7 @@ def _name(place: Place) -> str:
 
 def _runs_at(evidence: Evidence, block: str, place: Any, reading: Reading) -> pd.Series:
     name, x = place
-    found = evidence.runs(block, name, reading).abs()
+    found = evidence.runs(block, name, reading).abs().clip(lower=evidence.floor(block, reading))
     if len(found) < 2 or x not in found:
         raise NotComputedError([f"{name} in {block} at {x:g}"])
     return found[x]
@@ -293,7 +298,10 @@ def easier(blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "m
         runs = runs_of(evidence, reading, dict.fromkeys((*blocks, *blocks.values()), algorithms))
         pairs: dict[Key, Any] = {}
         for (block, other), name in product(blocks.items(), algorithms):
-            ours, theirs = runs[block, name], runs[other, name]
+            if missing := [where for where in (block, other) if (where, name) not in runs]:
+                raise NotComputedError(missing)
+            floor = max(evidence.floor(where, reading) for where in (block, other))  # zero is the same in both
+            ours, theirs = (runs[where, name].clip(lower=floor) for where in (block, other))
             shared = [at for at in _chosen(ours, block, x) if at in theirs]
             if not shared:
                 raise NotComputedError([f"{block} and {other} at the same {ours.columns.name}"])
@@ -311,6 +319,9 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = runs_of(evidence, reading, {block: (algorithm, *others) for gap in gaps for block in (gap[0], gap[2])})
+
+        if missing := [gap[k] for gap in gaps for k in (0, 2) if (gap[k], algorithm) not in runs]:
+            raise NotComputedError(missing)
 
         def gap(block: str, x: Any, other: str) -> pd.Series:
             best, ours = runs[block, algorithm], runs[block, other]
@@ -474,7 +485,12 @@ def all_of(tests: Sequence[Test]) -> Test:
 
 
 def on_sets(
-    blocks: Sequence[str], algorithms: Sequence[str], tests: Callable[[str], Test], extra: str = "", said: str = ""
+    blocks: Sequence[str],
+    algorithms: Sequence[str],
+    tests: Callable[[str], Test],
+    counts: Sequence[str] = (),
+    extra: str = "",
+    said: str = "",
 ) -> Test:
     """The tests hold in each block, one per data set.
 
@@ -485,13 +501,15 @@ def on_sets(
         blocks: one per data set.
         algorithms: those that are compared.
         tests: the test of a block.
+        counts: substitutes that count: their rows are drawn as the paper's own.
         extra: an end of names: blocks with it are shown, too, and do not count.
         said: why they do not.
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         have = set(evidence.rows["block"].unique())
-        here = [block for block in blocks if block in have and not evidence.stand_ins([block])]
+        others = {block: [name for name in evidence.stand_ins([block]) if name not in counts] for block in blocks}
+        here = [block for block in blocks if block in have and not others[block]]
         if 2 * len(here) <= len(blocks):
             here = list(blocks)  # which says what is missing
         evidence.all_runs({block: algorithms for block in blocks if block in (*here, *have)}, reading)
@@ -499,7 +517,7 @@ def on_sets(
         left: list[Group] = []
         gone = []
         for block in blocks:
-            why = _why_not(evidence, block, algorithms, reading, block in here)
+            why = _why_not(evidence, block, algorithms, reading, others[block])
             check = tests(block)(evidence, reading) if block in have else None
             if check and not why:
                 found.append(check)
@@ -513,12 +531,14 @@ def on_sets(
                 left += [replace(group, why=said) for group in tests(f"{block}{extra}")(evidence, reading).groups]
         whole = together(found)
         on = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
-        return replace(whole, groups=[*whole.groups, *left], on=on)
+        return replace(whole, groups=[*whole.groups, *left], on=on, substitutes=())
 
     return test
 
 
-def _why_not(evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading, here: bool) -> str:
+def _why_not(
+    evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading, stand_ins: Sequence[str]
+) -> str:
     """Why a data set does not count; empty if it does."""
     curves = [evidence.runs(block, name, reading).abs() for name in algorithms]
     if any(values.empty for values in curves):
@@ -527,7 +547,7 @@ def _why_not(evidence: Evidence, block: str, algorithms: Sequence[str], reading:
     floor = -math.inf if chance.empty else float(np.nanmean(chance.to_numpy()))
     if all((values.mean() < floor + 1e-9).all() for values in curves):
         return f"none is above the constant classifier, {floor:.3g}"
-    return "" if here or not (stand_ins := evidence.stand_ins([block])) else f"on {', '.join(stand_ins)}"
+    return f"on {', '.join(stand_ins)}" if stand_ins else ""
 
 
 def by_data_set(  # many parameters: the arguments of a test on a card
@@ -537,6 +557,7 @@ def by_data_set(  # many parameters: the arguments of a test on a card
     where: Mapping[str, object],
     algorithms: Sequence[str],
     tests: Callable[[str], Test],
+    counts: Sequence[str] = (),
 ) -> Test:
     """`on_sets` on the rows of one block with some settings, of any variant: its data sets are blocks of their own.
 
@@ -547,9 +568,10 @@ def by_data_set(  # many parameters: the arguments of a test on a card
         where: the settings; a text is a part of a list in words.
         algorithms: as for `on_sets`.
         tests: as for `on_sets`.
+        counts: as for `on_sets`.
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
-    whole = on_sets(blocks, algorithms, tests)
+    whole = on_sets(blocks, algorithms, tests, counts)
 
     def chosen(evidence: Evidence, variant: str) -> Evidence:
         rows = evidence.where("block", block).rows

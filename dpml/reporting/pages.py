@@ -127,6 +127,7 @@ def _entry(verdict: Verdict) -> str:
     effect = f"; {verdict.effect}" if verdict.effect else ""
     lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{effect}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
+    lines += [f"- The paper's own points: {verdict.published}"] if verdict.published else []
     return "\n".join([*lines, *(f"- {part}" for part in verdict.numbers)]) + "\n"
 
 
