@@ -166,11 +166,11 @@ def no_sums(algo: str) -> str:
     )
 
 
-def agreed_of(words: Iterable[str]) -> Agreed:
-    """The terms that somebody typed, KEY=VALUE each."""
+def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
+    """Return the terms that somebody typed, KEY=VALUE each; and of others those that a bounds file states."""
     given: dict[str, Any] = {}
     options: dict[str, Scalar] = {}
-    columns = (f"dataset.{name}" for name in ("label", "missing", *_LISTS, *_WRITTEN))
+    columns = [f"dataset.{name}" for name in ("label", "missing", *_LISTS, *_WRITTEN)]
     names = ["algo", "eps", "delta", "loss", "count_errors", *columns]
     for word in words:
         key, equals, value = word.partition("=")
@@ -182,6 +182,7 @@ def agreed_of(words: Iterable[str]) -> Agreed:
         if name in into:
             raise UserError(f"{key} is given twice.")
         into[name] = _value(key, value)
+    given = {key: said for key, said in (reading or {}).items() if f"dataset.{key}" in columns} | given
     for key in ("algo", "eps", "delta", "dataset.label"):
         if key.removeprefix("dataset.") not in given:
             raise UserError(f"{key} is missing: a plan needs algo, eps, delta and dataset.label.")

@@ -36,7 +36,7 @@ from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.release.certificate import certificate
 from dpml.release.facts import Facts, facts_about
-from dpml.release.statement import statement
+from dpml.release.statement import gaps, statement
 
 FORMAT = "dpml plan 2"
 
@@ -227,7 +227,7 @@ class FederationPlan:
     @property
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
-        return statement(self.facts)
+        return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.dataset.steps))
 
     @property
     def longest(self) -> int:
