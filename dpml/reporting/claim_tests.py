@@ -345,43 +345,36 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
 
 # ---- tests that compare an algorithm with itself at another x
 
-PairsOf = Callable[[str, str, pd.DataFrame, list[Any], MetricScale], tuple[Pairs, Pairs]]
-"""What gives the pairs and the steps of a curve: its block, its algorithm, its runs, the x, and the metric's scale."""
+Curve = Callable[[pd.DataFrame, list[Any], MetricScale], tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""What gives the pairs of a curve by x, and its steps, from its runs, the values of x, and the metric's scale."""
 
 
 def _along(
-    blocks: Sequence[str],
-    algorithms: Sequence[str],
-    pairs_of: PairsOf,
-    by: str = "better",
-    each: Each | None = None,
-    limit: str | None = None,
-    often: str = "all",
+    blocks: Sequence[str], algorithms: Sequence[str], curve: Curve, each: Each | None = None, **how: Any
 ) -> Test:
-    """A test of pairs, and of steps that must not be the wrong way, on the curve of every algorithm in every block."""
+    """A test of the pairs on the curve of every algorithm in every block, with the options of `judged`."""
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         pairs: dict[Key, Any] = {}
         steps: dict[Key, Any] = {}
         on = scale(reading.metric)
         for (panel, name), values in runs_of(evidence, reading, dict.fromkeys(blocks, algorithms), each).items():
-            own, way = pairs_of(panel, name, values, several(values, panel), on)
-            pairs |= own
-            steps |= way
-        return check_of(judged(pairs, on, by, often, limit, steps), pairs, evidence, blocks)
+            for found, own in zip((pairs, steps), curve(values, several(values, panel), on), strict=True):
+                found |= {Key(panel, name, name, x): pair for x, pair in own.items()}
+        return check_of(judged(pairs, on, steps=steps, **how), pairs, evidence, blocks)
 
     return test
 
 
-def _ends(way: int) -> PairsOf:
-    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
-        def pair(a: Any, b: Any) -> dict[Key, Any]:
-            return {Key(panel, name, name, f"{_plain(b)} to {_plain(a)}"): (values[a], values[b])[::way]}
+def _ends(way: int) -> Curve:
+    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
+        whole, *steps = (
+            {f"{_plain(a)} to {_plain(b)}": (values[b], values[a])[::way]}
+            for a, b in ((grid[0], grid[-1]), *pairwise(grid))
+        )
+        return whole, {key: pair for step in steps for key, pair in step.items()}
 
-        steps = [pair(b, a) for a, b in pairwise(grid)]
-        return pair(grid[-1], grid[0]), {key: value for step in steps for key, value in step.items()}
-
-    return pairs_of
+    return curve
 
 
 def _plain(x: Any) -> str:
@@ -390,19 +383,19 @@ def _plain(x: Any) -> str:
 
 def improves(blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets better, and at no step on the way worse."""
-    return _along(blocks, algorithms, _ends(1), each=each)
+    return _along(blocks, algorithms, _ends(1), each)
 
 
 def degrades(blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets worse, and at no step on the way better."""
-    return _along(blocks, algorithms, _ends(-1), each=each)
+    return _along(blocks, algorithms, _ends(-1), each)
 
 
 def is_steady(
     blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None, first: float | None = None
 ) -> Test:
     """At every x every algorithm is equal to what it is at the first, which is `first` if that is given."""
-    return _along(blocks, algorithms, _from_first(first, 1), "equal", each)
+    return _along(blocks, algorithms, _from_first(first, 1), each, by="equal")
 
 
 def fluctuates(blocks: Sequence[str], algorithms: Sequence[str], first: float | None = None) -> Test:
@@ -410,28 +403,23 @@ def fluctuates(blocks: Sequence[str], algorithms: Sequence[str], first: float | 
     return _along(blocks, algorithms, _from_first(first, -1), often="any")
 
 
-def _from_first(first: float | None, way: int) -> PairsOf:
-    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
+def _from_first(first: float | None, way: int) -> Curve:
+    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
         if first is not None and grid[0] != first:
-            raise NotComputedError([f"{name} in {panel} at {values.columns.name} = {first:g}"])
-        return {Key(panel, name, name, x): (values[x], values[grid[0]])[::way] for x in grid[1:]}, {}
+            raise NotComputedError([f"anything at {values.columns.name} = {first:g}"])
+        return {x: (values[x], values[grid[0]])[::way] for x in grid[1:]}, {}
 
-    return pairs_of
+    return curve
 
 
 def depends(blocks: Sequence[str], algorithms: Sequence[str], others: Sequence[str]) -> Test:
     """The algorithms are better at the largest x than at the smallest; others do not differ there by what matters."""
+    kinds = [(names, by) for names, by in ((algorithms, "better"), (others, "equal")) if names]
 
-    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
-        key = Key(panel, name, name, f"{_plain(grid[0])} to {_plain(grid[-1])}")
-        return {key: (values[grid[-1]], values[grid[0]])}, {}
+    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        return _ends(1)(values, grid, on)[0], {}
 
-    return all_of(
-        [
-            _along([block], names, pairs_of, by, limit="matters")
-            for block in blocks for names, by in ((algorithms, "better"), (others, "equal")) if names
-        ]
-    )  # fmt: skip
+    return all_of([_along([block], names, curve, by=by, limit="matters") for block in blocks for names, by in kinds])
 
 
 def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")) -> Test:
@@ -440,15 +428,15 @@ def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence
     It is chosen by the means that are then compared, which favours the claim.
     """
 
-    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[Pairs, Pairs]:
+    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
         outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
         inner = [x for x in grid if x not in outer]
         if not inner:
-            raise NotComputedError([f"an x inside {panel}"])
+            raise NotComputedError(["an x between the ends"])
         best = inner[int(np.argmin(on.badness(values[inner].mean().to_numpy())))]
-        return {Key(panel, name, name, f"{best} against {x}"): (values[best], values[x]) for x in outer}, {}
+        return {f"{best} against {x}": (values[best], values[x]) for x in outer}, {}
 
-    return _along(blocks, algorithms, pairs_of)
+    return _along(blocks, algorithms, curve)
 
 
 # ---- several tests, several data sets
