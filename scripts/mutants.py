@@ -311,7 +311,7 @@ MUTANTS = (
         "privacy/test_discrete_laplace.py::test_every_integer_has_its_probability",
     ),
     Mutant(
-        "dpml/release/exactness.py",
+        "dpml/release/facts.py",
         'if each.basis == "proven" and math.isfinite(each.eps)',
         "if False",
         "release/test_release.py::test_floating_point_noise_is_refused_and_then_labelled_everywhere",

@@ -15,14 +15,11 @@ from dpml.atomic import check_writable, write_atomically
 from dpml.cli.files import refuse_replacing
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.errors import UserError
-from dpml.federated.aggregator import aggregate, publish
+from dpml.federated.aggregator import Kept, aggregate, publish
 from dpml.federated.agreed import Agreed, agreed_of
-from dpml.federated.certificates import write_certificates
-from dpml.federated.consortium import write_consortium
-from dpml.federated.kept import Kept
+from dpml.federated.consortium import write_certificates, write_consortium
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
-from dpml.federated.party import Member, signing_key
-from dpml.federated.party_rows import own_rows
+from dpml.federated.party import Member, own_rows, signing_key
 from dpml.federated.plan import (
     FederationPlan,
     Seat,
@@ -32,7 +29,6 @@ from dpml.federated.plan import (
     read_plan,
     task_of,
 )
-from dpml.federated.progress import Clock, answering
 from dpml.optim.losses import for_task
 from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas
@@ -105,7 +101,7 @@ def _party(arguments: Namespace) -> None:
     _say(plan)
     print(f"party {plan.seats[member.number].name} takes part; end it with Ctrl-C.", flush=True)
     with limit_blas():
-        model = take_part(signer, plan, answering(member), address, arguments.wait, context)
+        model = take_part(signer, plan, member.answer, address, arguments.wait, context)
     member.receive_model(model, arguments.output)
     print(arguments.output)
 
@@ -129,11 +125,9 @@ def _aggregator(arguments: Namespace) -> None:
 def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace, kept: Kept | None = None) -> None:
     """One release with the parties that call, whose model is written and handed to them."""
     called.await_all(arguments.wait)
-    clock = Clock(len(plan.sums.lengths), 0 if kept is None else kept.done)
 
     def progress(done: int, parties: int) -> None:
-        if done > clock.before:
-            print(clock.said("sum", done, f", of {parties} of {len(plan.seats)} parties"), file=sys.stderr)
+        print(f"sum {done} of {len(plan.sums.lengths)}, of {parties} of {len(plan.seats)} parties", file=sys.stderr)
 
     with limit_blas():
         made = aggregate(plan, range(len(plan.seats)), called.exchange, progress, kept)

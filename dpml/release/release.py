@@ -18,11 +18,9 @@ from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.exactness import require_exact, require_linear_model
-from dpml.release.facts import Facts, facts_of
+from dpml.release.facts import Facts, facts_of, gaps, require_exact, require_linear_model, statement
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
-from dpml.release.statement import gaps, statement
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
