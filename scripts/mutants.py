@@ -324,7 +324,7 @@ MUTANTS = (
     ),
     # rows
     Mutant(
-        "dpml/data/extent.py",
+        "dpml/data/steps.py",
         "out = np.clip(X, low, high)",
         "out = X.copy()",
         "data/test_data_bounds.py::test_rows_end_in_the_unit_ball_whatever_they_are",

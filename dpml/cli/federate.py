@@ -7,15 +7,16 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
 from dpml.atomic import check_writable, write_atomically
 from dpml.cli.files import refuse_replacing
-from dpml.data.csv.column_bounds import load
+from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.errors import UserError
 from dpml.federated.aggregator import Kept, aggregate, publish
-from dpml.federated.agreed import agreed_of
+from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.consortium import write_certificates, write_consortium
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.party import Member, own_rows, signing_key
@@ -39,11 +40,7 @@ _LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
 def run(arguments: Namespace) -> None:
-    """Carry out the action.
-
-    Raises:
-        UserError: a time to wait is none, or what the action raises.
-    """
+    """Carry out the action."""
     for name in ("wait", "timeout"):
         seconds = getattr(arguments, name, 1.0)
         if not 0 < seconds <= _LONGEST:
@@ -199,18 +196,23 @@ def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: fl
 
 def _seat(arguments: Namespace, name: str, data: Path, key: Path) -> Seat:
     """A party of this plan, with its number of rows; creates its key if it has none."""
-    stated = load(arguments.bounds)
-    dataset = agreed_of(arguments.overrides).dataset
+    stated, terms = _terms(arguments)
+    dataset = terms.dataset
     check_columns(dataset, stated)
     _, y = own_rows(dataset, stated, data)
     return Seat(name, len(y), signing_key(key).public_key().public_bytes_raw())
 
 
+def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
+    """Return what is stated of the columns, and the terms, which have what the bounds file says of the reading."""
+    stated = load(arguments.bounds)
+    return replace(stated, reading={}), agreed_of(arguments.overrides, stated.reading)
+
+
 def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
-    stated = load(arguments.bounds)
-    terms = agreed_of(arguments.overrides)
+    stated, terms = _terms(arguments)
     terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
     plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)

@@ -191,8 +191,8 @@ def no_sums(algo: str) -> str:
     )
 
 
-def agreed_of(words: Iterable[str]) -> Agreed:
-    """The terms that somebody typed, KEY=VALUE each."""
+def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
+    """Return the terms that somebody typed, KEY=VALUE each; and of others those that a bounds file states."""
     given: dict[str, Any] = {}
     options: dict[str, Scalar] = {}
     names = {_key(name): name for name in _CHECKS}
@@ -206,6 +206,7 @@ def agreed_of(words: Iterable[str]) -> Agreed:
         if name in into:
             raise UserError(f"{key} is given twice.")
         into[name] = _value(key, value)
+    given = {name: value for name, value in (reading or {}).items() if name in _DATASET} | given
     for name in ("algo", "eps", "delta", "label"):
         if name not in given:
             raise UserError(f"{_key(name)} is missing: a plan needs algo, eps, delta and dataset.label.")

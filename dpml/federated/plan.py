@@ -34,7 +34,7 @@ from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.release.certificate import views
-from dpml.release.facts import Facts, facts_about, statement
+from dpml.release.facts import Facts, facts_about, gaps, statement
 
 FORMAT = "dpml plan 2"
 
@@ -239,7 +239,7 @@ class FederationPlan:
     @property
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
-        return statement(self.facts)
+        return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.dataset.steps))
 
     @property
     def longest(self) -> int:

@@ -208,10 +208,7 @@ class Sums:
         return mechanism.release([self.setting.budget], np.random.default_rng(0), 1)  # its noise is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
-        """The program of the real protocol with one party's rows, or none.
-
-        In place of each other party's there is one row of zeros, however many it has.
-        """
+        """Return the real protocol's program with one party's rows, or none; each other party has one row of zeros."""
         setting = self.setting
         sizes = np.ones_like(setting.sizes)
         if rows is not None:

@@ -98,7 +98,6 @@ def stated(guarantee: Guarantee) -> list[Message]:
 
 
 def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
-    """None: in a way that the verifier does not know."""
     if type(sharing) is CapeNoise:
         return {"by": "cape", "spread": sharing.spread}
     known = {TrustedCurator: "curator", IndependentNoise: "open", SecureSumNoise: "parties"}
@@ -106,7 +105,6 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 
 
 def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -> Message:
-    """A sum with Gaussian noise; the sensitivity is in units of its blocks."""
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
     if algorithm.noise != "discrete":

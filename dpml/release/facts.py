@@ -10,6 +10,7 @@ and its guarantees carry the basis `REAL`, in the model, the statement and the l
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -278,6 +279,14 @@ def statement(facts: Facts) -> tuple[str, ...]:
     else:
         proven = (f"Unit of privacy: {verify.UNITS[facts.unit]} (replace one).", _nothing(facts), _noise(facts))
     return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED)
+
+
+def gaps(values: list[str]) -> tuple[str, ...]:
+    """Return a sentence about what stands for missing values (`ColumnBounds.gaps`), if anything does."""
+    said = f"Preprocessing: of missing values, {'; '.join(values)}."
+    if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee
+        said = "Preprocessing: what stands for missing values is stated with the columns."
+    return (said,) if values else ()
 
 
 def _nothing(facts: Facts) -> str:

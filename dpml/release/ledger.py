@@ -255,7 +255,6 @@ class Ledger:
             connection.execute("COMMIT")  # after an error nothing was changed: closing rolls back
 
     def _create(self) -> None:
-        """Create the file with its tables and no release, unless it exists: a file without tables was never ours."""
         try:
             if not self.path.exists():
                 with suppress(FileExistsError), closing(sqlite3.connect(":memory:")) as connection:
@@ -265,7 +264,6 @@ class Ledger:
             raise UserError(_unusable(self.path, error.strerror)) from error
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
-        """Raise UserError if the file is not a dpml ledger, or if SQLite finds a damaged page."""
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             raise UserError(
@@ -394,7 +392,6 @@ def _entries(events: Sequence[_Event]) -> list[LedgerEntry]:
 
 
 def _key(events: Sequence[_Event]) -> str:
-    """The ledger's secret key, which its entries have; a new one for the first of them."""
     keys = [event.values["key"] for event in events if event.kind == "release" and "key" in event.values]
     return str(keys[0]) if keys else secrets.token_hex(32)
 

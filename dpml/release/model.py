@@ -114,8 +114,7 @@ class Model:
 
 
 def _plain(guarantee: Guarantee) -> dict[str, Any]:
-    """For JSON, which has no infinity: null instead."""
-    return asdict(guarantee) | {"eps": guarantee.eps if math.isfinite(guarantee.eps) else None}
+    return asdict(guarantee) | {"eps": guarantee.eps if math.isfinite(guarantee.eps) else None}  # JSON has no infinity
 
 
 def _guarantee(content: Mapping[str, Any]) -> Guarantee:
