@@ -206,8 +206,7 @@ def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) ->
         if name in into:
             raise UserError(f"{key} is given twice.")
         into[name] = _value(key, value)
-    columns = {name for key, name in names.items() if key.startswith("dataset.")}
-    given = {name: value for name, value in (reading or {}).items() if name in columns} | given
+    given = {name: value for name, value in (reading or {}).items() if name in _DATASET} | given
     for name in ("algo", "eps", "delta", "label"):
         if name not in given:
             raise UserError(f"{_key(name)} is missing: a plan needs algo, eps, delta and dataset.label.")
