@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Problem
-from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.discrete.rounding import REST, Integers
+from dpml.privacy.safe import round_up
+
+Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
+"""A sampler of `dpml.privacy.noise`. Of noise z of scale s: N(0, s^2 I); a Laplace number of scale s in every
+coordinate; density exp(-||z||/s); a length of mean s with the exponential law, and a uniform direction."""
 
 RING = 2.0**-30
 """How much the ring of a secure sum adds to the mu of continuous noise that is at least `RING_STEPS` steps wide."""
@@ -80,6 +85,11 @@ class Statistic(ABC):
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
 
+    @property
+    def single(self) -> bool:
+        """Whether simulated noise is drawn in single precision, in half the time."""
+        return False
+
     # For noise that is drawn for more numbers than are sent.
 
     def drawn(self, d: int) -> tuple[int, ...]:
@@ -109,7 +119,7 @@ class Statistic(ABC):
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """How much rounding parts to the grid adds to the mu of a sum."""
+        """How much rounding parts to the grid adds to the mu of a sum, or with Laplace noise to its eps."""
         return 0.0
 
     # For parties on machines of their own.
@@ -129,13 +139,14 @@ class Sum:
 
     Attributes:
         of: what is summed.
-        sensitivity: how far the sum moves at most, in L2 norm, when a unit is replaced; block j in units of
-            ``units[j]``.
-        noise: the standard deviation of the noise in the sum of all parties, in the same units; 0: there is none.
+        sensitivity: how far the sum moves at most when a unit is replaced, in the norm of the law, which is L1 for
+            `laplace` and L2 for the others; block j in units of ``units[j]``.
+        noise: the scale of the noise in the sum of all parties, in the same units; 0: there is none.
         units: of the numbers in every block.
         times: how often it is sent; what is asked for may depend on all answers before.
         joined: in how many of these a unit takes part at most; None: in all.
         constant: the standard deviation of noise that is drawn once and is in every one of them; None: there is none.
+        law: of the noise; `noise` is the standard deviation of a Gaussian.
     """
 
     of: Statistic
@@ -145,6 +156,12 @@ class Sum:
     times: int = 1
     joined: int | None = None
     constant: float | None = None
+    law: Law = "gaussian"
+
+    @property
+    def pure(self) -> bool:
+        """Whether it is eps-DP with delta = 0: noise of another law than the Gaussian, and nothing beside it."""
+        return self.law != "gaussian" and not self.constant
 
     @property
     def ratio(self) -> float:
@@ -172,8 +189,6 @@ def discrete_rest(message: Sum, problem: Problem) -> float:
     Raises:
         UserError: so much noise does not fit into 64 bits.
     """
-    from dpml.privacy.discrete.accounting import REST
-
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
@@ -204,6 +219,27 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
     else:
         mus = [m.mu * (1 + imprecision([m.of], problem) + ring * RING) for m in messages]
     return math.sqrt(sum(mu * mu for mu in mus)) if len(mus) > 1 else mus[0]
+
+
+def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
+    """The eps of a whole release with noise of Laplace laws, whoever sees it: it adds up, and delta is 0.
+
+    Noise of an exponential length has the density ``exp(-||z||/scale) / ||z||^(k-1)``, infinite at the sum itself: for
+    k > 1 numbers the loss of an output close to it is above any bound.
+    """
+    total = 0.0
+    for m in messages:
+        if m.law == "radial" and sum(m.of.lengths(problem.d)) > 1:
+            return math.inf
+        eps = round_up(m.ratio)
+        if discrete and math.isfinite(eps):
+            resolution = m.of.resolution(m.block_widths(), problem)  # refused where so much noise does not fit
+            k = sum(m.of.lengths(problem.d))  # by which a move in L1 norm may be longer
+            eps += math.sqrt(k) * m.of.rounding(m.block_widths(), resolution, problem)
+        elif not discrete:
+            eps *= 1 + imprecision([m.of], problem)
+        total += m.times * eps
+    return total
 
 
 def sums_in(messages: Sequence[Sum]) -> int:

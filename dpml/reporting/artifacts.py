@@ -8,7 +8,7 @@ from typing import Any
 from dpml.atomic import write_atomically
 from dpml.config.compose import natural
 from dpml.reporting import evidence
-from dpml.reporting.cards import card_of, claims_about
+from dpml.reporting.cards import AUDIT, card_of, claims_about, claims_of
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
@@ -113,9 +113,15 @@ def write_claims(folder: Path) -> list[Path]:
 def claims_pages(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The pages of claims by their names in a results folder, from manifests, in the order of the papers' figures."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
+    audit: Mapping[str, Any] = {}
     for about in sorted([*known, *not_computed(known)], key=lambda about: natural(about["experiment"])):
-        if about["claims"]:
+        if about["experiment"] == AUDIT:
+            audit = about
+        elif about["claims"]:
             papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
+    for paper, own in papers.items():
+        claims = [one for one in audit.get("claims", []) if one["id"] in claims_of(paper)]
+        own[:0] = [{**audit, "claims": claims}] if claims else []
     pages = {"claims.md": claims_page(papers)}
     for paper, own in papers.items():
         card = card_of(paper)

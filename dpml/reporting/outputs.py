@@ -211,7 +211,8 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         first = file.read_text(encoding="utf-8").partition("\n")[0]
         command, _, needs = first.removeprefix("# To run: ").partition("(")
         about = {"experiment": claim.figure, "title": "not computed here", "command": command.strip(), "claims": []}
-        verdict = {"id": claim.id, "text": claim.text, "criterion": claim.criterion, "decision": NOT_TESTED}
-        verdict["numbers"] = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
-        missing.setdefault(claim.figure, about)["claims"].append(verdict)
+        lacks = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
+        reading = {"name": "all", "metric": "", "outcome": NOT_TESTED, "lacks": [lacks], "groups": []}
+        verdict = Verdict(claim.id, claim.text, claim.criterion, NOT_TESTED, [reading])
+        missing.setdefault(claim.figure, about)["claims"].append(verdict.record)
     return list(missing.values())

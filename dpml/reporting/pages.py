@@ -1,6 +1,5 @@
 """Markdown pages from manifests: of every figure, of all claims, of a paper's claims, and of a paper's rankings."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -123,16 +122,13 @@ def paper_page(paper: str, manifests: Iterable[Mapping[str, Any]], metrics: Mapp
 
 
 def _entry(verdict: Verdict) -> str:
-    seeds = f" over at least {verdict.seeds} seed{'' if verdict.seeds == 1 else 's'}" if verdict.seeds else ""
+    seeds = f" over at least {verdict.seeds} seeds" if verdict.seeds else ""
+    seeds = " with one seed: these rows and this partition only" if verdict.seeds == 1 else seeds
     effect = f"; {verdict.effect}" if verdict.effect else ""
     lines = [f"**{verdict.id}** {verdict.text} **{verdict.outcome}**{seeds}{effect}\n"]
     lines += [f"- Test: {verdict.criterion}"] if verdict.criterion else []
-    return "\n".join([*lines, *(f"- {part}" for part in by_reading(verdict.numbers))]) + "\n"
-
-
-def by_reading(numbers: str) -> list[str]:
-    """The numbers of a verdict, reading by reading."""
-    return re.split(r"[;:] (?=\[)", numbers) if numbers else []
+    lines += [f"- The paper's own points: {verdict.published}"] if verdict.published else []
+    return "\n".join([*lines, *(f"- {part}" for part in verdict.numbers)]) + "\n"
 
 
 def which_page(manifests: Iterable[Mapping[str, Any]]) -> str:

@@ -102,7 +102,7 @@ def test_a_dry_run_computes_nothing(folder, capsys):
     assert "to run" in capsys.readouterr().out
     assert len(result.rows) == 0
     assert repr(result) == "no rows: nothing was computed"
-    assert list(folder.glob("results/.cells/*/*/result-*.json")) == []
+    assert list(folder.glob("results/.cells/*/*.json")) == []
 
 
 def test_options_of_ones_own_are_found(folder):

@@ -41,7 +41,8 @@ CONTENT = {
 
 
 CLAIM = {
-    "id": "I3.1", "text": "The loss falls.", "criterion": "by eye", "decision": "reproduced", "numbers": "[true] 2 to 1"
+    "id": "I3.1", "text": "The loss falls.", "criterion": "by eye", "decision": "reproduced",
+    "readings": [{"name": "true", "outcome": "holds", "lacks": [], "groups": []}]
 }  # fmt: skip
 
 
@@ -157,7 +158,7 @@ def manifest(results, name, **about):
 
 
 def claim(name, decision):
-    return {"id": name, "text": f"What {name} says.", "criterion": "", "decision": decision, "numbers": ""}
+    return {"id": name, "text": f"What {name} says.", "criterion": "", "decision": decision}
 
 
 def rows_of(text, label):

@@ -41,16 +41,16 @@ def counted(verdicts: Sequence[Verdict]) -> str:
 
 
 def block(verdict: Verdict) -> str:
-    """A claim with its verdict; how it was tested and the numbers behind a click."""
+    """A claim with its verdict; how it was tested and the outcomes behind a click."""
     seeds = f" Seeds: at least {verdict.seeds}." if verdict.seeds else ""
     return f"""**{verdict.id}** {badge(verdict)}
 
 {_escaped(verdict.text)}
 
-:::{{dropdown}} Test and numbers
+:::{{dropdown}} Test and outcomes
 *Test.* {_escaped(verdict.criterion)}{seeds}
 
-*Numbers.* {_escaped(verdict.numbers)}
+*Outcomes.* {_escaped("; ".join(verdict.numbers))}
 :::
 """
 
