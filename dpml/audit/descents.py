@@ -122,11 +122,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
 
 @exposures.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Last models, or all rounds as a view sees them.
-
-    Raises:
-        UserError: the step is `validated`.
-    """
+    """Last models, or all rounds as a view sees them."""
     if algorithm.step_selection == "validated":
         raise UserError("algo.step_selection=validated has no guarantee that could be audited: choose rule or fixed.")
     problem = pair[0].problem

@@ -56,9 +56,6 @@ class Counting(Program, lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS, noises=NO
     Its release has two more metrics: `error`, the share of rows that the model gets wrong, or its mean squared error of
     at most `LARGEST`, with noise; and `error_deviation`, the standard deviation of that noise. With `unit=party` it is
     the mean of the parties' own shares.
-
-    Raises:
-        UserError: eps is not positive, or the program's noise is not discrete and Gaussian.
     """
 
     of: Program

@@ -54,11 +54,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units would not fit.
-
-    Raises:
-        UserError: not even one step fits.
-    """
+    """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units would not fit."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -92,11 +88,7 @@ class Grid(NamedTuple):
 
 
 def grid(message: "Sum", problem: Problem) -> Grid:
-    """The grid of a message whose noise is drawn by the parties of `problem`, and its noise.
-
-    Raises:
-        UserError: so much noise does not fit into 64 bits.
-    """
+    """The grid of a message whose noise is drawn by the parties of `problem`, and its noise."""
     of, blocks = message.of, message.block_widths()
     resolution = of.resolution(blocks, problem)
     steps = of.steps(resolution, problem)

@@ -43,19 +43,11 @@ class Terms(ABC):
         """The sum over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Every party's part of it: (M, B, k) or (M, k).
-
-        Raises:
-            UserError: it is computed where all rows are, and parties have no part of it.
-        """
+        """Every party's part of it: (M, B, k) or (M, k)."""
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum.
-
-        Raises:
-            UserError: it has no grid.
-        """
+        """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum."""
         raise UserError(_NO_GRID)
 
 
@@ -107,11 +99,7 @@ class Statistic(ABC):
     # For noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """How fine the grid is for noise of these standard deviations, one for each block; it reads no row.
-
-        Raises:
-            UserError: so much noise does not fit into 64 bits, or the statistic has no grid.
-        """
+        """How fine the grid is for noise of these standard deviations, one for each block; it reads no row."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -184,22 +172,14 @@ class Sum:
 
 
 def discrete_rest(message: Sum, problem: Problem) -> float:
-    """How much noise on a grid, instead of continuous noise, adds to the mu of a message's sums at most.
-
-    Raises:
-        UserError: so much noise does not fit into 64 bits.
-    """
+    """How much noise on a grid, instead of continuous noise, adds to the mu of a message's sums at most."""
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
 
 
 def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
-    """By how much rounding in floating point adds to the mu of sums of these at most, relative to it.
-
-    Raises:
-        UserError: it is more than a thousandth.
-    """
+    """By how much rounding in floating point adds to the mu of sums of these at most, relative to it."""
     most = max((of.imprecision(problem) for of in statistics), default=0.0)
     if most > sums.MOST:
         raise UserError(

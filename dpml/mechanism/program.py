@@ -218,12 +218,7 @@ class Program(ABC):
         return stated(proofs, claims, self.unit, budget, delta, self.uncounted())
 
     def prepare(self, parties: Parties, rng: Generator) -> Prepared:
-        """Check the rows, and draw what is public.
-
-        Raises:
-            UserError: they break an assumption of the guarantee; or one party's rows are to be protected together, and
-                there is no other.
-        """
+        """Check the rows, and draw what is public."""
         require_domain(parties, self.loss)
         if self.unit == "party" and parties.problem.M == 1 and "unit" in self.allows:
             raise UserError(

@@ -73,11 +73,7 @@ class ClippedRows(Statistic):
         return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """The fractional bits of a vector in units of the clip.
-
-        Raises:
-            UserError: so much noise does not fit into 64 bits.
-        """
+        """The fractional bits of a vector in units of the clip."""
         return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -133,11 +129,7 @@ class RowTerms(Terms):
         return total
 
     def _vectors(self, at: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows, always the same ones, and their vectors in units of the clip: (B, n, length).
-
-        Raises:
-            UserError: the function returns arrays of another shape, or numbers that are not finite.
-        """
+        """Blocks of rows, always the same ones, and their vectors in units of the clip: (B, n, length)."""
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
         size = runs * of.length

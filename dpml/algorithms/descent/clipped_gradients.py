@@ -206,11 +206,7 @@ class MappedTerms(Terms):
 
 
 def models_of(of: "ClippedGradients", at: tuple[Any, ...]) -> tuple[Single, Array]:
-    """The models (B, K d) and the clips (B,) that a sum is about.
-
-    Raises:
-        UserError: a model is so long that scores are no numbers, and slopes then neither.
-    """
+    """The models (B, K d) and the clips (B,) that a sum is about."""
     w, clips = at if of.clip is None else (at[0], np.full(len(at[0]), of.clip))
     if not np.abs(w).max() < _LONGEST:  # also when NaN
         raise UserError("a model on the way is not finite: choose another algo.clip, noise_step or rounds.")
@@ -315,9 +311,6 @@ class ClippedGradients(Statistic):
         """Q; 1 at party level.
 
         Large enough to round slopes little, small enough that sums of N products are exact in floating point.
-
-        Raises:
-            UserError: so much noise does not fit into 64 bits.
         """
         most = 1
         if self.unit == "sample":
@@ -365,11 +358,7 @@ class LabelSums(Statistic):
         return problem.N
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Steps of a label.
-
-        Raises:
-            UserError: so much noise does not fit into 64 bits.
-        """
+        """Steps of a label."""
         return whole_steps(1 << BITS, widths[0])
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:

@@ -96,9 +96,6 @@ def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
     """The parties without a fifth of their rows, rounded down, and these rows X (n, d) with their labels (n,).
 
     Rows are dealt at random, so the last of every party are a random part of them.
-
-    Raises:
-        UserError: no party has five rows.
     """
     aside = (HELD_OUT * parties.sizes).astype(np.intp)
     if not aside.any():

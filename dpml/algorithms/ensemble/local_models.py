@@ -197,11 +197,7 @@ def check_local(local: Any) -> None:
 
 
 def build_local(spec: Any) -> Any:
-    """An unfitted classifier from a class path, a mapping with `_target_` and the constructor's arguments, or itself.
-
-    Raises:
-        UserError: it names no class, the class does not take the arguments, or it has no `fit` and `predict`.
-    """
+    """Return an unfitted classifier from a class path, a mapping with `_target_` and arguments, or itself."""
     if isinstance(spec, str | Mapping):
         arguments = {} if isinstance(spec, str) else dict(spec)
         path = spec if isinstance(spec, str) else arguments.pop("_target_", "")

@@ -154,9 +154,6 @@ def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scal
     outputs; with t = A/B (see
     `joint_sensitivity`) and mu^2 = B (2 + 2t + t^2/2) its stationary point solves the cubic below, and lies at t < 2.
     On a line mu^2 / B is another function of t, which grows like 4t from t = 1/2 on: the best t is below.
-
-    Raises:
-        UserError: the radius is larger than `LONGEST`.
     """
     if radius > LONGEST:
         raise UserError(f"algo.radius must be at most {LONGEST:g}, got {radius:g}.")
@@ -244,12 +241,7 @@ class Coefficients(Statistic):
         return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """The fractional bits of rows: 20 where the sums of N rows and the noise fit into 64 bits.
-
-        Raises:
-            UserError: there are too many classes, or so much noise does not fit into 64 bits on a grid that is fine
-                enough (`rounding`).
-        """
+        """The fractional bits of rows: 20 where the sums of N rows and the noise fit into 64 bits."""
         if self.classes > _MOST_CLASSES:
             raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
         q = self.quadratic
