@@ -20,7 +20,7 @@ from dpml.atomic import write_atomically
 from dpml.config.build import instantiate
 from dpml.config.compose import PACKAGE, compose
 from dpml.reporting import evidence
-from dpml.reporting.artifacts import write_claims, write_rankings
+from dpml.reporting.artifacts import write_claims
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, read_published, shown
 from dpml.reporting.figures import plot_experiment
@@ -116,7 +116,6 @@ def main(names: list[str]) -> None:
     for about in manifests(RESULTS):
         rewrite(RESULTS / about["experiment"], about, about["experiment"] in names)
     write_claims(RESULTS)
-    write_rankings(RESULTS)
 
 
 if __name__ == "__main__":

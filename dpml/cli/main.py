@@ -349,8 +349,8 @@ def _others(commands: Any) -> None:
     merge = _command(commands, "merge", "put the tables of several runs or sweeps together")
     merge.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
     _output(merge, default=Path("results/merged"), help="default: %(default)s")
-    report = _command(commands, "report", "pages about all experiments: RESULTS/report/index.html")
-    _config_dir(report)
+    said = "pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
+    report = _command(commands, "report", said)
     _pack(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
     said = "a script that completes dpml's commands and options in your shell: docs/howto/commands.md"

@@ -335,9 +335,9 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[JobOutcom
     # the pages about all experiments of a folder are listed with its last job
     last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
     for folder, one in last.items():
-        from dpml.reporting.artifacts import write_claims, write_rankings  # experiments only
+        from dpml.reporting.artifacts import write_claims  # experiments only
 
-        one.paths.extend([*write_claims(folder), *write_rankings(folder)])
+        one.paths.extend(write_claims(folder))
     return written
 
 

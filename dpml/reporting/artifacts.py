@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from dpml.atomic import write_atomically
-from dpml.config.compose import natural
 from dpml.reporting import evidence
-from dpml.reporting.cards import card_of, claims_about
+from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.outputs import not_computed
-from dpml.reporting.pages import claims_page, figure_page, paper_page, which_page
+from dpml.reporting.pages import figure_page, paper_page, papers_of, start_page, which_page
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import rankings
 from dpml.reporting.results import Publication, Results, results_of
@@ -102,25 +101,24 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write ``claims.md``, all verdicts in a line each, and ``PAPER/claims.md``; nothing if they are up to date.
+    """Write the start page ``claims.md``, and ``PAPER/claims.md`` and ``PAPER/which.md``; nothing that is up to date.
 
     Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    pages = claims_pages(manifests(folder))
+    pages = overviews(manifests(folder), folder)
     return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
 
 
-def claims_pages(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The pages of claims by their names in a results folder, from manifests, in the order of the papers' figures."""
-    papers: dict[str, list[Mapping[str, Any]]] = {}
-    for about in sorted([*known, *not_computed(known)], key=lambda about: natural(about["experiment"])):
-        if about["claims"]:
-            papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
-    pages = {"claims.md": claims_page(papers)}
-    for paper, own in papers.items():
-        card = card_of(paper)
-        pages[f"{paper}/claims.md"] = paper_page(paper, own, card.metrics if card else {})
-    return pages
+def overviews(known: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, str]:
+    """Return the pages that are about several figures by their names in a results folder, from manifests."""
+    papers = papers_of([*known, *not_computed(known)], folder)
+    ranked: dict[str, list[Mapping[str, Any]]] = {}
+    for about in known:
+        if about.get("rankings"):
+            ranked.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
+    pages = {"claims.md": start_page(papers, known)}
+    pages |= {f"{paper.key}/claims.md": paper_page(paper) for paper in papers}
+    return pages | {f"{paper}/which.md": which_page(own) for paper, own in ranked.items()}
 
 
 def _rewritten(path: Path, page: str) -> bool:
@@ -128,13 +126,3 @@ def _rewritten(path: Path, page: str) -> bool:
         return False
     write_atomically(path, page)
     return True
-
-
-def write_rankings(folder: Path) -> list[Path]:
-    """Write ``PAPER/which.md`` for every paper in `folder` whose experiments rank; nothing if it is up to date."""
-    by_paper: dict[str, list[dict[str, Any]]] = {}
-    for manifest in manifests(folder):
-        if manifest.get("rankings"):
-            by_paper.setdefault(manifest["experiment"].rpartition("/")[0], []).append(manifest)
-    pages = {folder / paper / "which.md": which_page(known) for paper, known in by_paper.items()}
-    return [path for path, page in pages.items() if _rewritten(path, page)]

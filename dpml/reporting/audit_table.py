@@ -1,16 +1,16 @@
-"""Claimed eps, proven eps and attacked eps of the papers' algorithms, from the rows of the audit."""
+"""The privacy claims of papers as the audit found them: claimed, proven and attacked eps of every algorithm."""
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
 
-import pandas as pd
 import yaml
 from hydra.utils import get_class
-from pandas.api.types import is_numeric_dtype
 
 from dpml import paths
 from dpml.audit import ROUNDS
@@ -18,93 +18,133 @@ from dpml.errors import UserError
 from dpml.mechanism.declared import guaranteed
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.reporting.outputs import FigureFiles, Paper
+from dpml.privacy.safe import written, written_below
+from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.tables import overview, read_table
-
-
-@dataclass(frozen=True)
-class AuditLine:
-    """One line of the audit: an algorithm with its noise, and one of its views. A missing number is NaN.
-
-    Args:
-        claimed: eps, as published.
-        proven: the smallest eps that is proven.
-        attacked: a lower bound on eps, from an attack that distinguishes two neighbouring data sets.
-        verdict: of the audit.
-        setting: everything that identifies what was attacked: algo, variant, loss, noise, view, and its own options.
-        source: where the claim is made.
-    """
-
-    claimed: float
-    proven: float
-    attacked: float
-    verdict: str
-    setting: dict[str, str] = field(hash=False)
-    source: str
-
-    @property
-    def place(self) -> str:
-        """The claim's place in the paper, and its restrictions."""
-        return self.source.partition(", ")[2]
-
-    @property
-    def kind(self) -> str:
-        """The verdict without the power of its test."""
-        return self.verdict.partition(" (")[0]
-
-    @property
-    def what(self) -> str:
-        """The algorithm, and the settings that distinguish its lines."""
-        own = [f"{key}={value}" for key, value in self.setting.items() if "." in key and value]
-        variant = [] if self.setting["variant"] == "paper" else [self.setting["variant"]]
-        return " ".join([self.setting["algo"], *variant, *own])
-
-
-@dataclass(frozen=True)
-class Audit:
-    """The audit's table, the setting that all its lines share, and the path of the table."""
-
-    lines: Sequence[AuditLine] = ()
-    same: str = ""
-    figure: FigureFiles | None = None
-
-    def claims_of(self, paper: Paper) -> list[AuditLine]:
-        """The lines about a paper's own claims: published noise, as the text defines it."""
-        return [line for line in self.lines if line.claimed > 0 and line.proven > 0 and _cites(line.source, paper)]
-
-
-def audit_of(figures: Iterable[FigureFiles]) -> Audit:
-    """The results of the audit; without lines if no figure is an audit's table.
-
-    An audit's table is one whose rows have the metrics `proven` and `attacked`.
-    """
-    for figure in figures:
-        if figure.damaged or figure.drawn:  # a figure with a picture, or a damaged one, is not an audit's table
-            continue
-        with suppress(UserError):
-            rows = read_table(figure.file("csv"), (*_TEXTS, "metric", "mean"))
-            if {"proven", "attacked"} <= set(rows["metric"]):
-                return _audit(rows, figure)
-    return Audit()
-
-
-def _audit(rows: pd.DataFrame, figure: FigureFiles) -> Audit:
-    lines = overview(rows)
-    lines = lines.assign(**{key: rows[key].iloc[0] for key in _TEXTS if key not in lines})  # the same in all lines
-    texts = [key for key in lines if not is_numeric_dtype(lines[key]) or key in _TEXTS]
-    attacks = []
-    for line in lines.to_dict("records"):
-        setting = {str(key): "" if pd.isna(line[key]) else str(line[key]) for key in texts}
-        claimed, proven, attacked = (float(line.get(key, math.nan)) for key in ("claimed", "proven", "attacked"))
-        stated = setting["noise"] == "published" and setting["variant"] == "paper"
-        source = _claims(setting["algo"]).get(setting["view"], "") if stated else ""
-        attacks.append(AuditLine(claimed, proven, attacked, setting.pop("verdict"), setting, source))
-    same = [f"{symbol} = {rows[key].iloc[0]:g}" for key, symbol in _SAME.items() if rows[key].nunique() == 1]
-    return Audit(attacks, ", ".join(same), figure)
-
+from dpml.reporting.words import WORDS, algorithm
 
 _TEXTS = ("algo", "variant", "loss", "noise", "view", "verdict")
-_SAME = {"eps": "ε", "delta": "δ", "M": "M", "d": "d"}
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A paper's privacy claim about one algorithm: the lines of the audit, the worst of them first.
+
+    Args:
+        algorithm: its display name.
+        source: where the paper makes the claim.
+        lines: of the audit, as plain values.
+    """
+
+    algorithm: str
+    source: str
+    lines: Sequence[dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """The display name at the beginning of a sentence."""
+        own = self.algorithm
+        return own if own != own.lower() else own[0].upper() + own[1:]
+
+    @property
+    def once(self) -> bool:
+        """Whether the claim is about one round."""
+        return ": " in self.source
+
+    @property
+    def where(self) -> str:
+        """The place in the paper."""
+        return re.split(r": | \(", self.source.partition(", ")[2])[0]
+
+    @property
+    def status(self) -> str:
+        """``no`` if an attack exceeds the claim, ``open`` if no proof reaches it, otherwise ``yes``."""
+        outcomes = [_status(line) for line in self.lines]
+        return "open" if self.once else next(kind for kind in ("no", "open", "yes") if kind in outcomes)
+
+    @property
+    def symbol(self) -> str:
+        return str(WORDS["privacy"][self.status][0])
+
+    @property
+    def word(self) -> str:
+        return "claimed per round only" if self.once else str(WORDS["privacy"][self.status][1])
+
+    @property
+    def view(self) -> str:
+        return seen_by(self.lines[0])
+
+    @property
+    def claimed(self) -> str:
+        return f"{self.lines[0]['claimed']:g}"
+
+    @property
+    def proven(self) -> str:
+        return written(self.lines[0]["proven"], 3)
+
+    @property
+    def attacked(self) -> str:
+        return written_below(self.lines[0]["attacked"], 3)
+
+    @property
+    def table(self) -> list[list[str]]:
+        """Every line: the adversary, the loss, the three values of eps, and a symbol."""
+        return [
+            [
+                self.algorithm, seen_by(line), line["loss"], f"{line['claimed']:g}", written(line["proven"], 3),
+                written_below(line["attacked"], 3), "!" if self.once else WORDS["privacy"][_status(line)][0],
+            ]
+            for line in self.lines
+        ]  # fmt: skip
+
+
+def seen_by(line: dict[str, Any]) -> str:
+    """Return the adversary of a line in words."""
+    return str(WORDS["views"].get(line["view"], line["view"]))
+
+
+def _status(line: dict[str, Any]) -> str:
+    if str(line["verdict"]).startswith("claim violated"):
+        return "no"
+    return "open" if line["proven"] > 1.0001 * line["claimed"] else "yes"
+
+
+def audited(results: Path, title: str) -> list[Audited]:
+    """Return the privacy claims of a paper, with this title, from the audit under a results folder; none without it."""
+    path = results / "audit" / "all.csv"
+    if not path.is_file() or changed(path, Manifest(path.with_suffix(".json")).read().get("files")):
+        return []
+    return [one for key, one in _claimed(path, path.stat().st_mtime_ns) if key == _cited(title)]
+
+
+@cache
+def _claimed(path: Path, _: int) -> list[tuple[tuple[str, ...], Audited]]:
+    """The claims of all papers, each with the paper's first author and year."""
+    rows = read_table(path, (*_TEXTS, "metric", "mean"), low_memory=False)
+    lines = overview(rows)
+    lines = lines.assign(**{key: rows[key].iloc[0] for key in _TEXTS if key not in lines})  # the same in all lines
+    lines = lines[(lines["noise"] == "published") & (lines["variant"] == "paper") & (lines["claimed"] > 0)]
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for each in lines.to_dict("records"):
+        line = {str(key): value for key, value in each.items()}
+        source = _claims(str(line["algo"])).get(str(line["view"]), "")
+        if source:
+            found.setdefault((str(line["algo"]), re.sub(r" \(.*", "", source)), []).append(line)
+    return [
+        (_cited(source), Audited(algorithm(algo), source, sorted(own, key=_excess, reverse=True)))
+        for (algo, source), own in found.items()
+    ]
+
+
+def _excess(line: dict[str, Any]) -> tuple[bool, float, float]:
+    """By how much a line exceeds its claim: first whether an attack does, then the proof."""
+    return line["attacked"] > line["claimed"], round(line["proven"] / line["claimed"], 6), line["attacked"]
+
+
+def _cited(text: str) -> tuple[str, ...]:
+    """The first author and the year in a citation or a title."""
+    found = re.match(r"([^\W\d]+).*?\b(\d{4})\b", text)
+    return found.groups() if found else (text,)
 
 
 @cache
@@ -122,38 +162,3 @@ def _claims(algo: str) -> dict[str, str]:
             given = guaranteed(kind(LOSSES[loss], **own | few), Budget(1.0, 1e-5), problem)
             return {one.view: one.source for one in given if one.basis == "published" and math.isfinite(one.eps)}
     return {}
-
-
-def _cites(source: str, paper: Paper) -> bool:
-    """Whether a source is the paper: same first author and same year."""
-    first = [re.match(r"([^\W\d]+).*?\b(\d{4})\b", text) for text in (source, paper.title)]
-    return all(first) and len({match.groups() for match in first if match}) == 1
-
-
-def worst(lines: Sequence[AuditLine]) -> AuditLine | None:
-    """The line with the proven eps furthest above its claim, among claims about a whole release if there are any."""
-    whole = [line for line in lines if ": " not in line.source] or lines  # "Sec. 5.1: for one round"
-    return max(whole, key=lambda line: (round(line.proven / line.claimed, 6), line.attacked), default=None)
-
-
-def worst_by_paper(papers: Sequence[Paper], audit: Audit) -> list[tuple[Paper, list[AuditLine], AuditLine]]:
-    """Of every paper with attacked claims the lines about them, and the worst of these."""
-    lines = [(paper, audit.claims_of(paper)) for paper in papers]
-    return [(paper, own, line) for paper, own in lines if (line := worst(own))]
-
-
-class LogScale:
-    """Places on a logarithmic scale of eps, in pixels, that covers the values of some lines, except zeros."""
-
-    left, width = 8.0, 144.0
-
-    def __init__(self, lines: Iterable[AuditLine]) -> None:
-        values = [value for line in lines for value in (line.claimed, line.proven, line.attacked)]
-        logs = [math.log10(value) for value in values if value > 0 and math.isfinite(value)]
-        self._low, self._high = min(logs, default=0.0), max(logs, default=0.0)
-
-    def place(self, value: float) -> float | None:
-        """Where a value is, None if it has no place."""
-        if not (value > 0 and math.isfinite(value)):
-            return None
-        return self.left + self.width * (math.log10(value) - self._low) / ((self._high - self._low) or 1.0)

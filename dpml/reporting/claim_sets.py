@@ -48,6 +48,7 @@ def on_sets(
         )
         texts, gone = [], []
         found: dict[str, Check] = {}
+        parts: dict[str, tuple[Check, str]] = {}
         for block in blocks:
             curves = {word: runs[block, name].abs() for word, name in algorithms.items() if (block, name) in runs}
             stand_ins = [] if block in here else evidence.stand_ins([block])
@@ -55,6 +56,8 @@ def on_sets(
             one = judge(curves, on, block) if curves else None
             judged = f"{YES[one.holds]}{words}): {one.numbers}" if one else "not here)"
             texts.append(f"{block.split('_')[0]} ({judged}")
+            if one:
+                parts[block] = one, why
             if one and not why:
                 found[block] = one
             else:
@@ -68,7 +71,7 @@ def on_sets(
             with suppress(NotComputedError):
                 also = more(evidence, reading)
                 whole = replace(whole, numbers=f"{whole.numbers}; {said}: {YES[also.holds]}, {also.numbers}")
-        return replace(whole, substitutes=evidence.stand_ins(found))
+        return replace(whole, substitutes=evidence.stand_ins(found), parts=parts)
 
     return test
 

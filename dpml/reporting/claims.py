@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import pandas as pd
 
+from dpml.reporting.cells import Cell, cells_of, deciding
 from dpml.reporting.criteria import Comparison, decisive
 from dpml.reporting.statistics import numbered_runs, settings
 from dpml.running.rows import own_columns
@@ -74,6 +75,8 @@ class Verdict:
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
         substitute: the data that stood for the paper's; the decision is then about these.
+        cells: the outcome by interpretation and data set (`cells.cells_of`).
+        number: the deciding comparison, and what it had to be (`cells.deciding`).
     """
 
     id: str
@@ -85,6 +88,8 @@ class Verdict:
     seeds: int | None = None
     on: str = ""
     substitute: str = ""
+    cells: list[Cell] = field(default_factory=list)
+    number: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
@@ -124,6 +129,7 @@ class Check:
         shown: the comparisons that it rests on, by what they are about.
         on: what it is about, if not all that its claim is about.
         substitutes: the data sets in it that stand for others.
+        parts: the check of every data set by its block, and why it does not count.
     """
 
     holds: bool | None
@@ -132,6 +138,7 @@ class Check:
     shown: Mapping[Any, Comparison] = field(default_factory=dict)
     on: str = ""
     substitutes: tuple[str, ...] = ()
+    parts: Mapping[str, "tuple[Check, str]"] = field(default_factory=dict)
 
     @classmethod
     def of(cls, numbers: str, shown: Mapping[Any, Comparison], rule: Rule | None = None) -> "Check":
@@ -332,10 +339,12 @@ class Claim:
     def judge(self, evidence: Evidence) -> Verdict:
         """Apply the test to every reading."""
         checks, missing = self.checked(evidence)
+        tested = {reading: checks[reading.name] for reading in self.readings if reading.name in checks}
+        cells = [cell for reading, check in tested.items() for cell in cells_of(reading, check)]
         numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
         if any(check.seeds == 1 for check in checks.values()):
             numbers += f"; {ONE_SEED}"
-        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers)
+        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers, cells=cells)
         found = {check.holds for check in checks.values()}
         if missing:
             lists = "; ".join(
@@ -347,7 +356,8 @@ class Claim:
                 return replace(verdict, decision="cannot be tested here", numbers=f"{lists}{others}")
             numbers += f"; {lists}"
         seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
-        verdict = replace(verdict, effect=effect_of(checks), seeds=seeds, **_about(checks, evidence))
+        number = deciding(tested)
+        verdict = replace(verdict, effect=effect_of(checks), seeds=seeds, number=number, **_about(checks, evidence))
         if {True, False} <= found:
             choices, open_ = (
                 ", ".join(f"[{name}]" for name, check in checks.items() if check.holds == kind) for kind in (True, None)

@@ -235,7 +235,7 @@ def report_made(path: Path) -> None:
     results = path.with_suffix("")
     (results / "p").mkdir(parents=True, exist_ok=True)
     (results / "p" / "e.json").write_bytes(path.read_bytes())
-    for page in (write_report(results).parent).glob("*.html"):
+    for page in (write_report(results).parent).rglob("*.html"):
         assert "<script>alert" not in page.read_text(encoding="utf-8")
 
 

@@ -86,7 +86,7 @@ def test_an_experiment_of_computed_blocks_only(tmp_path):
     assert run(tmp_path, ALONE) == 0
     assert calls() == done
     assert digests(tmp_path) == made
-    assert "small_tau" in write_report(tmp_path).with_name("mine.html").read_text()
+    assert "small_tau" in (write_report(tmp_path).parent / "mine" / "tiny.html").read_text()
 
 
 @pytest.mark.slow
