@@ -28,7 +28,8 @@ from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import peers
-from dpml.reporting.results import rows_of
+from dpml.reporting.results import Publication, Results, rows_of
+from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
 from dpml.running.spec import Experiment, Panel
 from dpml.running.substitutes import using
@@ -37,7 +38,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
-    """Write the verdicts of an experiment into its manifest and pages; with `pictures` its figures, too.
+    """Write the verdicts of an experiment into its manifest and pages; with `pictures` also its figures and tables.
 
     Args:
         base: the figure's path, without a suffix.
@@ -56,15 +57,38 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     written: list[Path] = []
     for one in about["figures"]:
         target = base.with_name(one["name"])
-        if experiment and one["drawn"]:
-            charts = charts_of(about, one, rows, points)
-            written += plot_experiment(charts, about["title"], experiment.columns, target)
+        if experiment:
+            written += redraw(experiment, about, one, rows, points, target)
         page = target.with_name(f"{target.name}.md")
         write_atomically(page, figure_page(about, one))
         written.append(page)
     # of files that are not published, such as plain rows, the checksums of what there was stay
     sums = {name: found for name, found in checksums(written).items() if name in about["files"]}
     Manifest(base.with_suffix(".json")).keep(about | {"files": about["files"] | sums})
+
+
+def redraw(
+    experiment: Experiment,
+    about: Mapping[str, Any],
+    figure: dict[str, Any],
+    rows: pd.DataFrame,
+    points: pd.DataFrame,
+    target: Path,
+) -> list[Path]:
+    """Draw a figure; make its caption and its tables again, except guarantees, which do not follow from rows."""
+    twins = any(one["twin"] for one in about["figures"])
+    part = rows_of(rows, figure["twin"] or "published") if twins else rows
+    summary = with_differences(part, about["reference"], about["computed"])
+    charts = [
+        Chart(panel, table, None if figure["twin"] else points_of(points, panel))
+        for panel in (Panel(**content) for content in about["panels"])
+        if len(table := shown(summary, panel))
+    ]
+    kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
+    results = Results(Publication(experiment, about["command"], points), part, pd.DataFrame(), {})
+    figure["sections"] = [*kept, *sections(results, charts, summary)]
+    files, figure["caption"] = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
+    return files
 
 
 def as_in_files(about: Mapping[str, Any]) -> Experiment:
@@ -95,20 +119,6 @@ def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.D
         for ranking in about["rankings"]
     ]
     return {"note": experiment.note, "panels": panels, "rankings": rankings}
-
-
-def charts_of(
-    about: Mapping[str, Any], figure: Mapping[str, Any], rows: pd.DataFrame, points: pd.DataFrame
-) -> list[Chart]:
-    """The panels of a figure, as a run draws them."""
-    twins = any(one["twin"] for one in about["figures"])
-    part = rows_of(rows, figure["twin"] or "published") if twins else rows
-    summary = with_differences(part, about["reference"], about["computed"])
-    return [
-        Chart(panel, table, None if figure["twin"] else points_of(points, panel))
-        for panel in (Panel(**content) for content in about["panels"])
-        if len(table := shown(summary, panel))
-    ]
 
 
 def main(names: list[str]) -> None:

@@ -129,7 +129,7 @@ def run(results, content=TINY, words=(), name="mine/tiny", **options):
 def without_pictures():
     """Experiments are written without their figures: drawing them takes as long as all else."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])
+        patch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: ([], ""))
         yield
 
 

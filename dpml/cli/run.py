@@ -244,8 +244,7 @@ class Command:
         elif self.sweep:
             print(f"done: {job.settings.text}")
         else:
-            words = f"dpml-run {job.settings.text}".strip()
-            made = _show_tables(*(one.tables or job.tables(plan)), job.folder, words)
+            made = _show_tables(*(one.tables or job.tables(plan)), job.folder)
             print(f"Written to {os.path.relpath(job.folder)}/: {', '.join([*_TABLES, *made])}")
 
     def _report_failures(self) -> None:
@@ -273,7 +272,7 @@ class Command:
         if done:
             merge_jobs(sweep, done, self.text)
             rows, guarantees = (pd.read_csv(sweep / name) for name in ("rows.csv", "guarantees.csv"))
-            made = _show_tables(rows, guarantees, sweep, self.text)
+            made = _show_tables(rows, guarantees, sweep)
             print(f"Written to {os.path.relpath(sweep)}/: {', '.join([*_TABLES, *made])}, of {len(done)} jobs")
         failed = [folder for folder in folders if (folder / ERROR).exists()]
         for folder in self.keeps.keys() & {*done, *failed}:
@@ -315,7 +314,7 @@ def _is_basic(context: Any) -> bool:
     return all(name in str(part["_target_"]) for name, part in parts)
 
 
-def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path, command: str) -> list[str]:
+def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path) -> list[str]:
     """Print the tables of a run or a sweep; of several settings, also write a table, and a figure if it has an x axis.
 
     Returns the names of the files.
@@ -326,7 +325,7 @@ def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path, com
     if axes(rows):
         from dpml.reporting.figures import plot  # slow to load
 
-        paths += plot(rows, folder, command)
+        paths += plot(rows, folder)
     made = [path.name for path in paths]
     for name in (*FILES, *FIGURE):  # of earlier rows in the same folder
         if name not in made:

@@ -65,11 +65,12 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
         for panel in experiment.panels
         if len(rows := shown(summary, panel))
     ]
+    files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
     content = sections(results, charts, summary)
-    facts["figures"].append({"name": target.name, "twin": twin, "drawn": bool(charts), "sections": content})
+    figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
+    facts["figures"].append(figure)
     for kind in () if charts else ("png", "svg"):  # of earlier panels: pages show what is there
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
-    files = plot_experiment(charts, experiment.title, experiment.columns, target) if charts else []
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md")]
     write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
     write_atomically(files[-1], figure_page(facts, facts["figures"][-1]))

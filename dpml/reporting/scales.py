@@ -52,7 +52,8 @@ def scale_for(values: Array, ends: Array, floors: Array, log: bool) -> Scale:
 
     Args:
         values: the means and the published points.
-        ends: of bands. They extend a log axis by at most half its height, or by a factor of three, at either end.
+        ends: of bands. They extend a log axis by at most half its height, or by a factor of three, at either end, and
+            a linear one by at most its height, or by the usual width of a band.
         floors: the means of algorithms that use no feature, which extend it by at most its own height.
         log: whether the axis is logarithmic.
     """
@@ -61,7 +62,7 @@ def scale_for(values: Array, ends: Array, floors: Array, log: bool) -> Scale:
     low, high = values.min(), values.max()
     height = high - low
     if len(ends):
-        reach = max(height / 2, np.log(3.0)) if log else np.inf
+        reach = max(height / 2, np.log(3.0)) if log else max(height, float(np.median(np.abs(ends - np.median(values)))))
         low, high = min(low, max(ends.min(), low - reach)), max(high, min(ends.max(), high + reach))
     reach = max(high - low, np.log(3.0) if log else 0.0)
     near = floors[(floors >= low - reach) & (floors <= high + reach)]

@@ -493,18 +493,6 @@ def test_every_algorithm_runs_without_further_keys(tmp_path, name):
     assert np.isfinite(rows["value"]).any()
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_the_report_knows_points_that_were_published_for_an_experiment_of_ones_own(run_command, tmp_path):
-    words = own(tmp_path, content=EXPERIMENT | {"panels": [EXPERIMENT["panels"][0] | {"published": "theirs"}]})
-    points = "series,x,algo,metric,mean\ntheirs,1,capefm,loss,123.25\n"
-    (tmp_path / "own" / "experiment" / "mine" / "published.csv").write_text(points)
-    assert run_command("dpml-run", *words, "experiment=mine/tiny").code == 0
-    assert run_command("dpml", "report", "results", *words).code == 0
-    assert "123.25" in Path("results/report/mine.html").read_text()
-    assert run_command("dpml", "report", "results").code == 0
-    assert "123.25" not in Path("results/report/mine.html").read_text()
-
-
 # ---- what cannot be calibrated
 
 

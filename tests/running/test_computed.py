@@ -109,7 +109,7 @@ def test_a_block_that_fails_says_why_and_leaves_nothing(tmp_path, module, worker
 
 def test_beside_cells_the_rows_of_cells_stay_as_they_are(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(artifacts, "plot_experiment", lambda *arguments: drawn.append(arguments) or [])
+    monkeypatch.setattr(artifacts, "plot_experiment", lambda *arguments: drawn.append(arguments) or ([], ""))
     content = TINY | {"grid": {"a_eps": {"N": 200, "eps": [0.1, 1, 10]}}, "panels": TINY["panels"][:1]}
     assert run(tmp_path / "without", content) == 0
     block = {"_target_": "curves.analytic.curve", "M": 2}

@@ -182,7 +182,7 @@ def broken(monkeypatch):
 
 def test_a_failure_is_shown_at_once_and_the_rest_goes_on(tmp_path, broken, capsys, monkeypatch):
     drawn = []
-    monkeypatch.setattr(artifacts, "plot_experiment", lambda charts, *rest: drawn.append(charts) or [])
+    monkeypatch.setattr(artifacts, "plot_experiment", lambda charts, *rest: drawn.append(charts) or ([], ""))
     content = TINY | {"panels": TINY["panels"][:1]}
     assert run(tmp_path, content) == 1
     shown = capsys.readouterr().err
