@@ -36,6 +36,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "docs" / "concepts"
 DELTA = 1e-5
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
 WIDE, HIGH = 5.6, 3.3  # inches
+START = "dpml-run -m algo=capefm,conv,nonpriv calibration=tight delta=1e-5 eps=[0.1,0.3,1,3,10] seed=[0,1,2,3,4]"
 
 
 def adjacency(figure: Figure) -> None:

@@ -25,6 +25,7 @@ from dpml.reporting.manifest import beside
 from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
+from dpml.running.modified import only_block, refuse_ambiguous, truthful
 from dpml.running.plan import Options, Plan, Tables, Task, make_plan
 from dpml.running.runner import announce, carry_out, outline
 from dpml.running.spec import SETTINGS, Experiment
@@ -189,12 +190,12 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
     jobs, idle = [], set(others)
     for one, composed in configs.items():
         job, same = _experiment_job(one, composed, others, sources)
+        if len(configs) == 1:
+            _refuse_impossible(name, job.task.points)
         jobs.append(job)
         idle &= set(same)
     if idle:
-        raise UserError(
-            f"{min(idle)} changes nothing of experiment={name}: it is so already, or none of its numbers depend on it."
-        )
+        raise UserError(f"{min(idle)} has no effect on experiment={name}.")
     return jobs
 
 
@@ -206,7 +207,8 @@ def _experiment_job(
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
     expansion = Expansion.from_config(config, words)
-    experiment = expansion.available(Experiment.from_content(name, content))
+    experiment = expansion.available(only_block(Experiment.from_content(name, content), config.block))
+    refuse_ambiguous(experiment, expansion.overrides)
     points = expansion.experiment(experiment)
     pack = name.rpartition("/")[0]
     published = read_published([*sources, packs.home(pack).parent], pack)
@@ -220,10 +222,19 @@ def _experiment_job(
     changes = [word for word in words if not is_private(word) and word not in same]
     task = Task(" ".join([name, *changes]), points, experiment.computed)
     titled = replace(experiment, title=_titled(experiment, points))
+    if changes:
+        titled = truthful(titled, points, replace(expansion, overrides={}).experiment(experiment))
     base = _base(Path(config.results_dir), name, changes)
     command = public_command([f"{PACKAGE}={name}", *words])
     publication = Publication(titled, command, published)
     return ExperimentJob(task, publication, base, trial=bool(changes)), same
+
+
+def _refuse_impossible(name: str, points: Sequence[Point]) -> None:
+    """Raise UserError if no combination of settings has a cell; the sentence gives the most common reason."""
+    if points and all(point.cell is None for point in points):
+        ((why, _),) = Counter(point.reason for point in points).most_common(1)
+        raise UserError(f"nothing of experiment={name} can be computed here: {why}")
 
 
 def _base(results: Path, name: str, changes: Sequence[str]) -> Path:

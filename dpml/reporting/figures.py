@@ -289,7 +289,9 @@ def _about_bands(charts: Sequence[Chart]) -> str:
     for kind, own in kinds.items():
         letters = f" ({', '.join(string.ascii_lowercase[number] for number in own)})" if len(kinds) > 1 else ""
         said.append(f"{kind} {replication(pd.concat([charts[number].summary for number in own]))}{letters}")
-    return f"Lines are means; bands are {', '.join(said)}." if said else "Lines are means, without bands."
+    if not said or said[0].endswith("no interval"):
+        return "Lines are means, without bands."
+    return f"Lines are means; bands are {', '.join(said)}."
 
 
 def _absent(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
@@ -314,7 +316,7 @@ def _settings(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
     axes = [x for chart in charts for x in same_axis(chart.panel.x)]
     along = [(chart.panel.x, moving(each.curves, chart.panel.x)) for chart, each in zip(charts, drawn, strict=True)]
     same = [*constant(summary, axes).split("  "), *of_some(summary, axes)]
-    said = [_in_words(one) for one in same if one]
+    said = list(dict.fromkeys(_in_words(one) for one in same if one))
     moves = dict.fromkeys(f"{', '.join(keys)} changes with {AXES.get(x, x)}." for x, keys in along if keys)
     return [*([f"Settings: {', '.join(said)}."] if said else []), *moves]
 

@@ -356,7 +356,8 @@ def paper_page(paper: PaperPage) -> str:
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     """Return the page of one of an experiment's figures, whose picture is ``NAME.svg``, from the manifest's content."""
     claims = [] if figure["twin"] else [_claim(Verdict.stored(claim)) for claim in about["claims"]]
-    source = f"[{about['source']}](claims.md)" if claims and about["source"] else about["source"]
+    modified = about["command"] != f"dpml-run experiment={about.get('experiment')}"  # its folder has no page of claims
+    source = f"[{about['source']}](claims.md)" if claims and about["source"] and not modified else about["source"]
     noise = (figure["twin"] or "").capitalize()
     figure = {"caption": "", **figure}
     return page("figure.md", about=about, figure=figure, claims=claims, source=source, noise=noise)

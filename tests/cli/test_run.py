@@ -302,7 +302,7 @@ def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path, ran
 
 def test_an_override_that_changes_nothing_is_an_error(tmp_path):
     for word in ("draws=3", "partition.auxiliary=0", "delta=0.001"):
-        with pytest.raises(UserError, match=f"{word} changes nothing of experiment=mine/tiny"):
+        with pytest.raises(UserError, match=f"{word} has no effect on experiment=mine/tiny"):
             jobs(tmp_path, EXPERIMENT, [word])
 
 
@@ -322,7 +322,7 @@ def test_hydra_does_not_read_the_items_of_a_long_list(run_command, tmp_path, mon
 def test_eps_means_nothing_to_a_figure_of_formulas(run_command):
     outcome = run_command("dpml-run", "experiment=imtiaz2019/fig5", "eps=0.1")
     assert outcome.code == 2
-    assert "eps=0.1 changes nothing of experiment=imtiaz2019/fig5" in outcome.err
+    assert "eps=0.1 has no effect on experiment=imtiaz2019/fig5" in outcome.err
 
 
 def test_the_jobs_of_a_sweep_of_trials_do_not_overwrite_each_other(run_command, tmp_path):

@@ -245,7 +245,7 @@ def test_an_experiment_of_which_nothing_can_be_computed_is_an_error(tmp_path):
 
 
 def test_overrides_win_over_the_file(tmp_path):
-    found = plan(tmp_path, words=["draws=5", "algo=capefm", "eps=[1,2]", "run.workers=2"])
+    found = plan(tmp_path, words=["block=a_eps", "draws=5", "algo=capefm", "eps=[1,2]", "run.workers=2"])
     cells = [entry.point.cell for entry in found.entries.values()]
     assert {(cell.draws, cell.algorithm.name, len(cell.budgets)) for cell in cells} == {(5, "capefm", 2)}
 
