@@ -11,7 +11,7 @@ from dpml.running.spec import Experiment, Panel, is_computed, parts
 
 _FREE = ("seed", "draws", "metrics", "calibration")  # they change how often something is run, or add to it
 _COLUMNS = {"ε": "eps", "δ": "delta", "N": "N", "M": "M", "d": "dataset.d", "T": "algo.rounds", "λ": "algo.lam"}
-_SETTING = re.compile(rf"\b({'|'.join(_COLUMNS)}) = ([\d.,]+(?:e-?\d+)?)(?![\w.])")
+_SETTING = re.compile(rf"\b({'|'.join(_COLUMNS)}) = (\d(?:[\d.,]*\d)?(?:e-?\d+)?)(?!\w)")
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
@@ -90,7 +90,7 @@ def _title(title: str, points: Sequence[Point]) -> str:
             numbers = [one for one in (known if isinstance(known, list) else [known]) if isinstance(one, int | float)]
             values.update(map(float, numbers))
         values = {value for value in values if value > 1} or values if symbol == "M" else values  # central methods
-        if not values or float(text.rstrip(",.").replace(",", "")) in values:
+        if not values or float(text.replace(",", "")) in values:
             return found[0]
         low, high = min(values), max(values)
         return f"{symbol} = {_number(low)}" + (f" to {_number(high)}" if high > low else "")
