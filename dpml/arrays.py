@@ -1,4 +1,4 @@
-"""The two array types that the subpackages exchange, and how to work on large ones."""
+"""The two array types that the subpackages exchange, and an iterator over blocks of large arrays."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ CACHED = 1 << 15  # numbers that stay in the processor's cache: 256 KiB
 
 
 def blocks(n: int, size: int = 1, most: int = CACHED) -> Iterator[slice]:
-    """Slices that cover n items in order: items of `size` numbers each, `most` numbers in a block, at least one item.
+    """Yield slices that cover n items in order: items of `size` numbers, at most `most` numbers or one item in a block.
 
     >>> list(blocks(5, size=3, most=7))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]

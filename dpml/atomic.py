@@ -24,15 +24,15 @@ MACHINE = hashlib.sha256(platform.node().encode()).hexdigest()[:8]
 
 
 def write_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
-    """Write a file atomically: after a crash, or for a concurrent reader, it is never half written.
+    """Write a file so that neither a crash nor a concurrent reader ever finds it half written.
 
-    If it is `private`, only its owner may read it. The next writer removes the temporary file of a killed process.
+    Only the owner can read a `private` file. The next writer removes the temporary file of a killed process.
     """
     _publish(path, content, Path.replace, private)
 
 
 def check_writable(path: Path) -> None:
-    """Raise UserError unless a new file can be written at `path`: it does not exist, and its folder takes files."""
+    """Raise UserError if a file at `path` exists already, or cannot be written there."""
     if path.exists():
         raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
     try:
@@ -44,13 +44,11 @@ def check_writable(path: Path) -> None:
 
 
 def create_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
-    """Write a file atomically that must not exist yet: of several processes one succeeds.
-
-    If it is `private`, only its owner may read it.
+    """Write a new file atomically: if several processes try, one succeeds. Only the owner can read a `private` file.
 
     Raises:
-        FileExistsError: it exists.
-        OSError: it cannot be written, or the file system has no hard links.
+        FileExistsError: the file exists.
+        OSError: the file cannot be written, or the file system has no hard links.
     """
     _publish(path, content, lambda partial, path: path.hardlink_to(partial), private)
 
@@ -59,9 +57,9 @@ def create_atomically(path: Path, content: str | bytes, private: bool = False) -
 def reserved(path: Path) -> Iterator[Callable[[str], None]]:
     """Reserve the name of a new file; yield a function that writes all of its content to the disk.
 
-    The file gets the name when the block ends, with what was written last, and is removed if the block fails. Until
-    then no other process can reserve the name. Content that is no longer than what was written before needs no more
-    room on the disk. A process that is killed leaves a temporary file, which the next one removes.
+    When the block ends, the file gets the name and the content that was written last; if the block fails, the file is
+    removed. Until then no other process can reserve the name. Content that is no longer than the content before needs
+    no more room on the disk. The next process removes the temporary file of a killed one.
     """
     check_writable(path)
     with _temporary(path, 0o666, Path.replace) as (partial, write):
@@ -81,7 +79,7 @@ def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], o
 def _temporary(
     path: Path, mode: int, publish: Callable[[Path, Path], object]
 ) -> Iterator[tuple[Path, Callable[[str | bytes], None]]]:
-    """Yield a temporary file beside `path` and a function that writes it; publish it under that name at the end."""
+    """Yield a temporary file next to `path` and a function that writes it; publish it under that name at the end."""
     _sweep(path)
     partial, file = _new_partial(path, mode)
 
@@ -107,7 +105,7 @@ def _temporary(
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name in an error the path that the user knows; the error of a full disk has no file name at all."""
+    """Give an error the path that the user knows; the error of a full disk has no file name at all."""
     try:
         yield
     except OSError as error:
@@ -117,19 +115,19 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _new_partial(path: Path, mode: int) -> tuple[Path, FileIO]:
-    """A temporary file beside `path`, open and locked until it is closed."""
+    """Open a temporary file next to `path`, locked until it is closed."""
     while True:
         # unique also among processes with the same process id: two containers on one volume
         partial = path.with_name(f".{path.name}-{MACHINE}-{uuid.uuid4().hex}")
         file = FileIO(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode), "wb")
-        _hold(file.fileno(), wait=True)
+        _lock(file.fileno(), wait=True)
         if partial.exists():  # otherwise it was swept before it was locked
             return partial, file
         file.close()
 
 
-def _hold(number: int, wait: bool) -> bool:
-    """Lock an open file; return whether it succeeded. It fails if another process has it or locks are unsupported."""
+def _lock(number: int, wait: bool) -> bool:
+    """Lock an open file; return False if another process has the lock or the file system supports none."""
     if not fcntl:
         return True
     try:
@@ -140,20 +138,20 @@ def _hold(number: int, wait: bool) -> bool:
 
 
 def _sweep(path: Path) -> None:
-    """Remove the temporary files that killed processes left for `path`: those that no process has locked."""
+    """Remove temporary files of `path` that no process has locked: their processes were killed."""
     for left in path.parent.glob(f".{glob.escape(path.name)}-{MACHINE}-{'?' * 32}"):
         with suppress(OSError), left.open("rb+") as file:
-            if _hold(file.fileno(), wait=False):
+            if _lock(file.fileno(), wait=False):
                 left.unlink()
 
 
 def seal(content: str) -> str:
-    """The content preceded by its checksum, for a file that begins with the checksum of the rest."""
+    """Return the content, preceded by a line with its checksum."""
     return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}"
 
 
 def unseal(content: bytes) -> str | None:
-    """The sealed content; None if it has changed since it was written."""
+    """Return the sealed content, or None if it has changed since it was written."""
     checksum, _, rest = content.partition(b"\n")
     return rest.decode() if checksum.decode("latin-1") == hashlib.sha256(rest).hexdigest() else None
 
@@ -163,12 +161,12 @@ CHECKSUM = "checksum"
 
 
 def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Plain values followed by their checksum: JSON that people and other programs can read directly."""
+    """Return plain values followed by their checksum: JSON that people and other programs can read directly."""
     return {**content, CHECKSUM: _checksum(content)}
 
 
 def unseal_object(content: bytes, older: bool = False) -> dict[str, Any] | None:
-    """The values that were sealed; None if there are none, or if they have changed since they were written.
+    """Return the sealed values, or None if there are none or they have changed since they were written.
 
     White space between values may differ, so a file that another program has reformatted remains valid. Some kinds of
     file had no checksum in earlier versions: with `older`, a file without a checksum is accepted.

@@ -10,13 +10,13 @@ class UserError(Exception):
 
 
 class PrivacyWarning(UserWarning):
-    """No budget counts something that private rows influenced, or less is proven than was requested."""
+    """Private rows influenced a result that no budget accounts for, or less is proven than was requested."""
 
 
 def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
-    """The end of an error sentence about an unknown name: the closest valid name, or all of them, if any.
+    """Return the end of an error sentence about an unknown name: the closest allowed name, or all allowed names.
 
-    The names are shown with what stands `before` them, as it must be typed.
+    Each name is shown with the prefix `before`, as it must be typed.
     """
     choices = sorted(allowed)
     if not choices:
@@ -28,7 +28,7 @@ def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
 
 
 def refuse_unknown(kind: str, names: Iterable[Any], allowed: Collection[Any], where: str) -> None:
-    """Raise UserError at the first of some names of a `kind`, such as keys, that is none of those allowed."""
+    """Raise UserError for the first name of this `kind` that is not allowed."""
     for name in names:
         if name not in allowed:
             raise UserError(f"unknown {kind} {name!r} in {where}: {nearest(str(name), map(str, allowed))}")

@@ -1,8 +1,7 @@
-"""Packs: one paper each, a folder with its card, experiments, published numbers, and the Python that only it needs.
+"""Packs: one folder for each paper, with a `CARD`, experiments, published numbers and Python that only they need.
 
-Those that come with dpml are folders of ``experiments``. Others are added by the user, with ``--pack DIR``; other
-processes of the same command find them by the environment variable `ENVIRONMENT`. A folder is a pack if it has a
-`CARD`. Its Python is the package ``dpml.packs.NAME``, wherever the folder lies, and is loaded when it is named only.
+The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``; child processes find them in the
+environment variable `ENVIRONMENT`. The Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
 """
 
 import os
@@ -19,34 +18,30 @@ CARD = "card.yaml"
 ENVIRONMENT = "DPML_PACKS"
 """The folders of the user's packs, separated as in PATH."""
 
-__path__: list[str] = []  # a package, all of whose modules are put in place here
+__path__: list[str] = []  # makes this module a package; `_put_in_place` adds its modules
 
 
 def known() -> dict[str, Path]:
-    """The folder of every pack by its name: those that come with dpml, and the user's."""
-    found = {path.parent.name: path.parent for path in sorted(paths.folder("experiments").glob(f"*/{CARD}"))}
+    """Return the folder of every pack by name: those of dpml and those of the user."""
+    folders = {path.parent.name: path.parent for path in sorted(paths.folder("experiments").glob(f"*/{CARD}"))}
     for folder in map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))):
-        found.setdefault(folder.name, folder)
-    for name, folder in found.items():
+        folders.setdefault(folder.name, folder)
+    for name, folder in folders.items():
         _put_in_place(f"{__name__}.{name}", folder)
-    return found
+    return folders
 
 
 def add(folders: list[Path]) -> None:
-    """Make folders known as packs, in this process and those that it starts.
-
-    Raises:
-        UserError: a folder is no pack, or its name is no name for one, or is taken.
-    """
+    """Register folders as packs in this process and its child processes."""
     for folder in (path.resolve() for path in folders):
         if not (folder / CARD).is_file():
-            raise UserError(f"--pack={folder} is no pack: it has no {CARD}.")
+            raise UserError(f"--pack={folder} is not a pack: it has no {CARD}.")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
             raise UserError(f"--pack={folder}: a pack's name has small letters, digits and _ only; rename the folder.")
         if os.pathsep in str(folder):
-            raise UserError(f"--pack={folder}: no path of a pack has a {os.pathsep!r}.")
+            raise UserError(f"--pack={folder}: the path of a pack must not contain {os.pathsep!r}.")
         if home(folder.name) != folder and home(folder.name).is_dir():
-            raise UserError(f"--pack={folder}: {folder.name!r} is the name of another already; rename the folder.")
+            raise UserError(f"--pack={folder}: another pack is called {folder.name!r} already; rename the folder.")
         if folder.name not in known():
             others = os.environ.get(ENVIRONMENT)
             os.environ[ENVIRONMENT] = f"{others}{os.pathsep}{folder}" if others else str(folder)
@@ -54,12 +49,12 @@ def add(folders: list[Path]) -> None:
 
 
 def home(name: str) -> Path:
-    """The folder of a pack; for another name, the one in ``experiments``, which there may not be."""
+    """Return the folder of a pack; for an unknown name, a folder in ``experiments`` that may not exist."""
     return known().get(name, paths.folder("experiments") / name)
 
 
 def is_ours(module: str) -> bool:
-    """Whether a module is dpml's: also the Python of a pack that comes with it, but of no other."""
+    """Return whether a module belongs to dpml or to a pack that comes with it."""
     root, _, rest = module.partition(".")
     if not module.startswith(f"{__name__}."):
         return root == __name__.partition(".")[0]
@@ -68,12 +63,12 @@ def is_ours(module: str) -> bool:
 
 
 def absolute(name: str, pack: str) -> str:
-    """The dotted path of what a pack names; ``.MODULE.NAME`` is in its own Python."""
+    """Return the full dotted path of a name in a pack's files; ``.MODULE.NAME`` is in the pack's own Python."""
     return f"{__name__}.{pack}{name}" if re.fullmatch(r"(\.[A-Za-z_]\w*){2,}", name) else name
 
 
 def _put_in_place(name: str, folder: Path) -> None:
-    """Make a folder the package `name`, unless it is."""
+    """Register a folder as the package `name`, and forget the modules of another folder with that name."""
     there = sys.modules.get(name)
     if there is not None and list(there.__path__) == [str(folder)]:
         return

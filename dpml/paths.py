@@ -1,4 +1,4 @@
-"""The location of the configuration and the experiments: beside the package in a checkout, inside it in a wheel."""
+"""The location of the configuration and the experiments: next to the package in a checkout, inside it in a wheel."""
 
 from pathlib import Path
 
@@ -6,6 +6,6 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def folder(name: str) -> Path:
-    """The absolute path of ``conf`` or ``experiments``."""
+    """Return the absolute path of ``conf`` or ``experiments``."""
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name

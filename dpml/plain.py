@@ -1,4 +1,4 @@
-"""Files of plain values in YAML or JSON: no key twice, no reference to anything, nothing that is code."""
+"""Files of plain values in YAML or JSON, without duplicate keys, references or code."""
 
 import json
 import math
@@ -11,22 +11,20 @@ from dpml.errors import UserError
 
 _TWICE = "a key occurs twice"
 _OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+|[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*)$")
-"""What YAML 1.1 reads in base 8 or 60, which few expect."""
+"""Numbers that YAML 1.1 reads in base 8 or 60."""
 
 
 def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf) -> dict[Any, Any]:
-    """The mapping in a YAML file, or in JSON if its name ends so.
+    """Read the mapping in a YAML file, or in a JSON file if its name ends in .json.
 
     Args:
-        path: of the file.
-        what: what it should be, as it completes "to be ...".
-        deepest: lists and mappings in each other, in YAML.
-        largest: in bytes.
+        path: the file.
+        what: the expected content, as it completes "to be ..." in an error message.
+        deepest: the largest depth of nested lists and mappings, in YAML.
+        largest: the largest size in bytes.
 
     Raises:
         OSError: the file cannot be read.
-        UserError: it is too large, too deep or no mapping, has an alias or a number of base 8 or 60, or a key of it
-            occurs twice.
     """
     import yaml  # slow to load
 
@@ -34,11 +32,11 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
 
     class Once(safe):  # type: ignore[misc]  # PyYAML has no types
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-            pairs = len(node.value)  # before "<<" puts in those of another
-            found: dict[Any, Any] = super().construct_mapping(node, deep)
-            if not pairs == len(node.value) == len(found):
+            pairs = len(node.value)  # before "<<" adds the pairs of another mapping
+            mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+            if not pairs == len(node.value) == len(mapping):
                 raise yaml.constructor.ConstructorError(problem=_TWICE, problem_mark=node.start_mark)
-            return found
+            return mapping
 
     raw = path.read_bytes()
     if len(raw) > largest:
@@ -52,7 +50,7 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
             content = yaml.load(text, Loader=Once)
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text.") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:  # also of a date that is none
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: also for an invalid date
         mark = getattr(error, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
         raise UserError(f"{where}: it is not YAML or JSON: {getattr(error, 'problem', None) or error}.") from None
@@ -62,12 +60,12 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
 
 
 def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) -> None:
-    """Raise UserError for an alias, for what is nested too deep, and for numbers of base 8 or 60."""
+    """Raise UserError for an alias, for content nested too deep, and for numbers in base 8 or 60."""
     depth = 0
     for event in events:
         name = type(event).__name__
         depth += name.endswith("StartEvent") - name.endswith("EndEvent")
-        if name == "AliasEvent" or depth > deepest + 2:  # in the document, in the stream
+        if name == "AliasEvent" or depth > deepest + 2:  # the document and the stream are levels, too
             raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be {what}.")
         if name == "ScalarEvent" and event.implicit[0] and _OTHER_BASE.match(event.value):
             raise UserError(
@@ -77,17 +75,16 @@ def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) ->
 
 
 def to_json(values: Any) -> str:
-    """Plain values as JSON, which has no infinity: it is 1e999, which every parser reads as one."""
+    """Return plain values as JSON. JSON has no infinity: it is written as 1e999, which parsers read as infinity."""
     text = json.dumps(values, indent=2)
-    return re.sub(r'"(?:[^"\\]|\\.)*"|Infinity', lambda found: found[0] if found[0][0] == '"' else "1e999", text)
+    return re.sub(r'"(?:[^"\\]|\\.)*"|Infinity', lambda match: match[0] if match[0][0] == '"' else "1e999", text)
 
 
 def from_json(text: str) -> Any:
-    """The content of JSON.
+    """Return the content of a JSON text.
 
     Raises:
-        ValueError: it is none, a key occurs twice, of which readers take the first or the last, or half a surrogate
-            pair, which no file can have.
+        ValueError: the text is not JSON, a key occurs twice, or a string has half a surrogate pair.
     """
     content = json.loads(text, object_pairs_hook=_once)
     json.dumps(content, ensure_ascii=False).encode()

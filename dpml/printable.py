@@ -1,7 +1,4 @@
-"""What is shown to people: control characters of files that others wrote are escaped, so that none reaches a terminal.
-
-A name out of somebody's file could otherwise clear the screen, change what was printed before, or hide a line.
-"""
+"""Printable text: control characters are escaped, so that text from other people's files cannot control a terminal."""
 
 import sys
 import unicodedata
@@ -9,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
-_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, invisible and turning characters, lone surrogates, line breaks
+_HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, invisible and direction characters, surrogates, line breaks
 
 
 def printable(text: str) -> str:
-    """The text with an escape such as ``\\x1b`` in place of every control character but line breaks and tabs."""
+    """Escape all control characters except line breaks and tabs, as in ``\\x1b``."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(
@@ -22,7 +19,7 @@ def printable(text: str) -> str:
 
 
 def plain_cell(text: str) -> str:
-    """The text as a cell of a CSV file: with a quote before what a spreadsheet would compute, unless it is a number."""
+    """Return the text for a cell of a CSV file: quoted if a spreadsheet would compute it, unless it is a number."""
     text = printable(text)
     if text.lstrip()[:1] not in ("=", "+", "-", "@"):
         return text
@@ -34,7 +31,7 @@ def plain_cell(text: str) -> str:
 
 
 class _Printable:
-    """A text stream of which `print` writes printable text only. Rich's console goes around it, by this name."""
+    """A text stream that escapes control characters. Rich's console finds the wrapped stream by this attribute."""
 
     def __init__(self, raw: Any) -> None:
         self.rich_proxied_file = raw
@@ -53,9 +50,9 @@ class _Printable:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """A context in which what is printed is printable: on stderr always, on stdout where it is a terminal.
+    """Enter a context in which stderr, and stdout if it is a terminal, print escaped text only.
 
-    What goes into a file or to another program is data, and stays as it is.
+    Output to a file or to another program is data and stays unchanged.
     """
     with ExitStack() as stack:
         stack.enter_context(redirect_stderr(_Printable(sys.stderr)))

@@ -6,7 +6,7 @@ import numpy as np
 
 
 def generator(seed: int, purpose: str, *who: str) -> np.random.Generator:
-    """The random number generator for one purpose: `data`, `partition`, `start` or `noise`.
+    """Return the random number generator for one purpose: `data`, `partition`, `start` or `noise`.
 
     Streams of different purposes are independent, so a change of algorithm or budget changes no row and no partition.
     `who` separates streams that must not share numbers, such as the noise of two algorithms.

@@ -1,11 +1,8 @@
-"""Sums whose rounding has a proven bound: how far floating point lets a sum move when one of its terms is replaced.
+"""Sums whose rounding has a proven bound: docs/privacy/floating_point_sums.md, Theorems 1 and 2.
 
-A sensitivity is proven for sums of real numbers, but the released sum is one of floating-point numbers. `imprecision`
-(double precision) and `single_imprecision` (single precision, in blocks of 64 rows) bound from public numbers how much
-rounding adds to a sensitivity: docs/privacy/floating_point_sums.md, Theorems 1 and 2.
-
-Theorem 2 needs three rules: every row keeps its place (equal rows are not merged), a term depends on its own row and on
-public numbers only, and no term is longer than half of the sensitivity.
+`imprecision` (double precision) and `single_imprecision` (single precision, in blocks of 64 rows) bound, from public
+numbers, how much rounding adds to a sensitivity. Theorem 2 needs three rules: every row keeps its place (equal rows are
+not merged), a term depends on its own row and on public numbers only, and no term exceeds half of the sensitivity.
 """
 
 import math
@@ -16,17 +13,17 @@ import numpy as np
 from dpml.arrays import Array
 
 SHORT, TALL = 64, 1024
-"""The most terms in a block that is summed in any order: in single, and in double precision."""
+"""The largest block that is summed in any order, in single and in double precision."""
 
-_OPERATIONS = 32  # roundings in the computation of a term, beside those that grow with its entries
+_OPERATIONS = 32  # roundings in the computation of a term, in addition to those that grow with its entries
 LONG = 1e3
 """Equal rows are merged at models up to this length."""
 MOST = 1e-3
-"""More than this part of a sensitivity is not added to it: the sum is refused."""
+"""The largest part of a sensitivity that rounding may add; other sums are refused."""
 
 
 class PairwiseSum:
-    """Arrays of one shape, added up two by two, as in a tournament: K of them in about log2 K levels (`levels`).
+    """Arrays of one shape, added in pairs as in a tournament: K arrays in about log2 K `levels`.
 
     >>> total = PairwiseSum()
     >>> for part in np.eye(3):
@@ -36,11 +33,11 @@ class PairwiseSum:
     """
 
     def __init__(self) -> None:
-        self._waiting: list[Array] = []  # sums of 2^i parts each, of ever fewer
+        self._waiting: list[Array] = []  # sums of 2^i parts each, with falling i
         self._count = 0
 
     def add(self, part: Array) -> None:
-        """One more part, in double precision, which is overwritten."""
+        """Add a part in double precision, which is overwritten."""
         self._count += 1
         count = self._count
         while count % 2 == 0:
@@ -50,7 +47,7 @@ class PairwiseSum:
         self._waiting.append(part)
 
     def result(self) -> Array:
-        """The sum of all parts, at least one."""
+        """Return the sum of all parts, at least one."""
         total = self._waiting.pop()
         while self._waiting:
             earlier = self._waiting.pop()
@@ -60,7 +57,7 @@ class PairwiseSum:
 
 
 def pairwise(parts: Iterable[Array]) -> Array:
-    """The sum of some arrays, at least one, which are overwritten."""
+    """Return the sum of some arrays, at least one, which are overwritten."""
     total = PairwiseSum()
     for part in parts:
         total.add(part)
@@ -68,47 +65,47 @@ def pairwise(parts: Iterable[Array]) -> Array:
 
 
 def levels(parts: float) -> int:
-    """How many additions a part goes through at most in a `PairwiseSum` of so many."""
+    """Return the largest number of additions that a part goes through in a `PairwiseSum` of this many parts."""
     return 2 * math.ceil(math.log2(max(parts, 2)))
 
 
 def gamma(n: float, dtype: type[np.floating] = np.float64) -> float:
-    """``n u/(1 - n u)``; inf where that bounds nothing."""
+    """Return Higham's ``n u/(1 - n u)``; inf where it is not a bound."""
     rounded = n * float(np.finfo(dtype).eps) / 2
     return rounded / (1 - rounded) if rounded < 1 else math.inf
 
 
 def imprecision(terms: float, entries: int, height: float = TALL, model: float = 0.0) -> float:
-    """By how much more than its sensitivity a sum in double precision moves at most, relative to it.
+    """Return by how much rounding in double precision raises the sensitivity of a sum, relative to it.
 
     Args:
-        terms: how many are added up, none longer than the sensitivity.
+        terms: how many terms are added, none longer than the sensitivity.
         entries: of a row and of a term, together.
-        height: of the blocks that are summed in any order; their sums are added up pairwise.
-        model: the longest model at which equal rows are merged, so that others change their places, for slopes that
-            change by at most a quarter of what a score does.
+        height: of the blocks that are summed in any order; their sums are added in pairs.
+        model: the longest model at which equal rows are merged, which changes the places of other rows. Valid for
+            slopes that change by at most a quarter of the change of a score.
     """
-    moved = terms * (model * gamma(entries) / 4 + gamma(16)) if model else 0.0
+    merging = terms * (model * gamma(entries) / 4 + gamma(16)) if model else 0.0
     depth = min(height, terms) + 2 * levels(terms) + _OPERATIONS
-    return _with(_own(entries), 2 * (terms * gamma(depth) + moved))
+    return _combined(_term_excess(entries), 2 * (terms * gamma(depth) + merging))
 
 
 def single_imprecision(terms: float, entries: int) -> float:
-    """The same for blocks of `SHORT` terms in single precision, none longer than half the sensitivity, in their places.
+    """Return the same for blocks of `SHORT` terms in single precision, none longer than half the sensitivity.
 
-    Blocks are added up in double precision, 16 or fewer in any order, and these sums pairwise.
+    Sums of blocks are added in double precision, 16 or fewer in any order, and these sums in pairs.
     """
     height = min(SHORT, terms)
     block = height * gamma(height + 1, np.float32)
     added = terms * gamma(16 + levels(terms / SHORT) + _OPERATIONS)
-    return _with(_with(_own(entries), gamma(2, np.float32)), block + added * (1 + block))
+    return _combined(_combined(_term_excess(entries), gamma(2, np.float32)), block + added * (1 + block))
 
 
-def _own(entries: int) -> float:
-    """How much longer than its bound a term may be."""
+def _term_excess(entries: int) -> float:
+    """Return by how much a computed term may exceed its bound, relative to it."""
     return gamma(2 * entries + _OPERATIONS)
 
 
-def _with(one: float, other: float) -> float:
-    """Both, one after the other."""
-    return one + other + one * other
+def _combined(a: float, b: float) -> float:
+    """Return ``(1 + a)(1 + b) - 1``."""
+    return a + b + a * b

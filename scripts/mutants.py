@@ -142,7 +142,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/mechanism/outputs.py",
-        "Proof(gdp.eps_of(up(mu), delta), source, up(mu))",
+        "Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))",
         "Proof(gdp.eps_of(mu, delta), source, mu)",
         "privacy/test_safe_side.py::test_what_an_algorithm_reports",
     ),
@@ -185,8 +185,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/proofs/objective_perturbation.py",
-        "return up(2 / ridge) - down(2 / sigma / sigma)",
-        "return up(1 / ridge) - down(2 / sigma / sigma)",
+        "return round_up(2 / ridge) - round_down(2 / sigma / sigma)",
+        "return round_up(1 / ridge) - round_down(2 / sigma / sigma)",
         "privacy/test_objective.py::test_no_replaced_row_on_a_line_exceeds_the_bound",
     ),
     Mutant(

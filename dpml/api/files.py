@@ -37,7 +37,7 @@ def save(estimator: Any, path: Path, **allowed: bool) -> None:
         stated=ColumnBounds(path, columns, (), classes, target),
         steps=_STEPS[estimator._constant],
         weights=estimator._weights,
-        guarantees=estimator.facts_.guarantees,
+        guarantees=estimator.facts_.guarantees if estimator.facts_.open else estimator.facts_.held,
         statement=estimator.statement_,
         setting=estimator.setting_,
         versions=provenance()["versions"],
@@ -68,6 +68,7 @@ def _check(estimator: Any, floating: bool, unsafe: bool, declared: bool) -> None
             "fit one whose noise is exact, such as algo='wdgd' with calibration='tight', or save(path, floating=True), "
             "and its file says that it is proven for real numbers, not for these bits."
         )
+    facts.require_messages()
     if facts.author and not declared:
         raise UserError(
             f"what this model guarantees is declared by {facts.author}, which is not part of dpml, and nobody here has "

@@ -19,8 +19,8 @@ class Alike:
     and where the order of words may matter, `compose` gets all words of the job.
 
     Args:
-        compose: the configuration of a job, from all of its words.
-        is_group: whether a key is chosen by name, GROUP=NAME.
+        compose: returns the configuration of a job, from all of its words.
+        is_group: returns whether a key is chosen by name, GROUP=NAME.
     """
 
     def __init__(self, compose: Callable[[list[str]], DictConfig], is_group: Callable[[str], bool]) -> None:
@@ -30,45 +30,44 @@ class Alike:
         self._shared = lru_cache(maxsize=_KEPT)(lambda words, keys: pickle.loads(self._pickled(words)))
 
     def __call__(self, words: Sequence[str], shared: bool = False) -> DictConfig:
-        """The configuration of a job; raises what `compose` raises.
+        """Return the configuration of a job; raises what `compose` raises.
 
-        `shared`: it is read before the next one is asked for, which may be the same object with other values.
+        With `shared` the next call may return the same object with other values.
         """
         try:
             overrides = [parsed(word) for word in words]
             values = [word for word in overrides if self._sets_value(word)]
             others = [word for word in overrides if word not in values]
             edits = [word for word in others if not self._chooses(word)]
-            if any(_overlap(one.key_or_group, other.key_or_group) for one, other in product(values, edits)):
+            if any(_overlap(value.key_or_group, edit.key_or_group) for value, edit in product(values, edits)):
                 return self._compose(list(words))
-            start, given = tuple(str(word.input_line) for word in others), [word.value() for word in values]
+            start, contents = tuple(str(word.input_line) for word in others), [word.value() for word in values]
             keys = tuple(word.key_or_group for word in values)
-            if shared and not any(isinstance(value, dict) for value in given):  # else: keys that one has would stay
+            if shared and not any(isinstance(value, dict) for value in contents):  # else old keys would stay
                 config: DictConfig = self._shared(start, keys)
             else:
                 config = pickle.loads(self._pickled(start))
-            for key, value in zip(keys, given, strict=True):
+            for key, value in zip(keys, contents, strict=True):
                 OmegaConf.update(config, key, value, merge=True)
         except Exception:
             return self._compose(list(words))
         return config
 
     def _sets_value(self, word: Override) -> bool:
-        """Whether it is KEY=VALUE of a key that is no group."""
         changes_keys = word.is_add() or word.is_force_add() or word.is_delete() or word.package is not None
         return not (changes_keys or word.is_sweep_override() or self.is_group(word.key_or_group))
 
     def _chooses(self, word: Override) -> bool:
-        """Whether it chooses an option by name, which Hydra does before it sets any value."""
+        """Return whether it chooses an option by name, which Hydra does before it sets any value."""
         return self.is_group(word.key_or_group) and not isinstance(word.value(), dict)
 
 
 @lru_cache(maxsize=4096)
 def parsed(word: str) -> Override:
-    """What Hydra reads in a word; the jobs of a sweep share most of theirs."""
+    """Return Hydra's override of a word; the jobs of a sweep share most of their words."""
     return OverridesParser.create().parse_overrides([word])[0]
 
 
-def _overlap(one: str, other: str) -> bool:
-    """Whether one key is the other, or lies under it."""
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+def _overlap(a: str, b: str) -> bool:
+    """Return whether the keys are equal, or one lies under the other."""
+    return f"{a}.".startswith(f"{b}.") or f"{b}.".startswith(f"{a}.")

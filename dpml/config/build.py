@@ -1,4 +1,4 @@
-"""From a configuration to a run: checks every key and the type of every value; each mistake gives a one-line error."""
+"""Build objects from a configuration: check every key and the type of every value, with a one-line error."""
 
 import inspect
 import math
@@ -26,11 +26,11 @@ T = TypeVar("T")
 _signature, _hints = cache(inspect.signature), cache(get_type_hints)  # called at every point of an experiment
 
 GROUPS = ("dataset", "partition", "algo")
-"""The keys of a run that are chosen by name: each option of them is a class with keys of its own."""
+"""The keys of a run that are chosen by name: each option is a class with keys of its own."""
 
 
 def build_algorithm(config: Mapping[str, Any] | DictConfig, dataset: Source) -> Algorithm:
-    """The algorithm of a composed configuration, with the loss set by `loss` or by the data set's task.
+    """Return the algorithm of a composed configuration, with the loss set by `loss` or by the data set's task.
 
     If `calibration` is null, it is the default of the algorithm's own field, or `published` if the field has no
     default.
@@ -39,7 +39,7 @@ def build_algorithm(config: Mapping[str, Any] | DictConfig, dataset: Source) -> 
 
 
 def algorithm_of(node: Mapping[str, Any] | DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
-    """The algorithm that `node` describes by ``_target_`` and its options."""
+    """Return the algorithm that `node` describes by ``_target_`` and its options."""
     chosen = {"calibration": calibration or "published"}
     if calibration is None and _has_default(node, "calibration"):
         chosen = {}
@@ -49,34 +49,30 @@ def algorithm_of(node: Mapping[str, Any] | DictConfig, loss: Loss, calibration: 
 
 def _has_default(node: Any, parameter: str) -> bool:
     path = node.get("_target_") if isinstance(node, Mapping) else None
-    own = _signature(class_of(path, "algo")).parameters.get(parameter) if path else None
-    return own is not None and own.default is not inspect.Parameter.empty
+    found = _signature(class_of(path, "algo")).parameters.get(parameter) if path else None
+    return found is not None and found.default is not inspect.Parameter.empty
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """The partition `rule`; if it sets no share of auxiliary rows, the algorithm's default share is used."""
+    """Return the partition `rule`, with the algorithm's default share of auxiliary rows if it sets none."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
 
 
 def build_adversary(node: Any) -> Adversary:
-    """The adversary that the keys under `adversary` describe.
-
-    Raises:
-        UserError: a key is unknown, or its value is not allowed.
-    """
+    """Return the adversary that the keys under `adversary` describe."""
     return Adversary(**convert_options(node, Adversary, "adversary"))
 
 
 def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
-    """Raise UserError for a key at the top that is unknown or missing, or whose value is of the wrong kind."""
+    """Raise UserError for an unknown or missing top-level key, or a value of the wrong kind."""
     for key in config:
         if key not in KEYS:
             raise UserError(unknown_key(str(key), nearest(str(key), KEYS)))
     for key in (*GROUPS, "adversary", *_LISTS, *_VALUES):
         if key not in config:
-            raise UserError(f"{key} is missing: a run needs it, so leave ~{key} out.")
+            raise UserError(f"{key} is missing: a run needs it, so remove ~{key}.")
     for key, convert in _LISTS.items():
         grid(config[key], key, convert)
     for key, check in _VALUES.items():
@@ -85,26 +81,18 @@ def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
 
 
 def budget(eps: Any, delta: Any) -> Budget:
-    """The (eps, delta) of a configuration.
-
-    Raises:
-        UserError: one is not a number, or is outside its allowed range.
-    """
+    """Return the (eps, delta) of a configuration."""
     return Budget(epsilon(eps, "eps"), optional(number)(delta, "delta"))
 
 
 def files(config: Mapping[str, Any] | DictConfig) -> Files:
-    """Where the data of a configuration are stored, and where they are downloaded from."""
+    """Return where the data of a configuration are stored, and where they are downloaded from."""
     data_dir, mirror = (optional(text)(config[key], key) for key in ("data_dir", "mirror"))
     return Files(data_dir, mirror, boolean(config["offline"], "offline"))
 
 
 def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) -> Any:
-    """Build the object that ``_target_`` names from the node's other keys, which must be parameters of it.
-
-    Raises:
-        UserError: there is no such class, or an option of it is unknown, missing or of the wrong kind.
-    """
+    """Build the object that ``_target_`` names from the node's other keys, which must be its parameters."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
     options: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else dict(node)
@@ -119,15 +107,11 @@ def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) ->
 
 
 def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
-    """Convert options to the types of `target`'s annotations; the user may not set those in `extra`.
-
-    Raises:
-        UserError: an option is not a parameter of `target`, or its value has the wrong type; or there is one value.
-    """
+    """Convert options to the types of `target`'s annotations; the user may not set those in `extra`."""
     parameters = set(_signature(target).parameters) - set(extra)
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
-        raise UserError(f"{key} has keys of its own ({names}), got {key}={_shown(options)}.")
+        raise UserError(f"{key} has keys of its own ({names}), got {key}={_as_typed(options)}.")
     hints = _hints(target)
     for name in options:
         if name not in parameters:
@@ -136,7 +120,7 @@ def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = 
 
 
 def unknown_key(key: str, remedy: str, target: Any = None) -> str:
-    """The sentence about an unknown key; `target` is the class, or its path, that lacks it."""
+    """Return the sentence about an unknown key; `target` is the class, or its path, that lacks it."""
     try:
         kind = class_of(target, key) if isinstance(target, str) else target
     except UserError:
@@ -145,7 +129,7 @@ def unknown_key(key: str, remedy: str, target: Any = None) -> str:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """The content of an option's file with all fields of its class; that of a file with a ``defaults`` list unchanged.
+    """Return an option's content with all fields of its class; unchanged if its file has a ``defaults`` list.
 
     So a default stands in the class alone, and a file holds ``_target_`` and what differs from the class. A class that
     cannot be imported is reported where it is needed.
@@ -160,28 +144,22 @@ def completed(option: DictConfig) -> DictConfig:
 
 
 def _defaults(target: Any) -> dict[str, Any]:
-    """The defaults of a class's parameters, except the two of an algorithm that have keys beside its own."""
-    given = {name: parameter.default for name, parameter in _signature(target).parameters.items()}
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
-    return {name: value for name, value in values.items() if name not in _BESIDE and _is_plain(value)}
+    defaults = {name: parameter.default for name, parameter in _signature(target).parameters.items()}
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
+    return {name: value for name, value in values.items() if name not in _TOP_LEVEL and _is_plain(value)}
 
 
-_BESIDE = ("loss", "calibration")
+_TOP_LEVEL = ("loss", "calibration")  # parameters of algorithms that are keys at the top of a configuration
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether YAML has such a value."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | str)
 
 
 def class_of(path: Any, key: str) -> Any:
-    """The class named by `path`, MODULE.CLASS.
-
-    Raises:
-        UserError: there is no such class.
-    """
+    """Return the class named by `path`, MODULE.CLASS."""
     where = f"{key}._target_={path}"
     module, _, name = str(path).rpartition(".")
     if not module:
@@ -192,7 +170,7 @@ def class_of(path: Any, key: str) -> Any:
         if f"{module}.".startswith(f"{error.name}."):
             file = f"{module.replace('.', '/')}.py"
             raise UserError(
-                f"{where}: no module {error.name!r} is found: put {file} into a folder of PYTHONPATH."
+                f"{where}: module {error.name!r} is not found: put {file} into a folder of PYTHONPATH."
             ) from None
         raise UserError(f"{where} needs the module {error.name!r}, which is not installed.") from None
     except SyntaxError as error:
@@ -210,7 +188,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     if get_origin(hint) is tuple:
         if not isinstance(value, list):
             example = "" if value is None else f": write {key}=[{value}]"
-            raise UserError(f"{key} must be a list, got {key}={_shown(value)}{example}.")
+            raise UserError(f"{key} must be a list, got {key}={_as_typed(value)}{example}.")
         return tuple(_convert(item, get_args(hint)[0], key) for item in value)
     kinds = get_args(hint) or (hint,)
     if value is None and NoneType in kinds:
@@ -221,21 +199,20 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     return text(value, key) if {*kinds} <= {str, NoneType} else value
 
 
-def _shown(value: Any) -> str:
-    """A value as it is written on the command line."""
+def _as_typed(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def number(value: Any, key: str) -> float:
-    """`value` as a float, or a UserError that names the key."""
+    """Return `value` as a float, or raise a UserError that names the key."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         with suppress(OverflowError):
             return float(value)
-    raise UserError(f"{key} must be a number, got {key}={_shown(value)}.")
+    raise UserError(f"{key} must be a number, got {key}={_as_typed(value)}.")
 
 
 def epsilon(value: Any, key: str) -> float:
-    """A privacy parameter eps: a number from 1e-30 to 1e30, beyond which noise scales overflow, or inf."""
+    """Return eps, a number from 1e-30 to 1e30, beyond which noise scales overflow, or inf."""
     eps = number(value, key)
     if 0 < eps < _SMALLEST or _LARGEST < eps < math.inf:
         raise UserError(
@@ -245,45 +222,42 @@ def epsilon(value: Any, key: str) -> float:
 
 
 def whole(value: Any, key: str) -> int:
-    """`value` as an int, or a UserError that names the key."""
+    """Return `value` as an int, or raise a UserError that names the key."""
     is_whole = value.is_integer() if isinstance(value, float) else isinstance(value, int)
     if isinstance(value, bool) or not is_whole:
-        raise UserError(f"{key} must be a whole number, got {key}={_shown(value)}.")
+        raise UserError(f"{key} must be a whole number, got {key}={_as_typed(value)}.")
     return int(value)
 
 
 def boolean(value: Any, key: str) -> bool:
-    """`value` if it is true or false, or a UserError that names the key."""
+    """Return `value` if it is true or false, or raise a UserError that names the key."""
     if not isinstance(value, bool):
-        raise UserError(f"{key} must be true or false, got {key}={_shown(value)}.")
+        raise UserError(f"{key} must be true or false, got {key}={_as_typed(value)}.")
     return value
 
 
 def text(value: Any, key: str) -> str:
-    """`value` if it is text, or a UserError that names the key."""
+    """Return `value` if it is text, or raise a UserError that names the key."""
     if not isinstance(value, str):
-        example = f""": write {key}='"{_shown(value)}"'""" if isinstance(value, int | float) else ""
-        raise UserError(f"{key} must be text, got {key}={_shown(value)}{example}.")
+        example = f""": write {key}='"{_as_typed(value)}"'""" if isinstance(value, int | float) else ""
+        raise UserError(f"{key} must be text, got {key}={_as_typed(value)}{example}.")
     return value
 
 
 def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
-    """`convert`, with null allowed."""
+    """Return `convert`, with null allowed."""
     return lambda value, key: None if value is None else convert(value, key)
 
 
 def spread(value: Any, key: str) -> Any:
-    """The numbers of a text where a key takes several whole numbers; any other value unchanged.
+    """Return the numbers of a text where a key takes several whole numbers; any other value unchanged.
 
     The text is LOW..HIGH, both included, or a list, [A,B,...]: Hydra takes seconds to read a long one as a list.
-
-    Raises:
-        UserError: there are none, or too many to list.
     """
-    given = value if key in RANGED and isinstance(value, str) else ""
-    if _LIST.fullmatch(given):
-        return [int(number) for number in given.strip("[]").split(",")]
-    limits = _RANGE.fullmatch(given)
+    content = value if key in RANGED and isinstance(value, str) else ""
+    if _LIST.fullmatch(content):
+        return [int(number) for number in content.strip("[]").split(",")]
+    limits = _RANGE.fullmatch(content)
     if limits is None:
         return value
     numbers = range(int(limits[1]), int(limits[2]) + 1)
@@ -297,12 +271,12 @@ LISTED = ("eps", "delta", "M", "N", "seed", "metrics")
 RANGED = ("M", "N", "seed")
 """Keys that take LOW..HIGH."""
 _RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python refuses numbers of 4,300 digits
-_NUMBER = r"(0|[1-9][0-9]{0,17})"  # what Hydra takes for one, too
+_NUMBER = r"(0|[1-9][0-9]{0,17})"  # Hydra reads these as numbers, too
 _LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 
 
 def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """One value, a range, or a list of at least one, as a tuple."""
+    """Return one value, a range, or a list of at least one value as a tuple."""
     value = spread(value, key)
     values = list(value) if OmegaConf.is_list(value) or isinstance(value, list | range) else [value]
     if not values:
@@ -312,7 +286,7 @@ def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...
 
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of eps
 
-# the types of the top-level keys: those that take one value or several, and those that take one value
+# the types of the top-level keys: _LISTS take one or several values, _VALUES take one
 _LISTS: dict[str, Callable[[Any, str], Any]] = {
     "eps": epsilon,
     "delta": optional(number),

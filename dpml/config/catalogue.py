@@ -1,4 +1,4 @@
-"""The data sets that `dataset=NAME` can name: one YAML file each, in conf/dataset or in the user's own folder."""
+"""The data sets of `dataset=NAME`: one YAML file each, in conf/dataset or in the user's own folder."""
 
 from pathlib import Path
 
@@ -16,26 +16,16 @@ READERS = {"csv"}
 
 
 def sources(config_dir: Path | None = None) -> dict[str, Source]:
-    """Every data set, by name, with the options of its YAML file, including those in ``config_dir/dataset``.
-
-    `READERS` are left out.
-
-    Raises:
-        UserError: there is no such folder, or a file in it does not describe a data set.
-    """
+    """Return every data set except `READERS` by name, including those in ``config_dir/dataset``."""
     return {name: source(name, config_dir) for name in options("dataset", config_dir) if name not in READERS}
 
 
 def source(name: str, config_dir: Path | None = None) -> Source:
-    """The data set called `name`.
-
-    Raises:
-        UserError: there is no such data set or folder, or its file does not describe a data set.
-    """
+    """Return the data set called `name`."""
     file = f"dataset/{name}.yaml"
     ours, theirs = paths.folder("conf") / file, config_dir and existing(config_dir) / file
     try:
-        if ours.is_file() and not (theirs and theirs.is_file()):  # no defaults list: Hydra gives the same, slowly
+        if ours.is_file() and not (theirs and theirs.is_file()):  # Hydra would give the same, slowly
             config = OmegaConf.create({"dataset": OmegaConf.load(ours)})
         else:
             config = compose([f"dataset={name}"], config_dir)

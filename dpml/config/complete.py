@@ -1,4 +1,4 @@
-"""The rows of a release: complete ones, whatever an experiment's default is."""
+"""Releases require rows without missing values."""
 
 from collections.abc import Container
 
@@ -8,11 +8,7 @@ from dpml.errors import UserError
 
 
 def require_complete(dataset: DictConfig, given: Container[str]) -> None:
-    """Set the default of a release, to refuse rows with missing values, in the settings of a data set.
-
-    Raises:
-        UserError: rows would be left out because of what is in them.
-    """
+    """Set the default of a release, to refuse rows with missing values, in the settings of a data set."""
     if "missing" not in dataset:
         return
     if "dataset.missing" not in given:
@@ -24,6 +20,6 @@ def require_all_rows(missing: str) -> None:
     """Raise UserError if rows with missing values would be left out."""
     if missing == "drop":
         raise UserError(
-            "dataset.missing=drop leaves rows out because of what is in them, so that a replaced row could change "
-            "how many there are: what is released needs dataset.missing=refuse, or keep with the step impute."
+            "dataset.missing=drop leaves rows out because of their content, so a replaced row could change the number "
+            "of rows: a release needs dataset.missing=refuse, or keep with the step impute."
         )

@@ -26,12 +26,12 @@ PACKAGE = "experiment"
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A key that sorts fig2 before fig10."""
+    """Return a key that sorts fig2 before fig10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 class _LazyNode(ConfigNode):
-    """An experiment, or a list of them, made only when Hydra needs it: reading all files takes seconds."""
+    """An experiment, or a list of them, read only when Hydra needs it: reading all files takes seconds."""
 
     def __init__(self, name: str, group: str, make: Callable[[], Container]) -> None:
         self.name, self.group, self.make = name, group, make
@@ -75,30 +75,29 @@ def _register(folders: Iterable[Path]) -> None:
 
 
 def _experiment(path: Path) -> Container:
-    """The content of an experiment's file, in which a pack names its Python by dots; many share a template."""
-    seen = path.stat()
-    found: Container = read_once((path, seen.st_mtime_ns, seen.st_size), partial(_read, path))
-    return found
+    """Return the content of an experiment's file, read once as many share a template."""
+    state = path.stat()
+    content: Container = read_once((path, state.st_mtime_ns, state.st_size), partial(_read, path))
+    return content
 
 
 def _read(path: Path) -> Container:
     content = OmegaConf.load(path)
     if not re.search(r"\s\.[A-Za-z_]\w*\.|\[\.[A-Za-z_]\w*\.", path.read_text("utf-8")):
-        return content  # soon: what follows takes longer than reading
-    return OmegaConf.create(_named(OmegaConf.to_container(content), path.parent.name))
+        return content  # conversion takes longer than reading
+    return OmegaConf.create(_with_absolute_names(OmegaConf.to_container(content), path.parent.name))
 
 
-def _named(content: Any, pack: str) -> Any:
-    """The content with whole paths in the place of those in the pack."""
+def _with_absolute_names(content: Any, pack: str) -> Any:
     if isinstance(content, dict):
-        return {key: _named(value, pack) for key, value in content.items()}
+        return {key: _with_absolute_names(value, pack) for key, value in content.items()}
     if isinstance(content, list):
-        return [_named(value, pack) for value in content]
+        return [_with_absolute_names(value, pack) for value in content]
     return packs.absolute(content, pack) if isinstance(content, str) else content
 
 
 def register_options() -> dict[str, type[ConfigSource]]:
-    """Have Hydra read by `READERS`; returns its readers so far."""
+    """Register `READERS` with Hydra, and return its readers so far."""
     Plugins.instance()  # makes Hydra register its own
     readers = SourcesRegistry.instance().types
     before = dict(readers)
@@ -108,27 +107,23 @@ def register_options() -> dict[str, type[ConfigSource]]:
 
 
 def _meanings(*, _root_: DictConfig) -> str:
-    """For `dpml-run --help`: what the keys of the chosen options mean."""
     lines: list[str] = []
     for group in GROUPS:
         node = _root_[group]
-        with suppress(UserError):  # there is no such class
+        with suppress(UserError):  # the class does not exist
             keys = [key for key in node if key != "_target_"]
             lines += meanings(group, class_of(node.get("_target_"), group), keys)
-    return "\n".join(lines).replace("$", "$$")  # which Hydra fills in
+    return "\n".join(lines).replace("$", "$$")  # Hydra fills in "$"
 
 
 def experiments_of(config: DictConfig) -> list[str]:
-    """The experiments selected by ``experiment=PAPER`` or ``experiment=all``; empty for a single experiment."""
+    """Return the experiments selected by ``experiment=PAPER`` or ``experiment=all``; empty for a single experiment."""
     return list(config[PACKAGE].get("experiments", ()))
 
 
 @contextmanager
 def initialise() -> Iterator[None]:
-    """A context in which `hydra.compose` knows dpml's configuration and experiments.
-
-    If a program uses Hydra itself and calls dpml, Hydra's state is restored afterwards.
-    """
+    """Enter a context in which `hydra.compose` finds dpml's configuration; Hydra's state is restored afterwards."""
     register_experiments()
     theirs, their_readers = GlobalHydra.instance().hydra, register_options()
     GlobalHydra.instance().clear()
@@ -141,34 +136,27 @@ def initialise() -> Iterator[None]:
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:
-    """The configuration that `dpml-run` composes from `overrides`, with the user's own options in `config_dir`.
+    """Return the configuration of `dpml-run` for `overrides`, with the user's own options in `config_dir`.
 
     `hydra_too` keeps Hydra's own settings, under ``hydra``.
-
-    Raises:
-        UserError: `config_dir` is not a folder.
     """
-    own = []
+    searchpath = []
     if config_dir is not None:
         path = str(existing(config_dir).resolve()).replace("\\", "\\\\").replace("'", "\\'")
-        own = [f"hydra.searchpath=['file://{path}']"]
+        searchpath = [f"hydra.searchpath=['file://{path}']"]
     with initialise():
-        return hydra.compose("config", overrides=[*own, *overrides], return_hydra_config=hydra_too)
+        return hydra.compose("config", overrides=[*searchpath, *overrides], return_hydra_config=hydra_too)
 
 
 def existing(config_dir: Path) -> Path:
-    """The folder of the user's own options.
-
-    Raises:
-        UserError: it is no folder.
-    """
+    """Return the folder of the user's own options, or raise UserError if it does not exist."""
     if not config_dir.is_dir():
-        raise UserError(f"--config-dir={config_dir} is no folder.")
+        raise UserError(f"--config-dir={config_dir} is not a folder.")
     return config_dir
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """The options of a configuration group: those that come with dpml, and the user's own in `config_dir`."""
+    """Return the options of a configuration group: those of dpml, and the user's own in `config_dir`."""
     folders = [paths.folder("conf") / group, *([config_dir / group] if config_dir else [])]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}

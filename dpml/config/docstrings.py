@@ -1,4 +1,4 @@
-"""What docstrings say of the fields of a class, which are the keys of an option."""
+"""The descriptions of a class's fields, which are the keys of an option, from its docstring."""
 
 import inspect
 import re
@@ -12,14 +12,14 @@ _ENTRY = re.compile(r"(\w[\w, ]*): ")
 
 @dataclass(frozen=True)
 class Docstring:
-    """What a docstring says: its text without sections, and what it says of every argument or attribute."""
+    """The parts of a docstring: its text without sections, and the description of every argument or attribute."""
 
     text: str = ""
     arguments: dict[str, str] = field(default_factory=dict)
 
 
 def parse(content: str | None) -> Docstring:
-    """A docstring in the style of Google, in parts."""
+    """Split a docstring in Google's style into its parts."""
     text: list[str] = []
     arguments: dict[str, str] = {}
     section = ""
@@ -43,7 +43,7 @@ def parse(content: str | None) -> Docstring:
 
 
 def argument(target: type, name: str) -> str:
-    """What the docstring of a class, or of the nearest of its bases that has a word on it, says of a field."""
+    """Return the description of a field in the docstring of a class, or of the nearest base that has one."""
     for base in inspect.getmro(target):
         arguments = parse(vars(base).get("__doc__")).arguments
         for names, text in arguments.items():
@@ -53,12 +53,12 @@ def argument(target: type, name: str) -> str:
 
 
 def meaning(target: type, key: str) -> str:
-    """What a key of an option means: the docstring's words, with null for None as on the command line."""
+    """Return the description of an option's key, with null for None as on the command line."""
     return re.sub(r"\bNone\b", "null", argument(target, key))
 
 
 def meanings(group: str, target: type, keys: Iterable[str]) -> Iterator[str]:
-    """A paragraph for each key of an option, as `dpml-run --help` shows it."""
+    """Yield a paragraph for each key of an option, as `dpml-run --help` shows it."""
     for key in keys:
         text = f"{group}.{key}: {meaning(target, key)}".replace("`", "")
         yield textwrap.fill(text, 110, subsequent_indent="    ", break_long_words=False)

@@ -19,7 +19,7 @@ _CHOSEN = (*GROUPS, PACKAGE)  # by name
 
 
 class Line(NamedTuple):
-    """The input that Hydra got: overrides, and the user's own folder of options. Hydra's errors contain neither."""
+    """The input of Hydra: overrides, and the user's own folder of options. Hydra's errors contain neither."""
 
     overrides: Sequence[str]
     config_dir: Path | None = None
@@ -38,7 +38,7 @@ def user_errors(line: Line) -> Iterator[None]:
 
 
 def sentence(error: Exception, line: Line) -> str | None:
-    """The meaning of an exception of Hydra's and the remedy; None for any other one."""
+    """Return the meaning of an exception of Hydra's and the remedy, or None for any other exception."""
     if isinstance(error, ValueError) and str(error).startswith("Config group override must be"):
         return _of_groups(line)
     if not isinstance(error, HydraException | OmegaConfBaseException):
@@ -49,7 +49,7 @@ def sentence(error: Exception, line: Line) -> str | None:
         return _of_word(error.override, line)
     if isinstance(error, ConfigAttributeError | ConfigKeyError):
         return _of_key(str(error.full_key), line)
-    if isinstance(error, ConfigCompositionException):  # which says only in words what it is about
+    if isinstance(error, ConfigCompositionException):  # only its text names the key
         unknown = re.search(r"Could not (?:override|append|delete|add) '([^']+)'", str(error))
         if unknown:
             return _of_groups(line) if unknown[1] in _CHOSEN else _of_key(unknown[1], line)
@@ -62,21 +62,20 @@ def sentence(error: Exception, line: Line) -> str | None:
 
 
 def _of_word(word: str | None, line: Line) -> str:
-    """A word that is no KEY=VALUE."""
     chosen = next((group for group in GROUPS if word in options(group, line.config_dir)), None)
     how = "KEY=VALUE, with quotes around special characters" if chosen is None else f"{chosen}={word}"
     return f"cannot read the override {word!r}: write {how}."
 
 
-def _of_option(path: str, beside: Sequence[str], line: Line) -> str:
-    """There is no option GROUP/NAME, either of which may contain slashes; `beside` are the options that exist."""
+def _of_option(path: str, fallback: Sequence[str], line: Line) -> str:
+    """Return the sentence for an unknown option GROUP/NAME, either of which may contain slashes."""
     groups = [word.partition("=")[0].lstrip("+") for word in line.overrides]
     group = next((key for key in groups if path.startswith(f"{key}/")), path.rpartition("/")[0])
-    return unknown_option(group, path.removeprefix(f"{group}/"), line.config_dir, beside)
+    return unknown_option(group, path.removeprefix(f"{group}/"), line.config_dir, fallback)
 
 
 def _of_groups(line: Line) -> str:
-    """A group got a value that is not a name, or a group was used as if it were a key."""
+    """Return the sentence for a group with a value that is not a name, or that is used as a key."""
     for word in line.overrides:
         group, _, name = word.lstrip("+").partition("=")
         if group in _CHOSEN and name not in options(group, line.config_dir):
@@ -84,16 +83,16 @@ def _of_groups(line: Line) -> str:
     return f"{', '.join(_CHOSEN)} are chosen by name, GROUP=NAME."
 
 
-def unknown_option(group: str, name: str, config_dir: Path | None, beside: Sequence[str] = ()) -> str:
-    """There is no option `name`; `beside` are the options of a group that is Hydra's own."""
-    known = (options(group, config_dir) if group else []) or beside
-    return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, known)}" if known else ".")
+def unknown_option(group: str, name: str, config_dir: Path | None, fallback: Sequence[str] = ()) -> str:
+    """Return the sentence for an unknown option; `fallback` are the choices in a group of Hydra's own."""
+    choices = (options(group, config_dir) if group else []) or fallback
+    return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, choices)}" if choices else ".")
 
 
 def _of_key(key: str, line: Line) -> str:
     group, dot, _ = key.rpartition(".")
     node = _group(group, line) if dot else None
-    if group == "dataset" and _reads_files(key.removeprefix("dataset.")):
+    if group == "dataset" and _is_csv_option(key.removeprefix("dataset.")):
         return f"unknown key {key!r}: it is an option of dataset=csv, so add dataset=csv."
     if node is None:
         message = unknown_key(key, nearest(key, KEYS))
@@ -101,20 +100,19 @@ def _of_key(key: str, line: Line) -> str:
         names = [name for name in map(str, node) if name != "_target_"]
         message = unknown_key(key, nearest(key.removeprefix(f"{group}."), names, f"{group}."), node.get("_target_"))
     if dot and any(word.startswith(f"{PACKAGE}=") for word in line.overrides):
-        # Hydra knows only the keys of the default options, not of the options that an experiment's blocks choose
+        # Hydra checks the keys of the default options, not of the options that an experiment's blocks choose
         message = f"{message.removesuffix('.')} Where the experiment's own options have it, write +{key}=VALUE."
     return message
 
 
-def _reads_files(name: str) -> bool:
-    """Whether it is an option of dataset=csv."""
+def _is_csv_option(name: str) -> bool:
     from dpml.data.csv.csv_rows import CsvOptions  # here, as it loads pandas
 
     return name in {each.name for each in fields(CsvOptions)}
 
 
 def _group(group: str, line: Line) -> DictConfig | None:
-    """The keys of a group by this line's choices; None if there are none, or the line has a second mistake."""
+    """Return the keys of a group by this line's choices, or None if there are none or the line has another mistake."""
     choices = [word for word in line.overrides if word.partition("=")[0] in _CHOSEN]
     try:
         node = OmegaConf.select(compose(choices, line.config_dir, hydra_too=True), group)

@@ -16,5 +16,5 @@ RENAMED: Mapping[tuple[str, str | None], str] = {
 
 
 def sentence(key: str, kind: str | None = None) -> str | None:
-    """What a former key is called now; None if it never was one. `kind` is the name of the class that it is of."""
+    """Return the new name of a former key of the class called `kind`, or None if it never was one."""
     return f"{key} is now called {RENAMED[key, kind]}." if (key, kind) in RENAMED else None

@@ -58,7 +58,6 @@ def aggregate(
     """Run the rounds of one release with the parties behind some nodes, from the first sum that is not `kept`.
 
     Raises:
-        UserError: a party has not signed the plan, or the kept sums are of another release.
         ProtocolError: too few parties are left: there is no sum and no model.
     """
     plan.require_signatures()

@@ -53,9 +53,6 @@ class Agreed:
         encoding, separator, decimal, na: how every party's file is written.
         count_errors: the eps, at the same delta, for which the model's errors on all rows are counted; None: they are
             not. It comes on top of `eps`.
-
-    Raises:
-        UserError: a value is not of its type, or not allowed.
     """
 
     algo: str
@@ -101,11 +98,7 @@ class Agreed:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "Agreed":
-        """The terms that a plan's file has.
-
-        Raises:
-            UserError: a key is unknown or missing, or a value is not allowed.
-        """
+        """The terms that a plan's file has."""
         names = [each.name for each in fields(cls)]
         if not isinstance(content, Mapping) or {*content, "count_errors"} != {*names}:
             raise UserError(f"the terms of a plan must be {', '.join(names)}, the last where errors are counted.")
@@ -134,7 +127,6 @@ class Agreed:
 
     @cached_property
     def _kind(self) -> Any:
-        """The algorithm's class, looked up by its name only."""
         known = {path.stem for path in (paths.folder("conf") / "algo").glob("*.yaml")}
         if self.algo not in known:
             raise UserError(f"unknown algo={self.algo!r}: {nearest(self.algo, known)}")
@@ -147,20 +139,12 @@ class Agreed:
         return option_node(self.algo) | dict(self.options)
 
     def algorithm(self, loss: Loss, task: Task) -> Algorithm:
-        """The algorithm, with the least noise that is proven to suffice, and the count of its errors.
-
-        Raises:
-            UserError: an option is unknown, or its value is not allowed.
-        """
+        """The algorithm, with the least noise that is proven to suffice, and the count of its errors."""
         algorithm: Any = algorithm_of(self._node(), loss, "tight")
         return algorithm if self.count_errors is None else Counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
-        """The same with ``algo.noise=discrete`` if they say nothing of the noise and there is such noise.
-
-        Raises:
-            UserError: the noise would be floating-point numbers, and it is not said that this may be.
-        """
+        """The same with ``algo.noise=discrete`` if they say nothing of the noise and there is such noise."""
         algorithm = exact_algorithm(self._node(), loss, "tight")
         if not floating:
             require_exact(algorithm, "say --floating", ("dpgd", "ssp"))
@@ -183,11 +167,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str]) -> Agreed:
-    """The terms that somebody typed, KEY=VALUE each.
-
-    Raises:
-        UserError: a key is unknown, given twice or missing, or a value is not allowed.
-    """
+    """The terms that somebody typed, KEY=VALUE each."""
     given: dict[str, Any] = {}
     options: dict[str, Scalar] = {}
     columns = (f"dataset.{name}" for name in ("label", "missing", *_LISTS, *_WRITTEN))
@@ -209,7 +189,6 @@ def agreed_of(words: Iterable[str]) -> Agreed:
 
 
 def _value(key: str, said: str) -> Any:
-    """A typed value: a list for the keys that take one, text or a number for others."""
     if key.removeprefix("dataset.") in _LISTS:
         inside = said.strip().removeprefix("[").removesuffix("]")
         return [part.strip() for part in next(csv.reader([inside], skipinitialspace=True), [])]

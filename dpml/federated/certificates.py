@@ -21,9 +21,6 @@ def write_certificates(host: str, folder: Path) -> None:
     """Write ``ca.pem``, which all parties get, and the aggregator's ``server.pem`` and ``server.key``.
 
     The authority's own key is not kept: it has signed one certificate, for `host`, and can sign no other.
-
-    Raises:
-        UserError: the files exist, cannot be written, or `host` is no name or address.
     """
     authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     authority = _name("dpml federation")
@@ -72,7 +69,6 @@ def _signed(
     by: ec.EllipticCurvePrivateKey,
     host: x509.GeneralName | None,
 ) -> x509.Certificate:
-    """A certificate of an authority, or if there is a `host`, of a server there."""
     now = datetime.now(UTC)
     usage = dict.fromkeys(_USES, False) | ({"key_cert_sign": True} if host is None else {"digital_signature": True})
     builder = (

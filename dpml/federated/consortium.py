@@ -84,7 +84,6 @@ def write_consortium(
 
 
 def _party(name: str, address: tuple[str, int], agreeing: Sequence[str]) -> dict[str, Sequence[str]]:
-    """The words after `dpml federate` of each step of a party."""
     key = ("--key", f"{name}.key")
     calling = ("--aggregator", f"{address[0]}:{address[1]}", "--ca", "ca.pem", *_WAIT)
     return {
@@ -95,7 +94,6 @@ def _party(name: str, address: tuple[str, int], agreeing: Sequence[str]) -> dict
 
 
 def _aggregator(names: Sequence[str], port: int, agreeing: Sequence[str]) -> dict[str, Sequence[str]]:
-    """The words after `dpml federate` of each step of the aggregator."""
     listening = ("--listen", f"0.0.0.0:{port}", "--certificate", "server.pem", "--certificate-key", "server.key")
     return {
         "plan": ("plan", *(f"{name}.card" for name in names), "-o", "plan.json", *agreeing),
@@ -105,7 +103,6 @@ def _aggregator(names: Sequence[str], port: int, agreeing: Sequence[str]) -> dic
 
 
 def _steps(name: str, commands: Mapping[str, Sequence[str]]) -> str:
-    """The content of a STEPS.md."""
     parts = [f"# {name}\n"]
     for number, (step, words) in enumerate(commands.items(), 1):
         parts.append(f"{number}. {_BEFORE[step]}\n\n```bash\n{shlex.join(['dpml', 'federate', *words])}\n```\n")

@@ -161,11 +161,7 @@ class Callers:
 def listening(
     plan: FederationPlan, address: tuple[str, int], timeout: float, context: ssl.SSLContext | None
 ) -> Iterator[tuple[Callers, int]]:
-    """Let parties call; yields them, and the port that they call.
-
-    Raises:
-        UserError: the address is taken, or not one of this machine.
-    """
+    """Let parties call; yields them, and the port that they call."""
     try:
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         server = socket.create_server(address, family=family, backlog=len(plan.seats))
@@ -212,11 +208,7 @@ def take_part(
     wait: float,
     context: ssl.SSLContext | None,
 ) -> str:
-    """Answer the aggregator until it hands over the model, which is returned. A connection that is lost is made again.
-
-    Raises:
-        UserError: the aggregator cannot be reached for `wait` seconds, or is not the one of the certificate.
-    """
+    """Answer the aggregator until it hands over the model, and return the model. Connect again after a lost line."""
     until, longest = time.monotonic() + wait, max(_LONGEST, 2 * plan.longest)
     while True:
         taken_in = math.inf
@@ -242,7 +234,6 @@ def take_part(
 
 
 def _introduce(connection: socket.socket, signer: Ed25519PrivateKey, plan: FederationPlan) -> None:
-    """Prove who we are, as `Callers.greet` asks."""
     challenge = _exactly(connection, _CHALLENGE, time.monotonic() + _GREETING)
     number = plan.number_of(signer.public_key().public_bytes_raw())
     connection.sendall(_NUMBER.pack(number) + signer.sign(_HELLO + challenge + plan.digest.encode()))
@@ -256,11 +247,7 @@ def _called(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """HOST:PORT.
-
-    Raises:
-        UserError: it is not of this form.
-    """
+    """HOST:PORT."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     try:
@@ -273,11 +260,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What the aggregator shows; None on this machine only, where nobody listens in.
-
-    Raises:
-        UserError: there is no certificate, or it cannot be used.
-    """
+    """What the aggregator shows; None on this machine only, where nobody listens in."""
     if certificate is None or key is None:
         _require_this_machine(address, "--certificate and --certificate-key")
         return None
@@ -290,11 +273,7 @@ def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | N
 
 
 def client_tls(address: tuple[str, int], authority: Path | None) -> ssl.SSLContext | None:
-    """By which a party knows the aggregator; None on this machine only.
-
-    Raises:
-        UserError: there is no certificate of an authority, or it cannot be used.
-    """
+    """By which a party knows the aggregator; None on this machine only."""
     if authority is None:
         _require_this_machine(address, "--ca")
         return None

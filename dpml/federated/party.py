@@ -44,9 +44,6 @@ class Member:
     When its first vector is due, the whole release is entered into its ledger before the noise of that vector is drawn.
     The party sends one vector to each of the release's secure sums, in their order, and begins no other session: for
     another release it must be started again.
-
-    Raises:
-        UserError: its rows or its key do not match the plan, or its ledger has no room for the release.
     """
 
     def __init__(
@@ -75,7 +72,6 @@ class Member:
 
     @property
     def _entered(self) -> tuple[str, Sequence[Guarantee], Cap | None, str | None]:
-        """The whole release, as its ledger has it."""
         facts = self.plan.facts
         return " ".join(self.plan.terms.words), facts.held, self._cap, self.plan.keys
 
@@ -101,11 +97,7 @@ class Member:
             return self._refused(str(error), "it cannot take part; its own log says why.")
 
     def receive_model(self, text: str, place: Path) -> None:
-        """Write the model that the aggregator made to the path `place`, and its checksum into the ledger.
-
-        Raises:
-            UserError: it is not a model of this plan, or the path exists.
-        """
+        """Write the model that the aggregator made to the path `place`, and its checksum into the ledger."""
         check_writable(place)
         if text != self._own_text(text):
             raise UserError("what the aggregator hands over is no model of this plan.")
@@ -182,11 +174,7 @@ class Member:
 
 
 def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
-    """The signing key in a file; if there is none and one is to be made, the file is created for its owner only.
-
-    Raises:
-        UserError: the file contains no key, or cannot be created.
-    """
+    """The signing key in a file; if there is none and one is to be made, the file is created for its owner only."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} may be read by others: a signing key is its owner's alone (chmod 600 {path}).")

@@ -22,9 +22,6 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
     """The rows X (n, d) and labels y (n,) of a file, in its order, by the statements about the columns.
 
     The file's columns may be in any order: features are in that of `stated`.
-
-    Raises:
-        UserError: the file cannot be used; the message gives the reason.
     """
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.json"
@@ -41,11 +38,7 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
 
 
 def agreed_rows(plan: FederationPlan, party: int, path: Path) -> tuple[Array, Array]:
-    """The rows of a party, if they match the plan and satisfy the assumptions of the guarantee.
-
-    Raises:
-        UserError: they do not.
-    """
+    """The rows of a party, if they match the plan and satisfy the assumptions of the guarantee."""
     X, y = own_rows(plan.dataset, plan.stated, path)
     seat = plan.seats[party]
     if len(y) != seat.rows:

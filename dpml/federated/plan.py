@@ -206,11 +206,7 @@ class FederationPlan:
         If parties may drop out, every view gets the guarantee of the view that sees most: the other guarantees assume
         the noise of all parties.
         """
-        trust = (
-            f"no place had the records of two parties; {len(self.seats)} parties ran secure aggregation, of which "
-            f"{self.colluders} may have colluded with the aggregator and {self.dropouts} may have been missing, who "
-            "count as colluders"
-        )
+        trust = "no place had the records of two parties: the parties ran secure aggregation"
         chosen = self.terms.budget
         facts = facts_about(
             self.algorithm, self.problem, chosen, self.dropouts, dealt="natural", trust=trust,
@@ -255,11 +251,7 @@ class FederationPlan:
         return Session(len(self.seats), length, self.topology, self.sums.beside, name, identities)
 
     def number_of(self, key: bytes) -> int:
-        """The number of the party with this verification key.
-
-        Raises:
-            UserError: no party has this key.
-        """
+        """The number of the party with this verification key."""
         for number, seat in enumerate(self.seats):
             if seat.key == key:
                 return number
@@ -271,11 +263,7 @@ class FederationPlan:
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
-    """The complete topology for given numbers of parties, colluders and drop-outs.
-
-    Raises:
-        UserError: a malicious server could obtain two sums, or a sum of too few parties.
-    """
+    """The complete topology for given numbers of parties, colluders and drop-outs."""
     most = parties - max(2, least_quorum(parties, colluders))
     if not (colluders >= 0 and 0 <= dropouts <= most):
         raise UserError(
@@ -307,11 +295,7 @@ def check_columns(dataset: CSV, stated: ColumnBounds) -> None:
 
 
 def read_plan(path: Path) -> FederationPlan:
-    """The plan in a file.
-
-    Raises:
-        UserError: there is no plan, or it cannot be carried out.
-    """
+    """The plan in a file."""
     content = _json(path, "plan such as `dpml federate plan` writes")
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(f"{path} is no plan of this dpml: it must have format: {FORMAT!r}, and {', '.join(_KEYS[1:])}.")
@@ -333,11 +317,7 @@ def read_plan(path: Path) -> FederationPlan:
 
 
 def read_card(path: Path) -> Seat:
-    """The party described by a card; its name is that of the file.
-
-    Raises:
-        UserError: the file is not a card.
-    """
+    """The party described by a card; its name is that of the file."""
     content = _json(path, "card such as `dpml federate card` writes")
     try:
         return _seat(path.stem, content)
@@ -346,11 +326,6 @@ def read_card(path: Path) -> Seat:
 
 
 def _json(path: Path, what: str) -> dict[str, Any]:
-    """The JSON object in a small file, in which no key occurs twice.
-
-    Raises:
-        UserError: there is none.
-    """
     try:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)

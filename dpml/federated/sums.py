@@ -117,7 +117,6 @@ class Sums:
 
     @cached_property
     def _numbers(self) -> list[int]:
-        """The number of the message of every sum, in their order."""
         messages = self.algorithm.messages(self.setting.budget, self.setting.problem)
         return [number for number, message in enumerate(messages) for _ in range(message.times)]
 
@@ -215,11 +214,7 @@ class _Stated(Parties):
 
 
 def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
-    """The secure sums that make up an algorithm.
-
-    Raises:
-        UserError: the algorithm is not made of sums that parties can add up securely, with noise of every sum's own.
-    """
+    """The secure sums that make up an algorithm."""
     program: Any = algorithm
     if "protocol" in {option.name for option in fields(program)} and hasattr(program, "messages"):
         sharing = program.sharing(setting.problem)

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from dpml.mechanism.outputs import Law, Proof, Unit
 from dpml.privacy.proofs import objective_perturbation
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,6 @@ class PerturbedObjective:
         if self.ridge == 0:
             return Proof(math.inf, "no proof without a ridge")
         if self.slope is None:
-            return Proof(objective_perturbation.pure_eps_of(up(1 / self.scale), self.ridge), source)
+            return Proof(objective_perturbation.pure_eps_of(round_up(1 / self.scale), self.ridge), source)
         eps = objective_perturbation.jacobian_eps_of(self.slope / self.scale, self.curvature / self.ridge)
         return Proof(eps, "noise + one Jacobian factor (objective_perturbation)")

@@ -13,7 +13,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.privacy import gdp, noise
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 Unit = Literal["sample", "party"]
 """What is replaced in a neighbour: one sample, or all samples of one party."""
@@ -34,7 +34,7 @@ class Proof(NamedTuple):
 
 def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
     """What a Gaussian release of this mu guarantees; it comes from a short formula (`dpml.privacy.safe`)."""
-    return Proof(gdp.eps_of(up(mu), delta), source, up(mu))
+    return Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))
 
 
 class NoisyModel(Protocol):
@@ -74,7 +74,7 @@ class NoisyOutput:
     @property
     def ratio(self) -> float:
         """Sensitivity over scale, rounded up."""
-        return up(self.sensitivity / self.scale) if self.scale else math.inf
+        return round_up(self.sensitivity / self.scale) if self.scale else math.inf
 
     def proven(self, delta: float) -> Proof:
         """The largest privacy loss over all neighbours, or the mu of the Gaussian mechanism.

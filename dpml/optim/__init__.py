@@ -4,4 +4,4 @@ from dpml.errors import UserError
 
 
 class NotConvergedError(UserError):
-    """A minimiser stopped before it reached its tolerance, so the result must not be reported; suggests a remedy."""
+    """A minimiser stopped before it reached its tolerance, so the result must not be reported."""

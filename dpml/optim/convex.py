@@ -1,7 +1,7 @@
 """Minimisers of a mean loss: Newton's method for one data set with many linear terms, and the non-private optimum.
 
-Our own, because an experiment minimises hundreds of objectives on the same rows, which differ in a linear term: no
-library solves them together, with shared products of the rows (results/benchmarks.md).
+An experiment minimises hundreds of objectives on the same rows, which differ in a linear term: no library solves them
+together, with shared products of the rows (results/benchmarks.md).
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from dpml.sums import TALL
 _ROUNDING = 1e-13  # of a gradient, relative to its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
-LOW = 16  # rows at least whose products are added up at once
+LOW = 16  # the least number of rows whose products are added at once
 _MARGIN = 21.0  # of all rows: a logistic loss of at most log(1 + e^-21) = 7.6e-10
 _BLOCK = 1 << 22  # margins, or weights, of the problems that are solved in step: 32 MiB
 
@@ -36,9 +36,9 @@ def minimise_convex(  # many parameters: an objective and its tolerance
 ) -> Array:
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
-    `lam` is one number or one per problem, (B,). Damped Newton, all problems in step; the loss must be convex with one
-    score per model. A problem is solved when its gradient is at most `tolerance` long. If `tilt` is so long that
-    rounding does not allow this, the gradient must be at most 1e-13 times as long as `tilt`. If there are `counts`,
+    `lam` is one number or one per problem, (B,). All problems take damped Newton steps together; the loss must be
+    convex with one score per model. A problem is solved when its gradient is at most `tolerance` long. If rounding does
+    not allow this for a long `tilt`, the gradient must be at most 1e-13 times as long as `tilt`. If there are `counts`,
     row i stands for ``counts[i]`` rows.
 
     Raises:
@@ -52,7 +52,7 @@ def minimise_convex(  # many parameters: an objective and its tolerance
 
 
 def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d).
+    """Return ``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d).
 
     If there are `counts`, row i stands for ``counts[i]`` rows.
     """
@@ -63,7 +63,7 @@ def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array |
 
 
 def _weighted_grams(X: Array, weights: Array) -> Array:
-    """``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d). In blocks of rows that stay in cache.
+    """Return ``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d). Blocks of rows stay in cache.
 
     If no weight is negative, a block is multiplied by its own transpose: half the work of a general product.
     """
@@ -89,7 +89,7 @@ class _Problems:
     tilt: Array  # (B, d)
 
     def at(self, w: Array) -> tuple[Array, Array, Array]:
-        """At w (B, d): the values (B,), the gradients (B, d), and share times the loss's second derivative (n, B)."""
+        """Return values (B,), gradients (B, d), and share times the loss's second derivative (n, B) at w (B, d)."""
         value = self.lam / 2 * np.sum(w * w, axis=1) + np.sum(self.tilt * w, axis=1)
         gradient = self.lam[:, None] * w + self.tilt
         curvature = np.empty((len(self.X), len(w)))
@@ -102,7 +102,7 @@ class _Problems:
         return value, gradient, curvature
 
     def newton_steps(self, curvature: Array, gradient: Array, enough: Array) -> Array:
-        """The Hessians' inverses times the gradients: (B, d), but for residuals that are small parts of the gradients.
+        """Return the Hessians' inverses times the gradients, (B, d), up to residuals that are small relative to these.
 
         The Hessian at the mean curvature of all problems preconditions them: one d x d matrix instead of B. A tiny
         regularisation keeps a step defined where the data are separable or rank deficient.
@@ -122,7 +122,6 @@ class _Problems:
         )
 
     def _hessian_times(self, curvature: Array, vectors: Array) -> Array:
-        """The Hessian of every problem's mean loss times a vector of its own: (B, d)."""
         product = np.zeros_like(vectors)
         for rows in blocks(len(self.X), sum(vectors.shape)):
             along = self.X[rows] @ vectors.T
@@ -133,7 +132,6 @@ class _Problems:
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(problems: _Problems, tolerance: float) -> Array:
-    """Damped Newton on one block of problems: their minimisers (B, d)."""
     enough = np.maximum(tolerance, _ROUNDING * np.linalg.norm(problems.tilt, axis=1))
     w = np.zeros_like(problems.tilt)
     value, gradient, curvature = problems.at(w)
@@ -150,7 +148,7 @@ def _newton(problems: _Problems, tolerance: float) -> Array:
             tried = w + size[:, None] * step
             trial, gradient, curvature = problems.at(tried)
             short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
-            # so close to the minimum a full step is right, and the value, a difference of large terms, is too coarse
+            # close to the minimum a full step is right, and the value, a difference of large terms, is too coarse
             short &= descent < -1e-12
             if not short.any():
                 break
@@ -170,10 +168,10 @@ def conjugate_gradients(
     Hestenes & Stiefel 1952, with the preconditioner of Concus, Golub & O'Leary 1976.
 
     Args:
-        times: every A_b times a vector of its own, (B, d) -> (B, d).
+        times: multiplies every A_b by a vector of its own, (B, d) -> (B, d).
         precondition: an approximation of the inverses, (B, d) -> (B, d); positive definite.
         right: (B, d).
-        enough: (B,), the norms of residual that suffice. At most d steps are taken, even if they are not reached.
+        enough: (B,), the sufficient norms of the residuals. At most d steps are taken, even if they are not reached.
     """
     solution, residual = np.zeros_like(right), right.copy()
     direction = preconditioned = precondition(residual)
@@ -196,20 +194,20 @@ def conjugate_gradients(
 
 
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
-    """The minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: a vector of d (softmax: K d) weights.
+    """Return the minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: d (softmax: K d) weights.
 
     Exact for the squared loss (the shortest minimiser when there are many), Newton for logistic, L-BFGS for softmax;
     for the non-convex sigmoid loss the local minimiser that L-BFGS reaches from w = 0. For logistic with lam = 0 and
-    fewer rows than features, where there mostly is no minimiser, a model of mean loss below 1e-9. If there are
-    `counts`, row i stands for ``counts[i]`` rows.
+    fewer rows than features, where a minimiser rarely exists, a model of mean loss below 1e-9. If there are `counts`,
+    row i stands for ``counts[i]`` rows.
     """
     n, d = X.shape
     if loss.name == "squared":
         if n < d:
-            return _of_few_rows(X, y, lam, np.ones(n) if counts is None else counts)
-        own = X if counts is None else counts[:, None] * X
+            return _least_squares_of_few_rows(X, y, lam, np.ones(n) if counts is None else counts)
+        weighted = X if counts is None else counts[:, None] * X
         n = n if counts is None else int(counts.sum())
-        w, _ = minimise_quadratic(own.T @ X / n + lam / 2 * np.eye(d), -2 * own.T @ y / n)
+        w, _ = minimise_quadratic(weighted.T @ X / n + lam / 2 * np.eye(d), -2 * weighted.T @ y / n)
         return w
     if loss.name == "logistic" and lam == 0 and n < d:
         separating = _separating(X, y)
@@ -229,10 +227,10 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
 
 
 def _separating(X: Array, y: Array) -> Array | None:
-    """A model whose margins ``y_i x_i'w`` are at least 1, if one is found at once.
+    """Return a model whose margins ``y_i x_i'w`` are at least 1, or None if one step does not find it.
 
-    Independent rows, which fewer rows than features mostly are, can have any scores: those of w = X'(XX')^-1 y are y.
-    The margins are checked, so that rounding finds no model where there is none.
+    Fewer rows than features are mostly independent, and then w = X'(XX')^-1 y has the scores y. The margins are
+    checked, so that rounding does not find a model where none exists.
     """
     gram = X @ X.T
     try:
@@ -243,12 +241,12 @@ def _separating(X: Array, y: Array) -> Array | None:
     return w / least if least > 0 else None
 
 
-def _of_few_rows(X: Array, y: Array, lam: float, counts: Array) -> Array:
-    """The minimiser for the squared loss where rows are fewer than features: X'a with ``(XX'/n + lam/2 I) a = y/n``."""
+def _least_squares_of_few_rows(X: Array, y: Array, lam: float, counts: Array) -> Array:
+    """Return X'a with ``(XX'/n + lam/2 I) a = y/n``, for fewer rows than features."""
     roots, n = np.sqrt(counts), counts.sum()
-    own = roots[:, None] * X
-    a, _ = minimise_quadratic(own @ own.T / n + lam / 2 * np.eye(len(X)), -2 * roots * y / n)
-    return a @ own
+    weighted = roots[:, None] * X
+    a, _ = minimise_quadratic(weighted @ weighted.T / n + lam / 2 * np.eye(len(X)), -2 * roots * y / n)
+    return a @ weighted
 
 
 def _value_and_gradient(

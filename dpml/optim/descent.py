@@ -11,11 +11,10 @@ copy. With u = y x and h = tanh(u'w/2) one pass over the scores makes the slopes
 
     logistic: loss'(t, y) x = (h - 1)/2 u,      sigmoid: loss'(t, y) x = (h^2 - 1)/4 u.
 
-The softmax loss of K classes has K columns for a run and a vector of K slopes for a row.
-
-Rows, scores and slopes are in single precision, and blocks of 64 rows are summed in it; these sums are added up in
-double precision and get their noise there. docs/privacy/floating_point_sums.md proves what that adds to a sensitivity.
-The last bits of a run may depend on the number of runs, because BLAS may sum in another order.
+The softmax loss of K classes has K columns for a run and a vector of K slopes for a row. Blocks of 64 rows are summed
+in single precision; these sums are added in double precision and get their noise there (for the sensitivity:
+docs/privacy/floating_point_sums.md). The last bits of a run may depend on the number of runs, because BLAS may sum in
+another order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,8 +44,8 @@ LEAST_CLIP = 1e-6
 
 _RUNS, _FEWEST = 64, 128  # approximate numbers of runs and rows that are multiplied together
 _PRODUCTS = 1_000_000  # OpenBLAS multiplies without packing up to this number
-BLOCKS = 16  # that are added up at once, in double precision
-_SCORES = 1 << 17  # held at once: 512 KiB
+BLOCKS = 16  # blocks that are added at once, in double precision
+_SCORES = 1 << 17  # scores held at once: 512 KiB
 _NOISE = 1 << 20  # numbers drawn at once: 8 MiB
 _LINE = 64  # bytes of a cache line
 
@@ -58,8 +57,8 @@ class Rows:
     `half` has the u_i/2, (P, h, d), or x_i/2 for the squared and the softmax loss: P blocks of h rows, the last filled
     up with zeros. `factors` are the f_i, at most 1, (P h, 1), or None if all are 1; `labels` (P h, 1), (P h, K) for
     softmax, with one for the class of the row and else 0, or None if all are 0. `bend` works in place, on scores (n, B)
-    and `labels`. What it makes of any score is at most ``2 G / common`` in size, G the longest gradient where f = 1; of
-    the K scores of `classes`, a vector at most that long.
+    and `labels`. Its output is at most ``2 G / common`` in size, G the longest gradient where f = 1; for softmax, this
+    bounds the vector of the K outputs.
     """
 
     half: Single
@@ -70,7 +69,7 @@ class Rows:
     classes: int = 1
 
     @classmethod
-    def of(  # many parameters: the rows, what is made of them, and in which precision
+    def of(  # many parameters: the rows, their slopes, and the precision
         cls,
         loss: Loss,
         X: Array,
@@ -80,7 +79,7 @@ class Rows:
         clip: float | None = None,
         classes: int = 1,
     ) -> "Rows":
-        """Rows X (n, d) with labels y and weights v (n,), 1 if there are none; each slope is cut at `clip` in size.
+        """Return rows X (n, d) with labels y and weights v (n,), 1 if None; each slope is cut at `clip` in size.
 
         The clipped logistic loss is still convex: it continues along a straight line where its slope is `clip`.
         """
@@ -109,9 +108,9 @@ class Rows:
             np.multiply(total.T, self.common, out=out[runs])
 
     def tiles(self, runs: int) -> list[slice]:
-        """The runs, in slices that are multiplied together: about 64, or enough to make a product worth a call.
+        """Return slices of runs that are multiplied together: about 64, or enough to make a product worth a call.
 
-        All classes of a run are in one.
+        All classes of a run are in one slice.
         """
         count, height, d = self.half.shape
         width = max(_RUNS, _PRODUCTS // (d * min(count * height, _FEWEST)) // _RUNS * _RUNS)
@@ -141,7 +140,7 @@ class Rows:
         return write
 
     def slopes(self, models: Single, out: Single) -> Single:
-        """``f_i bend(half_i'w - label_i)`` of `models` (d, B), written to `out` (rows with the filling, B)."""
+        """Write ``f_i bend(half_i'w - label_i)`` of `models` (d, B) to `out` (rows with the filling, B)."""
         np.matmul(self.half.reshape(-1, len(models)), models, out=out)
         self.bend(out, self.labels)
         if self.factors is not None:
@@ -149,9 +148,9 @@ class Rows:
         return out
 
     def slopes_in_parts(self, w: Single) -> Iterator[tuple[slice, Single, Single]]:
-        """Some rows after the other, their halves (rows, d), and the slopes (rows, B) of models `w` (B, d).
+        """Yield parts of the rows: slice, halves (rows, d), and the slopes (rows, B) of models `w` (B, d).
 
-        The slopes are overwritten by the next ones.
+        The next part overwrites the slopes.
         """
         models = aligned(w.T, self.half.dtype)
         parts, few = self._parts(len(w), len(self.half))
@@ -164,7 +163,7 @@ class Rows:
             start = stop
 
     def _parts(self, runs: int, most: int = BLOCKS) -> tuple[list["Rows"], int]:
-        """The rows in parts of as many blocks as are multiplied together for so many runs, and their number."""
+        """Return parts of as many blocks as are multiplied together for so many runs, and that number of blocks."""
         count, height, _ = self.half.shape
         few = max(1, min(most, count, _SCORES // (height * runs)))
         parts = [
@@ -179,25 +178,25 @@ class Rows:
     def advance(self, w: Array, noise: Array, step: Array, decay: Array | None, total: Array | None = None) -> None:
         """Advance the models `w` (d, B) by a round for each noise (rounds, d, B), the terms independent of the data.
 
-        `step` and `decay` are (B,); `decay` is the factor by which a model shrinks in a round, if that is not 1. If
-        there is a `total` (d, B), the models after every round are added to it.
+        `step` and `decay` are (B,); `decay`, if not None, is the factor by which a model shrinks in a round. The models
+        after every round are added to `total` (d, B), if there is one.
         """
         runs = self.tiles(w.shape[1])
         exact = [np.ascontiguousarray(w[:, some]) for some in runs]
         models = [aligned(each, self.half.dtype) for each in exact]
-        moves = [np.empty_like(each) for each in exact]
+        updates = [np.empty_like(each) for each in exact]
         # in full size, because a pass over short rows is slow
         scale = np.broadcast_to(step * self.common, w.shape).copy()
         left = None if decay is None else np.broadcast_to(decay, w.shape).copy()
-        sums = self.sums(models, moves)
+        sums = self.sums(models, updates)
         for kick in noise:
             sums()
-            for some, each, model, move in zip(runs, exact, models, moves, strict=True):
-                move *= scale[:, some]
-                move += kick[:, some]  # before anything else is done to the sum
+            for some, each, model, update in zip(runs, exact, models, updates, strict=True):
+                update *= scale[:, some]
+                update += kick[:, some]  # the noise comes before any other operation on the sum
                 if left is not None:
                     each *= left[:, some]
-                each -= move
+                each -= update
                 model[...] = each
             if total is not None:
                 for some, each in zip(runs, exact, strict=True):
@@ -208,16 +207,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class MergedRows:
-    """Rows X (n, d) with labels y (n,) of the logistic loss, summed in double precision; equal ones are merged.
+    """Rows X (n, d) with labels y (n,) of the logistic loss, summed in double precision.
 
-    That is done where it saves a quarter, at models that are not long (`dpml.sums`).
+    Equal rows are merged where this saves a quarter, at models that are not long (`dpml.sums`).
     """
 
     X: Array
     y: Array
 
     def sum(self, w: Array) -> Array:
-        """The sums of the rows' gradients at w (B, d): (B, d)."""
+        """Return the sums of the rows' gradients at w (B, d): (B, d)."""
         total = np.empty_like(w)
         long = not np.linalg.norm(w, axis=1).max() <= LONG  # also when NaN
         (self._plain if long else self._merged).gradient(w, total)
@@ -237,12 +236,12 @@ class MergedRows:
 
 
 def labels_of(loss: Loss, y: Array, classes: int) -> Array:
-    """What labels y (n,) of a loss take away from half of a row's scores, (n, 1), or from its probabilities, (n, K)."""
+    """Return targets for labels y (n,): y/2, (n, 1), subtracted from half rows' scores; for softmax one-hot, (n, K)."""
     return hard_targets(y, classes) if loss.name == "softmax" else y[:, None] / 2
 
 
 def _columns(values: Array, rows: int, dtype: type[np.floating]) -> Single:
-    """Values (n, K) as (rows, K), zeros at the end."""
+    """Return values (n, K) as (rows, K), with zeros at the end."""
     columns = np.zeros((rows, values.shape[1]), dtype)
     columns[: len(values)] = values
     return columns
@@ -251,7 +250,7 @@ def _columns(values: Array, rows: int, dtype: type[np.floating]) -> Single:
 def _bend(
     loss: Loss, clip: float | None, dtype: type[np.floating], classes: int
 ) -> tuple[Callable[[Single, Single | None], None], float]:
-    """What is made of scores, and what it has to be multiplied by.
+    """Return a function that turns scores into slopes in place, up to a factor, and this factor.
 
     The slope -sigma(-u'w) of the row u = y x is ``tanh(half'w) - 1`` of half = u/2, over 2, and the slope 2 (x'w - y)
     of the row x is ``8 (half'w - y/2)`` of half = x/2, over 2. The slopes p - e_y of the K scores x'w of softmax are
@@ -270,7 +269,7 @@ def _bend(
 
 
 def below(value: float, dtype: type[np.floating]) -> np.floating:
-    """The number of this type next to a positive `value`, towards 0."""
+    """Return the number of this type next to a positive `value`, towards 0."""
     rounded = dtype(value)
     return rounded if float(rounded) <= value else np.nextafter(rounded, dtype(0))
 
@@ -302,10 +301,10 @@ def _softmax(classes: int, clip: np.floating, h: Single, labels: Single | None) 
 
 
 def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
-    """Make ``p - e_y`` of the softmax loss's scores (..., K), in place, cut to the length of a clip, (...,) or one.
+    """Turn scores (..., K) into the softmax slopes ``p - e_y`` in place, cut to the length of a clip, (...,) or one.
 
-    `labels` are one for the class of the row, else 0, (..., K). The length is computed in this precision, and the cut a
-    little shorter: the error is less than K + 32 roundings, so that no vector is longer than the clip.
+    `labels` (..., K) are one-hot. The length is computed in this precision, and the cut is a little shorter: the error
+    is less than K + 32 roundings, so that no vector is longer than the clip.
     """
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
@@ -320,7 +319,7 @@ def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> N
 
 
 def aligned(values: Array | Single, dtype: Any = None) -> Single:
-    """A contiguous copy that starts at a cache line: products of small blocks are a tenth faster."""
+    """Return a contiguous copy that starts at a cache line: products of small blocks are a tenth faster."""
     kind = np.dtype(values.dtype if dtype is None else dtype)
     raw = np.empty(values.size * kind.itemsize + _LINE, np.uint8)
     start = -raw.ctypes.data % _LINE
@@ -344,19 +343,19 @@ def descend(  # many parameters: one for each symbol of the recursion
     heard: Callable[[Array, Array], None] | None = None,
     averaged: int = 1,
 ) -> Array:
-    """The last models of all runs, (G, E, S, D, d): G separate groups, E noise scales, S step sizes, D draws.
+    """Return the last models of all runs, (G, E, S, D, d): G separate groups, E noise scales, S step sizes, D draws.
 
     Args:
         groups: the rows of each group.
         start: the first model of every run, (d,).
         steps: step sizes, (S,), or (E, S) if they depend on the noise scale.
         scales: standard deviations of the noise in the gradient, (G, E), or (G, E, S) if they depend on the step size.
-        draw: makes a round's noise z, (G, D, d), which the scales and the steps share.
+        draw: draws a round's noise z, (G, D, d), which the scales and the steps share.
         rounds: T.
         lam: coefficient of lam/2 ||w||^2.
         heard: is called in every round with the models (G, E, S, D, d) before it, and the noisy gradients that moved
             them. Without it the noise of several rounds is drawn in advance.
-        averaged: how many of the last models are averaged.
+        averaged: the number of last models that are averaged.
     """
     noise = [draw()]
     G, D, d = noise[0].shape
@@ -384,6 +383,6 @@ def descend(  # many parameters: one for each symbol of the recursion
 
 
 def _runs(models: Array, D: int, E: int) -> Array:
-    """Models (G, d, D E S) as (G, E, S, D, d)."""
+    """Reshape models (G, d, D E S) to (G, E, S, D, d)."""
     G, d, _ = models.shape
     return models.reshape(G, d, D, E, -1).transpose(0, 3, 4, 2, 1)

@@ -1,11 +1,10 @@
 """The point at which a general solver with few evaluations stops on a quadratic over a box: not always the minimum.
 
-Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon`, at its
-defaults: no gradient is given, so it takes d evaluations of the objective by forward differences, and after 3,000
-evaluations it stops wherever it is. That is 29 steps at d = 101, too few to converge. This module follows the papers
-that its manual cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and uses their
-constants; the solver itself is not public, so this is an emulation. Gradients are exact: for a quadratic, the error of
-forward differences is the step, 1e-8, times the curvature.
+Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon` at its
+defaults: it takes d evaluations of the objective for a gradient by forward differences, and stops after 3,000
+evaluations, 29 steps at d = 101. The solver is not public; this emulation follows the papers that its manual cites
+(Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and uses their constants. Gradients are
+exact: for a quadratic, the error of forward differences is the step, 1e-8, times the curvature.
 """
 
 from dataclasses import dataclass, fields
@@ -29,11 +28,7 @@ _HALVINGS = 40  # of one step at most
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """The point where the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`: (d,).
-
-    Raises:
-        UserError: the loss has no quadratic form.
-    """
+    """Return the point where the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`."""
     if loss.quadratic is None:
         raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
     n, d = X.shape
@@ -42,16 +37,15 @@ def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
 
 
 def usual_start(d: int) -> Array:
-    """The authors' initial point: 1/sqrt(d) in every coordinate, a model of norm 1."""
+    """Return the authors' initial point: 1/sqrt(d) in every coordinate, a model of norm 1."""
     return np.full(d, 1 / np.sqrt(d))
 
 
 def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS) -> Array:
-    """The point where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
+    """Return the point where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
 
-    A primal-dual interior-point method with a logarithmic barrier and damped BFGS from the identity, on all problems
-    side by side. A step costs one evaluation for every step length that is tried, and d for the next gradient; the
-    count is checked between steps.
+    A primal-dual interior-point method with a logarithmic barrier and damped BFGS from the identity. A step costs one
+    evaluation for every step length that is tried, and d for the next gradient; the count is checked between steps.
 
     Args:
         A: (B, d, d), symmetric, definite or not.
@@ -59,13 +53,13 @@ def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS
         start: (d,), in the box; if it is on the boundary it is moved inside, as the solver does.
         evaluations: the number of evaluations of the objective after which a problem stops.
     """
-    found = np.broadcast_to(np.clip(start, -_INSIDE, _INSIDE), b.shape).copy()
-    state = _State.first(A, b, found)
+    stops = np.broadcast_to(np.clip(start, -_INSIDE, _INSIDE), b.shape).copy()
+    state = _State.first(A, b, stops)
     while True:
         done = (state.used >= evaluations) | (state.error(0.0) <= state.tolerance) | state.stuck
-        found[state.number[done]] = state.w[done]
+        stops[state.number[done]] = state.w[done]
         if done.all():
-            return found
+            return stops
         if done.any():
             state = state.of(~done)
         state.lower_barrier()
@@ -82,7 +76,7 @@ class _State:
     w: Array
     gradient: Array
     low: Array  # multipliers of w >= -1
-    high: Array  # and of w <= 1
+    high: Array  # multipliers of w <= 1
     hessian: Array
     barrier: Array
     used: NDArray[np.int_]
@@ -112,7 +106,7 @@ class _State:
         return _State(*(getattr(self, field.name)[which] for field in fields(self)))
 
     def error(self, barrier: Array | float) -> Array:
-        """The largest residual of the optimality conditions of the barrier's problem, (B,)."""
+        """Return the largest residual of the optimality conditions of the barrier's problem, (B,)."""
         target = np.broadcast_to(barrier, self.used.shape)[:, None]
         off = self.gradient - self.low + self.high, self.low * (1 + self.w) - target, self.high * (1 - self.w) - target
         return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)
@@ -122,7 +116,7 @@ class _State:
             self.barrier[solved] *= _FASTER
 
     def step(self) -> None:
-        """One step of all problems, with a line search on the barrier's objective, and the next gradient."""
+        """Take a step in all problems, with a line search on the barrier's objective; update the gradients."""
         below, above, mu = 1 + self.w, 1 - self.w, self.barrier[:, None]
         downhill = -(self.gradient - mu / below + mu / above)
         curved = self.hessian.copy()
@@ -137,11 +131,11 @@ class _State:
         self.w = self.w + move
         change = _times(self.A, 2 * move)
         self.gradient = self.gradient + change
-        self._learn(move, change)
+        self._damped_bfgs(move, change)
         self.used += move.shape[1]
 
     def _search(self, move: Array, length: Array, decrease: Array) -> Array:
-        """The first of length, length/2, ... times `move` with a sufficient decrease; every trial is an evaluation."""
+        """Return the first of length, length/2, ... times `move` with a sufficient decrease; counts evaluations."""
         rise, bend = np.sum(self.gradient * move, axis=1), np.sum(move * _times(self.A, move), axis=1)
         bad = np.ones(len(length), dtype=bool)
         for _ in range(_HALVINGS):
@@ -157,8 +151,7 @@ class _State:
         self.stuck = bad
         return np.where(bad, 0.0, length)[:, None] * move
 
-    def _learn(self, move: Array, change: Array) -> None:
-        """Update the Hessian by damped BFGS."""
+    def _damped_bfgs(self, move: Array, change: Array) -> None:
         expected = _times(self.hessian, move)
         known, seen = np.sum(move * expected, axis=1), np.sum(move * change, axis=1)
         damp = np.where(seen < _DAMPED * known, (1 - _DAMPED) * known / np.where(known > seen, known - seen, 1.0), 1.0)
@@ -177,15 +170,15 @@ def _times(A: Array, v: Array) -> Array:
 
 
 def _solve(A: Array, b: Array) -> Array:
-    """x of ``A x = b``, (B, d, d) and (B, d); the shortest least-squares solution if A is singular up to rounding."""
+    """Solve ``A x = b``, (B, d, d) and (B, d); the shortest least-squares solution if A is singular up to rounding."""
     try:
         return np.linalg.solve(A, b[..., None])[..., 0].astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
-        return np.array([np.linalg.lstsq(one, side)[0] for one, side in zip(A, b, strict=True)])
+        return np.array([np.linalg.lstsq(matrix, side)[0] for matrix, side in zip(A, b, strict=True)])
 
 
 def _room(distance: Array, move: Array) -> Array:
-    """The longest step, 1 at most, that uses up no more than `_INSIDE` of any distance: (B,)."""
+    """Return the longest step, at most 1, that uses up no more than `_INSIDE` of any distance: (B,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.where(move < 0, -_INSIDE * distance / move, 1.0)
     longest: Array = np.minimum(1.0, steps.min(axis=1))

@@ -24,20 +24,20 @@ _BLOCK = 1 << 17  # entries of the Newton systems that are solved together: 1 Mi
 TOLERANCE = 1e-9
 """The largest gradient of a computed minimiser, which is then within TOLERANCE / lam of the exact one."""
 LOCAL_TOLERANCE = 1e-8
-"""The same for the parties' own models."""
+"""The same bound for the parties' models."""
 _TINY = np.finfo(float).eps
 
 
 def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
-    """A bound on the norm of every minimiser of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
+    """Bound the norm of every minimiser of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
 
     From grad R = 0, ``lam ||w||^2 = mean (a_i - p_i)'t_i`` with targets a_i, scores t_i and probabilities p_i, and
-    ``(a - p)'t`` is at most W((K-1)/e), W Lambert's function and K = 2 for the logistic loss: for softmax with a label
-    y, ``(a - p)'t = sum_k p_k u_k`` with u_k = t_y - t_k, p_k proportional to exp(-u_k). It is
-    at most theta exactly when ``sum_(k != y) (u_k - theta) e^-u_k <= theta`` for all u, each term being largest at
-    u_k = 1 + theta: theta e^theta = (K-1)/e. And as the gradient is monotone, it is at most its value with p at w = 0,
-    where ``||a - p|| <= sqrt(1 - 1/K)`` (binary: 1/2). For lam <= 0.17 the binary bound is reached: one row of norm
-    1.2785 / ||w||, repeated, has a minimiser as long as this. With a shift b it is W(e^(b-1)) and 1/(1 + e^-b).
+    ``(a - p)'t`` is at most W((K-1)/e), W Lambert's function and K = 2 for the logistic loss. For softmax with a label
+    y, ``(a - p)'t = sum_k p_k u_k`` with u_k = t_y - t_k, p_k proportional to exp(-u_k). It is at most theta exactly
+    when ``sum_(k != y) (u_k - theta) e^-u_k <= theta`` for all u; each term is largest at u_k = 1 + theta, which gives
+    theta e^theta = (K-1)/e. As the gradient is monotone, the bound is also at most its value with p at w = 0, where
+    ``||a - p|| <= sqrt(1 - 1/K)`` (binary: 1/2). For lam <= 0.17 the binary bound is reached: one row of norm
+    1.2785 / ||w||, repeated, has a minimiser of this length. With a shift b it is W(e^(b-1)) and 1/(1 + e^-b).
 
     Args:
         loss: logistic (shifted or not) or softmax.
@@ -54,21 +54,17 @@ def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
 
 
 def hard_targets(y: Array, classes: int) -> Array:
-    """Labels -1, +1 (classes = 1) or 0..K-1 (classes = K >= 2), of any shape, as targets (..., classes)."""
+    """Return labels -1, +1 (classes = 1) or 0..K-1 (classes = K >= 2), of any shape, as targets (..., classes)."""
     if classes == 1:
         return (y[..., None] > 0).astype(float)
     return (y[..., None] == np.arange(classes)).astype(float)
 
 
 def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, tolerance: float = TOLERANCE) -> Array:
-    """The minimisers of B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
+    """Minimise B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
 
     Damped Newton on the d K weights, or, when n < d, on the n K coefficients of w in the span of its rows. Rows of
     weight 0 pad smaller problems. A problem is solved when its gradient is at most `tolerance` long.
-
-    Raises:
-        UserError: lam is not positive, or some gradients are still longer after 100 steps; the message gives their
-        number.
     """
     if not 0 < lam < np.inf:
         raise UserError(f"algo.lam must be positive for this algorithm, got {lam}.")
@@ -84,15 +80,15 @@ def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, 
 
 
 def _coordinates(base: Array, targets: Array, r: Array, lam: float, span: bool, tolerance: float) -> Array:
-    """The coordinates c (B, m, K) of the minimisers. Solved problems leave the batch, so slow ones cost little."""
+    """Return the coordinates c (B, m, K) of the minimisers. Solved problems leave the batch."""
     B, _, m = base.shape
     K = targets.shape[-1]
     solved = np.empty((B, m, K))
-    here = np.arange(B)  # which problems are still in the batch
+    here = np.arange(B)  # the problems that are still in the batch
     c = np.zeros((B, m, K))
     t = np.zeros(targets.shape)
-    p = _mean(t)
-    value = _value(c, t, targets, r, lam, span)
+    p = _probabilities(t)
+    value = _objectives(c, t, targets, r, lam, span)
     for _ in range(100):
         residual = r[:, :, None] * (p - targets)
         gradient = (residual if span else base.transpose(0, 2, 1) @ residual) + lam * c
@@ -115,29 +111,27 @@ def _coordinates(base: Array, targets: Array, r: Array, lam: float, span: bool, 
         size = np.ones(len(here))
         for _ in range(40):
             c_new, t_new = c + size[:, None, None] * step, t + size[:, None, None] * along
-            trial = _value(c_new, t_new, targets, r, lam, span)
+            trial = _objectives(c_new, t_new, targets, r, lam, span)
             short = trial > value + 1e-4 * size * descent + 8 * _TINY * np.abs(value)
             if not short.any():
                 break
             size[short] /= 2
         c, t, value = c_new, t_new, trial
-        p = _mean(t)
+        p = _probabilities(t)
     raise UserError(
         f"Newton's method left {np.sum(open_)} of {B} local or global models with a gradient of up to "
         f"{length.max():.1e} > {tolerance:g} after 100 steps: set a larger algo.lam, or rescale the features."
     )
 
 
-def _mean(t: Array) -> Array:
-    """The gradient of A at the scores t (..., K): probabilities."""
+def _probabilities(t: Array) -> Array:
     if t.shape[-1] == 1:
         return expit(t)
     e = np.exp(t - t.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def _value(c: Array, t: Array, targets: Array, r: Array, lam: float, span: bool) -> Array:
-    """The objectives (B,)."""
+def _objectives(c: Array, t: Array, targets: Array, r: Array, lam: float, span: bool) -> Array:
     if t.shape[-1] == 1:
         log_partition = (np.maximum(t, 0) + np.log1p(np.exp(-np.abs(t))))[..., 0]
     else:
@@ -149,14 +143,14 @@ def _value(c: Array, t: Array, targets: Array, r: Array, lam: float, span: bool)
 
 
 def _curvature(p: Array, r: Array, k: int, j: int) -> Array:
-    """r_i d^2 A / dt_k dt_j at every row: (B, n)."""
+    """Return r_i d^2 A / dt_k dt_j at every row: (B, n)."""
     if p.shape[-1] == 1:
         return r * p[..., 0] * (1 - p[..., 0])
     return r * p[..., k] * ((k == j) - p[..., j])
 
 
 def _span_system(gram: Array, p: Array, r: Array) -> Array:
-    """The Newton matrix without lam, for coefficients of the rows: block (k, j) is diag(curvature) G."""
+    """Return the Newton matrix without lam, for coefficients of the rows: block (k, j) is diag(curvature) G."""
     B, n, K = p.shape
     system = np.empty((B, n, K, n, K))
     for k in range(K):
@@ -166,9 +160,9 @@ def _span_system(gram: Array, p: Array, r: Array) -> Array:
 
 
 def _primal_system(X: Array, p: Array, r: Array) -> Array:
-    """The Newton matrix without lam, for the weights: block (k, j) is X' diag(curvature) X.
+    """Return the Newton matrix without lam, for the weights: block (k, j) is X' diag(curvature) X.
 
-    As many models at once as have rows that stay in cache; if those of one do not, they are taken in blocks.
+    Models are batched, and the rows of a large model are blocked, so that rows stay in cache.
     """
     B, n, d = X.shape
     K = p.shape[-1]
@@ -193,7 +187,7 @@ def _add_curvature(system: Array, X: Array, p: Array, r: Array) -> None:
 
 @remembered
 def fit_all(parties: Parties, lam: float) -> Array:
-    """One model of all private rows: (K d,)."""
+    """Return one model of all private rows: (K d,)."""
     X, y, counts = parties.folded
     weights = None if counts is None else counts[None] / counts.sum()
     return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
@@ -202,7 +196,7 @@ def fit_all(parties: Parties, lam: float) -> Array:
 def fit_parties(
     X: Array, y: Array, offsets: Index, lam: float, classes: int, sums: bool = False
 ) -> Iterator[tuple[Index, Array]]:
-    """Train every party's own model on its own rows, and yield them block by block.
+    """Train every party's model on its own rows, and yield the models block by block.
 
     Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). A block consists of its parties' numbers
     (b,) and their models (b, K d), with K = `classes` as in `hard_targets`; parties of similar size are grouped. One
@@ -219,14 +213,14 @@ def fit_parties(
         width = max(1, min(_BLOCK // (min(n, d) * classes) ** 2, 8 * _BLOCK // (n * d)))
         parties = order[start : min(start + width, similar)]
         start += len(parties)
-        own = sizes[parties][:, None]
-        inside = np.arange(own.max()) < own
-        if n == own.max() and parties[-1] - parties[0] == len(parties) - 1:  # contiguous: nothing to copy
+        lengths = sizes[parties][:, None]
+        inside = np.arange(lengths.max()) < lengths
+        if n == lengths.max() and parties[-1] - parties[0] == len(parties) - 1:  # contiguous: nothing to copy
             lie = slice(int(offsets[parties[0]]), int(offsets[parties[-1] + 1]))
             rows, labels = X[lie].reshape(len(parties), n, d), y[lie].reshape(len(parties), n)
         else:
             first = offsets[parties][:, None]
-            places = np.where(inside, first + np.arange(own.max()), first)
+            places = np.where(inside, first + np.arange(lengths.max()), first)
             rows, labels = X[places], y[places]
-        weights = inside / (1 if sums else own)
+        weights = inside / (1 if sums else lengths)
         yield parties, fit(rows, hard_targets(labels, classes), lam, weights, LOCAL_TOLERANCE)

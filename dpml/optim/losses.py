@@ -24,7 +24,7 @@ _HEIGHT, _WIDTH = 1 << 12, 1 << 8  # rows and scores per row evaluated at once: 
 class Quadratic:
     """A loss as a polynomial of degree two in w, exact or expanded at w = 0: ``c0(y) + c1(y) x'w + c2 (x'w)^2``.
 
-    ``c1(y) = -slope y``, or of several classes -slope times the code of y. `linear_bound` is the largest ``||c1(y)||``
+    ``c1(y) = -slope y``, or for several classes -slope times the code of y. `linear_bound` is the largest ``||c1(y)||``
     and `constant_range` the largest ``|c0(y) - c0(y')|`` over the labels; c1 has `outputs` entries.
     """
 
@@ -38,12 +38,12 @@ class Quadratic:
 
 
 def codes(y: Array, classes: int) -> Array:
-    """The centred codes of the classes 0..K-1, ``e_y - 1/K``: (n, K). Two have the inner product -1/K, one 1 - 1/K."""
+    """Return the centred codes of the classes 0..K-1, ``e_y - 1/K``: (n, K); inner products are -1/K, and 1 - 1/K."""
     return np.equal.outer(y, np.arange(classes)) - 1 / classes
 
 
 def coded(classes: int) -> Quadratic:
-    """``||code(y) - W x||^2``: the squared loss of one score per class."""
+    """Return the squared loss of one score per class, ``||code(y) - W x||^2``."""
     return Quadratic(
         constant=lambda y: np.full_like(y, 1 - 1 / classes),
         linear=lambda y: -2 * codes(y, classes),
@@ -66,27 +66,27 @@ class Loss:
     quadratic: ClassVar[Quadratic | None] = None
 
     def accepts(self, y: Array) -> bool:
-        """Whether every label is in the domain of the formula."""
+        """Return whether every label is in the domain of the formula."""
         raise NotImplementedError
 
     def width(self, y: Array) -> int:
-        """Scores per model: 1, or the number of classes."""
+        """Return the number of scores per model: 1, or the number of classes."""
         return 1
 
     def outputs(self, classes: int) -> int:
-        """Scores per model where rows have so many classes."""
+        """Return the number of scores per model for rows with so many classes."""
         return 1
 
     def value(self, scores: Array, y: Array) -> Array:
-        """The loss of every (row, model)."""
+        """Return the loss of every (row, model)."""
         raise NotImplementedError
 
     def slope(self, scores: Array, y: Array) -> Array:
-        """The derivative of the loss with respect to the score."""
+        """Return the derivative of the loss with respect to the score."""
         raise NotImplementedError
 
     def curvature(self, scores: Array, y: Array) -> Array:
-        """The second derivative of the loss with respect to the score."""
+        """Return the second derivative of the loss with respect to the score."""
         raise NotImplementedError
 
     def check_labels(self, y: Array) -> None:
@@ -240,11 +240,7 @@ _DEFAULT: dict[Task, str] = {"regression": "squared", "binary": "logistic", "mul
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """The loss called `name`, or the task's default loss when there is no name.
-
-    Raises:
-        UserError: there is no such loss.
-    """
+    """Return the loss called `name`, or the task's default loss."""
     name = _DEFAULT[task] if name is None else name
     if name not in LOSSES:
         raise UserError(f"unknown loss {name!r}: {nearest(name, LOSSES)}")
@@ -252,19 +248,19 @@ def for_task(task: Task, name: str | None = None) -> Loss:
 
 
 def scores(X: Array, weights: Array, classes: int = 1) -> Array:
-    """Scores of the models `weights` (B, d) on the rows X (n, d): (n, B); with classes K > 1, (B, K d) -> (n, B, K)."""
+    """Return scores of models (B, d) on the rows X (n, d): (n, B); with classes K > 1, (B, K d) -> (n, B, K)."""
     if classes == 1:
         return X @ weights.T
     return (X @ weights.reshape(-1, X.shape[1]).T).reshape(len(X), len(weights), classes)
 
 
 def squared_error(scores: Array, y: Array) -> Array:
-    """Of scores (n, B) as predictions of y (n,): (n, B)."""
+    """Return the squared errors (n, B) of scores (n, B) as predictions of y (n,)."""
     return (scores - y[:, None]) ** 2
 
 
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
-    """Whether the class by the scores (n, B), or (n, B, K) of K classes, is that of y (n,): (n, B)."""
+    """Return whether the class predicted by the scores (n, B), or (n, B, K) of K classes, is that of y (n,): (n, B)."""
     if scores.ndim == 3:
         return np.argmax(scores, axis=-1) == y[:, None]
     return (scores >= 0) == (y > 0)[:, None]
@@ -277,10 +273,10 @@ def mean_over_rows(
     weights: Array,
     counts: Array | None = None,
 ) -> Array:
-    """The mean over the rows of ``judge(scores, y)``, (n, B) -> (n, B), for every model in `weights` (B, d): (B,).
+    """Return the mean over rows of ``judge(scores, y)``, (n, B) -> (n, B), for each model in `weights` (B, d): (B,).
 
-    If there are `counts`, row i stands for ``counts[i]`` rows; several of them, (n, K), give several means, (K, B).
-    Rows and models are blocked, so that the scores held at once stay in cache.
+    If there are `counts`, row i stands for ``counts[i]`` rows; several counts per row, (n, K), give means (K, B). Rows
+    and models are blocked, so that the scores held at once stay in cache.
     """
     classes = weights.shape[1] // X.shape[1]
     total = np.zeros((*(() if counts is None else counts.shape[1:]), len(weights)))
@@ -292,15 +288,14 @@ def mean_over_rows(
 
 
 def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """``(1/n) sum_i loss(x_i'w, y_i)`` of every model in `weights` (B, d): (B,). `counts` as in `mean_over_rows`."""
+    """Return ``(1/n) sum_i loss(x_i'w, y_i)`` of each model in `weights` (B, d): (B,). See `mean_over_rows`."""
     return mean_over_rows(loss.value, X, y, weights, counts)
 
 
 def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of every model in `weights` (B, d), one score per model: (B, d).
+    """Return ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of every model in `weights` (B, d), one score per model: (B, d).
 
-    Rows are blocked, so that the slopes of a block are still in cache when they are multiplied back. `counts` as in
-    `mean_over_rows`.
+    Slopes of a block stay in cache until they are multiplied back. `counts` as in `mean_over_rows`.
     """
     total = np.zeros_like(weights)
     for rows in blocks(len(y), most=_HEIGHT):

@@ -1,9 +1,8 @@
-"""Gradients of rows that every run sees through its own linear map, in single precision.
+"""Gradients of rows that every run maps by its own matrix, in single precision.
 
 Run b has a public matrix P_b. A row x becomes ``z = P_b x / |P_b x|``; a row of zeros stays one. For the logistic loss
 and softmax, z takes the place of x. The squared loss keeps its targets, and so the length L = |P_b x|: its gradient is
-``2 L (L z'w - y) z``. The slopes are clipped. Blocks of 64 rows are summed in single precision, as in
-`dpml.optim.descent`.
+``2 L (L z'w - y) z``. The slopes are clipped. Blocks of 64 rows are summed as in `dpml.optim.descent`.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,19 +15,19 @@ from dpml.optim.descent import BLOCKS, Single, below, cut_vectors, labels_of
 from dpml.optim.losses import Loss
 from dpml.sums import SHORT, PairwiseSum
 
-_SCORES = 1 << 17  # held at once: 512 KiB
+_SCORES = 1 << 17  # scores held at once: 512 KiB
 _MAPPED = 1 << 12  # rows mapped at once
 
 
 def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
-    """Rows X (n, d) through maps (d, d), made unit length, (n, d), and how long they were, (n,)."""
+    """Return rows X (n, d) times maps (d, d), scaled to unit length, (n, d), and their lengths before, (n,)."""
     rows, lengths = np.empty_like(X), np.empty(len(X))
     for some in blocks(len(X), most=_MAPPED):
-        own = X[some] @ maps
-        largest = np.abs(own).max(axis=1)
-        own /= np.where(largest > 0, largest, 1.0)[:, None]  # or squares of tiny entries would vanish from the length
-        norms = np.sqrt(np.einsum("ij,ij->i", own, own))
-        rows[some] = own / np.where(norms > 0, norms, 1.0)[:, None]
+        images = X[some] @ maps
+        largest = np.abs(images).max(axis=1)
+        images /= np.where(largest > 0, largest, 1.0)[:, None]  # otherwise squares of tiny entries would underflow
+        norms = np.sqrt(np.einsum("ij,ij->i", images, images))
+        rows[some] = images / np.where(norms > 0, norms, 1.0)[:, None]
         lengths[some] = largest * norms
     return rows, lengths
 
@@ -40,9 +39,9 @@ class MappedRows:
     Attributes:
         loss: logistic, softmax or squared.
         classes: K of softmax, else 1.
-        rows: (B, blocks, height, d); of the logistic loss times the label.
-        given: what slopes need beside the score, (B, blocks, height, c): softmax: one for the label's class, c = K;
-            squared: L and L y, c = 2; logistic: nothing, c = 0.
+        rows: (B, blocks, height, d); for the logistic loss times the label.
+        given: additional inputs of the slopes, (B, blocks, height, c): softmax: one-hot labels, c = K; squared: L and
+            L y, c = 2; logistic: none, c = 0.
     """
 
     loss: Loss
@@ -51,7 +50,7 @@ class MappedRows:
     given: Single
 
     @classmethod
-    def of(  # many parameters: the rows, and what is made of them
+    def of(  # many parameters: the rows, and how they are mapped
         cls,
         loss: Loss,
         classes: int,
@@ -60,7 +59,7 @@ class MappedRows:
         maps: Array,
         rounded: Callable[[Array], Array] | None = None,
     ) -> "MappedRows":
-        """Rows X (n, d) with labels y (n,), maps (B, d, d); `rounded` is applied to mapped rows."""
+        """Map rows X (n, d) with labels y (n,) by maps (B, d, d); `rounded` is applied to mapped rows."""
         n, d = X.shape
         count = -(-n // SHORT)
         height = -(-n // count)
@@ -68,13 +67,13 @@ class MappedRows:
         rows = np.zeros((B, count * height, d), np.float32)
         width = {"softmax": classes, "squared": 2}.get(loss.name, 0)
         given = np.zeros((B, count * height, width), np.float32)
-        for b in range(B):  # by run, as rows of all would be many
-            own, lengths = mapped(X, maps[b])
+        for b in range(B):  # one run at a time, to save memory
+            images, lengths = mapped(X, maps[b])
             if rounded is not None:
-                own = rounded(own)
+                images = rounded(images)
             if loss.name == "logistic":
-                own *= y[:, None]
-            rows[b, :n] = own
+                images *= y[:, None]
+            rows[b, :n] = images
             if loss.name == "squared":
                 given[b, :n, 0], given[b, :n, 1] = lengths, lengths * y
         if loss.name == "softmax":
@@ -83,19 +82,19 @@ class MappedRows:
         return cls(loss, classes, rows.reshape(*shape, d), given.reshape(*shape, width))
 
     def gradient(self, w: Array | Single, clip: Array) -> Array:
-        """Sum the rows' gradients at models w (B, K d), cut at `clip` (B,), in units of it, in double precision."""
+        """Return the sum of the rows' gradients at models w (B, K d), cut at `clip` (B,), in units of it."""
         total = PairwiseSum()
         for rows, slopes in self.parts(w, clip):
             products = np.matmul(slopes.swapaxes(-1, -2), rows)  # (B, part, K, d)
             total.add(np.add.reduce(products, axis=1, dtype=np.float64))
-        found = total.result().reshape(len(w), -1)
-        found /= clip[:, None]
-        return found
+        gradients = total.result().reshape(len(w), -1)
+        gradients /= clip[:, None]
+        return gradients
 
     def parts(self, w: Array | Single, clip: Array) -> Iterator[tuple[Single, Single]]:
-        """Some blocks of rows after the other, (B, part, height, d), and their slopes (B, part, height, K).
+        """Yield blocks of rows, (B, part, height, d), and their slopes (B, part, height, K) at models w (B, K d).
 
-        Those are slopes at models w (B, K d), cut at `clip` (B,).
+        Slopes are cut at `clip` (B,).
         """
         limits = np.array([below(float(c), np.float32) for c in clip])[:, None, None, None]
         B, count, height, d = self.rows.shape
@@ -108,7 +107,7 @@ class MappedRows:
             yield rows, self._slopes(np.matmul(rows, models), self.given[:, some], limits)
 
     def _slopes(self, scores: Single, given: Single, limits: Single) -> Single:
-        """The slopes of scores (B, part, height, K), cut at limits (B, 1, 1, 1), in place."""
+        """Turn scores (B, part, height, K) into slopes, cut at limits (B, 1, 1, 1), in place."""
         if self.loss.name == "softmax":
             cut_vectors(scores, given, limits[..., 0])
             return scores

@@ -34,23 +34,23 @@ class Models:
 
     @classmethod
     def of(cls, flat: Array, hidden: int) -> "Models":
-        """From parameter vectors (B, size)."""
+        """Return models with the parameter vectors `flat` (B, size)."""
         d1 = (flat.shape[1] - hidden - 1) // hidden
         inner = flat[:, : hidden * d1].reshape(len(flat), hidden, d1).transpose(1, 0, 2)
         return cls(np.ascontiguousarray(inner), np.ascontiguousarray(flat[:, hidden * d1 :].T))
 
     def flat(self) -> Array:
-        """The parameter vectors: (B, size)."""
+        """Return the parameter vectors: (B, size)."""
         inner = self.inner.transpose(1, 0, 2)
         return np.concatenate([inner.reshape(len(inner), -1), self.outer.T], axis=1)
 
     def descend(self, gradient: "Models", step: float) -> None:
-        """A step of gradient descent, in place."""
+        """Take a step of gradient descent, in place."""
         self.inner -= step * gradient.inner
         self.outer -= step * gradient.outer
 
     def scores(self, X: Array) -> tuple[Array, Array]:
-        """Hidden units (n, H, B) and scores (n, B) of rows X (n, d+1), whose last entry is one."""
+        """Return hidden units (n, H, B) and scores (n, B) of rows X (n, d+1), whose last entry is one."""
         hidden, models, width = self.inner.shape
         units = (X @ self.inner.reshape(-1, width).T).reshape(len(X), hidden, models)
         np.maximum(units, 0.0, out=units)
@@ -58,12 +58,11 @@ class Models:
 
 
 def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> Models:
-    """``sum_i g_i min(1, clip/||g_i||)`` with the gradient g_i of row i's loss, for every model; inf: no clipping.
+    """Return ``sum_i g_i min(1, clip/||g_i||)`` of the rows' gradients g_i, for every model; clip = inf: no clipping.
 
-    Computed in closed form, without forming any g_i: with the slope s of the loss, hidden units z and the backward
-    signal ``q = v * [z > 0]``, the gradient is ``s (z, 1)`` for the outer layer and ``s q (x, 1)'`` for the inner one.
-    Its squared norm is therefore ``s^2 (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its
-    slope.
+    No g_i is computed: with the slope s of the loss, hidden units z and the backward signal ``q = v * [z > 0]``, the
+    gradient is ``s (z, 1)`` for the outer layer and ``s q (x, 1)'`` for the inner one. Its squared norm is ``s^2
+    (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its slope.
     """
     inner, outer = PairwiseSum(), PairwiseSum()
     for some in blocks(len(y), most=min(TALL, max(64, _CACHE // models.outer.size))):
@@ -80,7 +79,7 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> 
 
 
 def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
-    """The sum in the authors' scripts: every row's term over n^2, each of its four blocks clipped at norm 1.
+    """Return the sum in the authors' scripts: every row's term over n^2, each of its four blocks clipped at norm 1.
 
     They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
     """
@@ -93,7 +92,6 @@ def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Mode
 
 
 def _clipped_terms(models: Models, X: Array, y: Array, loss: Loss, n: int) -> Models:
-    """The sum over some of n rows."""
     units, slope, back = _pass(models, X, y, loss)
     slope /= n**2
     size = np.abs(slope)
@@ -113,7 +111,7 @@ def _clipped_terms(models: Models, X: Array, y: Array, loss: Loss, n: int) -> Mo
 
 
 def _pass(models: Models, X: Array, y: Array, loss: Loss) -> tuple[Array, Array, Array]:
-    """Forward and backward pass: hidden units (n, H, B), the loss's slope (n, B), and backward signals (n, H, B)."""
+    """Return hidden units (n, H, B), the loss's slope (n, B), and backward signals (n, H, B)."""
     units, scores = models.scores(X)
     return units, loss.slope(scores, y), (units > 0) * models.outer[:-1]
 
@@ -128,7 +126,7 @@ class _Slopes(NamedTuple):
 
 
 def _sum(X: Array, units: Array, back: Array, slopes: _Slopes) -> Models:
-    """The sum of the rows' gradients, from hidden units and backward signals (n, H, B)."""
+    """Return the sum of the rows' gradients, from hidden units and backward signals (n, H, B)."""
     hidden, models = units.shape[1:]
     signal = (back * slopes.inner[:, None]).reshape(len(X), -1)
     gradient = (signal.T @ X).reshape(hidden, models, X.shape[1])
@@ -139,7 +137,7 @@ def _sum(X: Array, units: Array, back: Array, slopes: _Slopes) -> Models:
 
 
 class Adam:
-    """Adam as in the authors' scripts, its state for some models, changed in place.
+    """Adam as in the authors' scripts, with its state for some models, which change in place.
 
     Unlike Kingma & Ba (2015, Alg. 1) they do not correct the bias of the second moment, which starts small, so that
     their first steps are up to 30 times as long, and add the small number under the root.
@@ -151,7 +149,7 @@ class Adam:
         self.rate, self.steps = rate, 0
 
     def step(self, gradient: Models) -> None:
-        """Move by the gradient, which is overwritten."""
+        """Update the models by the gradient, which is overwritten."""
         self.steps += 1
         length = self.rate / (1 - _FIRST**self.steps)
         for p, (first, second), g in zip(self.parameters, self.moments, (gradient.inner, gradient.outer), strict=True):
@@ -168,7 +166,7 @@ class Adam:
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
-    """The mean loss and the share of correctly labelled rows of every model: (B,) each; row i stands for counts[i]."""
+    """Return the mean loss and accuracy of every model: (B,) each. Row i stands for ``counts[i]`` rows."""
     total, right = np.zeros((2, models.outer.shape[1]))
     for rows in blocks(len(y), models.outer.size, _BLOCK):
         labels = y[rows]

@@ -1,9 +1,8 @@
 """The clipped mean gradients of many parties, at many models at once.
 
-Parties of about the same size are in one array, padded with rows of zeros, which have no gradient; so the work for M
-parties is a few dozen array products, for any M. Gradients are computed in single precision, each from its party's own
-rows; they are clipped, and added up, in double precision: none is then longer than its clip, but for what rounds in
-double precision (`dpml.sums`).
+Parties of about the same size are in one array, padded with rows of zeros, which have no gradient: the work is a few
+dozen array products, for any number of parties. Gradients are computed in single precision, each from its party's own
+rows, and clipped and added in double precision, so that none is longer than its clip up to rounding (`dpml.sums`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,25 +48,26 @@ class PartyGradients:
     def of(
         cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32, classes: int = 1
     ) -> "PartyGradients":
-        """Rows X (N, d) with labels y (N,), ordered by party; party k has ``offsets[k]:offsets[k + 1]``."""
+        """Return buckets of rows X (N, d), labels y (N,); party k has the rows ``offsets[k]:offsets[k + 1]``."""
         signed = loss.name == "logistic"
         half = (X * (y[:, None] / 2 if signed else 0.5)).astype(dtype)
         labels = None if signed else labels_of(loss, y, classes).astype(dtype)
-        buckets = [_bucket(half, labels, offsets, members) for members in _alike(np.diff(offsets))]
+        buckets = [_bucket(half, labels, offsets, members) for members in _groups_of_similar_size(np.diff(offsets))]
         return cls({"squared": 8.0, "softmax": 2.0}.get(loss.name, 1.0), buckets, classes)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """For models w (B, K d): the sum over parties of their mean gradients, each clipped to `clip` (B,): (B, K d);
-        and the number of parties whose gradients were not longer than that, (B,). In units of the clip.
+        """Return the sum over parties of their mean gradients at w (B, K d), each clipped to `clip` (B,): (B, K d).
+
+        Also return the number of parties whose gradients were not longer than the clip, (B,). In units of the clip.
         """
         total, below = PairwiseSum(), np.zeros(len(w))
         for _, gradients, within in self._clipped(w, clip):
             below += within.sum(axis=0)
-            total.add(_added(gradients))
+            total.add(_sum_over_parties(gradients))
         return total.result(), below
 
     def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """The same for every party separately, (M, B, K d) and (M, B)."""
+        """Return the same for every party separately, (M, B, K d) and (M, B)."""
         M = sum(len(bucket.members) for bucket in self.buckets)
         each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
         for members, gradients, within in self._clipped(w, clip):
@@ -75,7 +75,7 @@ class PartyGradients:
         return each, below
 
     def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[NDArray[np.intp], Array, NDArray[np.bool_]]]:
-        """Parties, their gradients (P, B, K d) in units of the clip (B,), none longer than 1, and which were not."""
+        """Yield parties, clipped gradients (P, B, K d) in units of the clip (B,), and which were not too long."""
         columns = np.ascontiguousarray(w.reshape(len(w) * self.classes, -1).T)
         for members, gradients in self._gradients(columns):
             exact = gradients.transpose(0, 2, 1).astype(float).reshape(len(members), *w.shape)
@@ -85,7 +85,7 @@ class PartyGradients:
             yield members, exact, lengths <= 1
 
     def _gradients(self, models: Single) -> Iterator[tuple[NDArray[np.intp], Single]]:
-        """Groups of parties, one after the other, and their mean gradients (P, d, B) at the columns `models` (d, B)."""
+        """Yield groups of parties, and their mean gradients (P, d, B) at the columns `models` (d, B)."""
         d, B = models.shape
         for bucket in self.buckets:
             P, m, _ = bucket.half.shape
@@ -107,16 +107,14 @@ class PartyGradients:
                 yield bucket.members[some], gradients
 
 
-def _added(gradients: Array) -> Array:
-    """The sum of gradients (P, B, d) over parties, in blocks of at most 1024."""
+def _sum_over_parties(gradients: Array) -> Array:
     total = PairwiseSum()
     for some in blocks(len(gradients), most=TALL):
         total.add(gradients[some].sum(axis=0))
     return total.result()
 
 
-def _alike(sizes: Index) -> Iterator[NDArray[np.intp]]:
-    """The parties in groups of about the same size."""
+def _groups_of_similar_size(sizes: Index) -> Iterator[NDArray[np.intp]]:
     order = np.argsort(sizes, kind="stable")
     ordered = sizes[order]
     start = 0
@@ -130,6 +128,6 @@ def _bucket(half: Single, labels: Single | None, offsets: Index, members: NDArra
     sizes = np.diff(offsets)[members]
     used = np.arange(sizes.max()) < sizes[:, None]
     places = np.where(used, offsets[members][:, None] + np.arange(sizes.max()), 0)
-    own = half[places] * used[..., None]
-    few = None if labels is None else labels[places] * used[..., None]
-    return Bucket(members, own, few, sizes.astype(half.dtype))
+    rows = half[places] * used[..., None]
+    targets = None if labels is None else labels[places] * used[..., None]
+    return Bucket(members, rows, targets, sizes.astype(half.dtype))

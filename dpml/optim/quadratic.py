@@ -13,9 +13,8 @@ _LARGE = 1000  # from here on, only the eigenvectors that are needed are compute
 def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Aw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d).
 
-    If A is positive definite, the minimiser is ``-A^-1 b / 2``. If it is not, the minimum does not exist and the
-    spectrum is trimmed (Zhang et al. 2012, Sec. 6.2): w is restricted to the span of the eigenvectors with positive
-    eigenvalue.
+    If A is positive definite, the minimiser is ``-A^-1 b / 2``. If it is not, the minimum does not exist, and w is
+    restricted to the span of the eigenvectors with positive eigenvalue (Zhang et al. 2012, Sec. 6.2).
 
     Returns:
         w (..., d) and whether A was trimmed (...).
@@ -35,17 +34,15 @@ def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Bw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d); B is A with a floored spectrum.
 
-    Axes before the last are broadcast: A (B, 1, d, d) serves b (B, K, d).
-
-    Eigenvalues of A below `floor` (...) are raised to it. Directions whose eigenvalue is still not positive are left
-    out, as in `minimise_quadratic`.
+    Axes before the last are broadcast: A (B, 1, d, d) serves b (B, K, d). Eigenvalues of A below `floor` (...) are
+    raised to it. Directions whose eigenvalue is still not positive are left out, as in `minimise_quadratic`.
 
     Returns:
         w (..., d) and whether A had an eigenvalue that is not positive, up to rounding (...).
     """
     if A.shape[-1] >= _LARGE:
-        found = [_floored_large(*each) for each in zip(*_flat(A, b, floor), strict=True)]
-        w, trimmed = (np.array(values) for values in zip(*found, strict=True))
+        solved = [_floored_large(*each) for each in zip(*_flat(A, b, floor), strict=True)]
+        w, trimmed = (np.array(values) for values in zip(*solved, strict=True))
         return w.reshape(b.shape), trimmed.reshape(A.shape[:-2])
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
@@ -54,14 +51,16 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
 
 
 def _flat(A: Array, b: Array, floor: Array) -> tuple[Array, Array, Array]:
-    """Stacks of matrices, their vectors (n, d) and numbers, each with one axis for all matrices."""
+    """Return stacks of matrices, their vectors (n, d) and numbers, each with one axis for all matrices."""
     d, count = A.shape[-1], int(np.prod(A.shape[:-2]))
     return A.reshape(-1, d, d), b.reshape(count, -1, d), np.broadcast_to(floor, A.shape[:-2]).reshape(-1)
 
 
 def _floored_large(A: Array, b: Array, floor: float) -> tuple[Array, bool]:
-    """The same for one A, from the eigenvectors above the floor: the others share an eigenvalue, so that they
-    need not be told apart. This takes half of the time and a third of the memory of all eigenvectors."""
+    """Return the same for one A, from the eigenvectors above the floor only: all others share one eigenvalue.
+
+    This takes half of the time and a third of the memory of all eigenvectors.
+    """
     least = len(A) * _TINY * float(np.linalg.norm(A))  # no eigenvalue exceeds the norm
     values, vectors = eigh(A, subset_by_value=(max(floor, least), np.inf), driver="evr", check_finite=False)
     along = b @ vectors
@@ -73,7 +72,6 @@ def _floored_large(A: Array, b: Array, floor: float) -> tuple[Array, bool]:
 
 
 def _lowest_is_at_most(A: Array, least: float) -> bool:
-    """Whether an eigenvalue is `least` or lower."""
     shifted = np.array(A, order="F")
     shifted[np.diag_indices(len(A))] -= least
     try:
@@ -84,7 +82,7 @@ def _lowest_is_at_most(A: Array, least: float) -> bool:
 
 
 def _in_eigenbasis(values: Array, vectors: Array, b: Array, keep: NDArray[np.bool_]) -> Array:
-    """``-A^-1 b / 2`` in the span of the eigenvectors (..., d, d) that are kept (..., d)."""
+    """Return ``-A^-1 b / 2`` in the span of the eigenvectors (..., d, d) that are kept (..., d)."""
     along = np.einsum("...ji,...j->...i", vectors, b)
     step = np.divide(along, values, out=np.zeros_like(along), where=keep)
     w: Array = -np.einsum("...ij,...j->...i", vectors, step) / 2
@@ -94,9 +92,8 @@ def _in_eigenbasis(values: Array, vectors: Array, b: Array, keep: NDArray[np.boo
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:
     """Minimise ``w'(A + shift_i I)w + b_i'w`` over ``||w|| <= radius`` for B problems: (B, d).
 
-    A (d, d) is positive semidefinite and shared; b (B, d) and shift (B,) >= 0 are each problem's own.
-
-    One eigendecomposition serves all; the multiplier m of the constraint solves the secular equation
+    A (d, d) is positive semidefinite and shared; b (B, d) and shift (B,) >= 0 belong to each problem. One
+    eigendecomposition serves all; the multiplier m of the constraint solves the secular equation
     ``||(A + (shift + m) I)^-1 b / 2|| = radius`` by bisection.
     """
     values, vectors = np.linalg.eigh(A)

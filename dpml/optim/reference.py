@@ -14,10 +14,10 @@ from dpml.optim.losses import Loss, mean_loss
 
 @remembered
 def least(parties: Parties, loss: Loss, lam: float) -> float:
-    """The minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum where it has none.
+    """Return the minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum if there is no minimum.
 
-    Where the labels are linearly separable there is no minimiser for lam = 0: Newton's method then runs towards
-    infinity until the gradient is less than 1e-9.
+    Linearly separable labels have no minimiser for lam = 0: Newton's method then diverges until the gradient is less
+    than 1e-9.
     """
     X, y, counts = parties.folded
     regularised = loss.name in ("logistic", "softmax") and lam > 0
@@ -26,11 +26,11 @@ def least(parties: Parties, loss: Loss, lam: float) -> float:
 
 
 def least_found(value: Callable[[Array], float], gradient: Callable[[Array], Array], d: int, restarts: int) -> float:
-    """The least value of a function of d numbers that descents from 0 and random places find: at least its minimum."""
+    """Return the least value of a function of d numbers found by descents from 0 and random starts."""
     rng = np.random.default_rng(0)  # not privacy noise: the starts of a search
     lengths = np.geomspace(0.1, 30, restarts - 1)
     starts = lengths[:, None] * rng.standard_normal((restarts - 1, d)) / np.sqrt(d)
-    found = [
+    results = [
         minimize(value, w, jac=gradient, method="L-BFGS-B", options={"maxiter": 300}) for w in (np.zeros(d), *starts)
     ]
-    return float(min(result.fun for result in found))
+    return float(min(result.fun for result in results))

@@ -1,9 +1,8 @@
 """Clipped slopes: a loss whose gradients are no longer than a chosen bound.
 
-A row's gradient is the slope of its loss at the row's score, times the row. If the loss is convex, slopes that are
-clipped to [-clip, clip] are those of another convex loss, because they still increase with the score: the loss
-continues along a straight line from the point where its slope is `clip`. For the squared loss this is Huber's loss. So
-all proofs for descent on a convex loss hold, with the constants of `Slopes`.
+If a loss is convex, slopes clipped to [-clip, clip] still increase with the score, so they are the slopes of another
+convex loss: it continues along a straight line from the point where its slope is `clip` (squared loss: Huber's loss).
+So all proofs for descent on a convex loss hold, with the constants of `Slopes`.
 """
 
 import math
@@ -43,33 +42,30 @@ class Slopes:
         Raises:
             ValueError: the loss has unbounded slopes, and there is no clip.
         """
-        known = self.clip if self.cut else self.loss.lipschitz
-        if known is None:
+        bound = self.clip if self.cut else self.loss.lipschitz
+        if bound is None:
             raise ValueError(f"loss={self.loss.name} has no Lipschitz constant.")
-        return known
+        return bound
 
     @property
     def smoothness(self) -> float:
-        """L. Where its slope has the size s, the logistic loss has the curvature ``s (1 - s)``: 1/4 or less."""
+        """L. Where its slope has size s, the logistic loss has the curvature ``s (1 - s)``, at most 1/4."""
         if self.clip is not None and self.loss.name == "logistic" and self.clip < 0.5:
             return self.clip * (1 - self.clip)
         return self.loss.smoothness
 
     @property
     def bend(self) -> float:
-        """The score u'w, u = y x, up to which the slope of a row is `clip`; at least 0.
-
-        Rows have their full slope up to that score, and a smaller one beyond it, as they have beyond 0 without a clip.
-        """
+        """The score u'w >= 0, u = y x, up to which the slope of a row is `clip`; beyond it, slopes are smaller."""
         if self.clip is not None and self.loss.name == "logistic" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
 
     def slope(self, scores: Array, y: Array) -> Array:
-        """The slopes at scores (n, B) of rows with labels (n,)."""
+        """Return the slopes at scores (n, B) of rows with labels (n,)."""
         slopes = self.loss.slope(scores, y)
         return np.clip(slopes, -self.lipschitz, self.lipschitz) if self.cut else slopes
 
     def rows(self, X: Array, y: Array, v: Array | None = None, dtype: type[np.floating] = np.float32) -> Rows:
-        """Rows X (n, d) with labels y and weights v (n,), to descend on."""
+        """Return rows X (n, d) with labels y and weights v (n,), to descend on."""
         return Rows.of(self.loss, X, y, v, dtype, self.lipschitz if self.cut else None)

@@ -9,7 +9,7 @@ delta is small or eps is large.
 4.3772
 >>> round(1 / mu_of(eps=1.0, delta=1e-5), 4)  # the least noise per unit of sensitivity for (1, 1e-5)
 3.7306
->>> round(1 / classical_mu(eps=1.0, delta=1e-5), 4)  # the textbook's
+>>> round(1 / classical_mu(eps=1.0, delta=1e-5), 4)  # the noise of the textbook
 4.8448
 """
 
@@ -29,22 +29,20 @@ _NODES, _WEIGHTS = leggauss(12)  # nodes ascend
 _ROOT, _SQRT2 = math.sqrt(math.pi / 2), math.sqrt(2)
 _LOG_ROOT = math.log(2 * math.pi) / 2
 _ERROR = 2.0**-46
-"""Relative: of Mills' ratio, at most 2^-49 against 40 digits, with the sums and products that follow it."""
+"""A bound on the relative error of Mills' ratio (2^-49 against 40 digits) and of the sums and products of it."""
 
 
 def log_delta_of(mu: float, eps: float) -> float:
-    """log of the least delta for which mu-GDP implies (eps, delta)-DP, eps >= 0, rounded up; -inf for mu = 0.
+    """Return log of the least delta for which mu-GDP implies (eps, delta)-DP, eps >= 0, rounded up; -inf for mu = 0.
 
     With z1, z2 = eps/mu -+ mu/2 and Mills' ratio ``m(z) = Phi(-z)/phi(z)``, which falls, the curve is
 
-        delta = phi(z1) (m(z1) - m(z2)),    1 - delta = phi(z1) (m(-z1) + m(z2)),
+        delta = phi(z1) (m(z1) - m(z2)),    1 - delta = phi(z1) (m(-z1) + m(z2)).
 
-    the second one for z1 < 0, where delta may be close to 1. It falls in z1 and grows with z2 - z1 = mu: z1 is rounded
-    down, z2 up, and the rest is off by `_ERROR` in every term, and in the exponent of phi. For small mu the difference
-    would cancel, so it is integrated: ``m(z1) - m(z2) = int_z1^z2 (1 - z m(z)) dz``. (m is the Laplace transform of
-    ``exp(-t^2/2)``, t > 0, so that derivatives bound the error of Gauss's rule: 1e-30.)
-
-    -inf stands also for logarithms below all numbers.
+    The second form is for z1 < 0, where delta may be close to 1. delta falls in z1 and grows with z2 - z1 = mu, so z1
+    is rounded down and z2 up; every other term, and the exponent of phi, is off by at most `_ERROR`. For small mu the
+    difference would cancel, so it is integrated: ``m(z1) - m(z2) = int_z1^z2 (1 - z m(z)) dz``. (m is the Laplace
+    transform of ``exp(-t^2/2)``, t > 0, so that derivatives bound the error of Gauss's rule: 1e-30.)
     """
     if mu == 0:
         return -math.inf
@@ -74,7 +72,7 @@ def _mills(z: float) -> float:
 
 
 def _mills_slope(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``1 - z m(z)`` for ascending z, rounded up; far out ``1/z^2``, which is above it."""
+    """Return ``1 - z m(z)`` for ascending z, rounded up; ``1/z^2``, an upper bound, for z > 1e3."""
     if z[-1] <= 1e3:
         return (1 + _ERROR) - z * _ROOT * erfcx(z / _SQRT2)
     far = z > 1e3
@@ -85,13 +83,13 @@ def _mills_slope(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=1 << 12)
 def eps_of(mu: float, delta: float) -> float:
-    """The least eps for which mu-GDP implies (eps, delta)-DP, rounded up; inf for mu = inf.
+    """Return the least eps for which mu-GDP implies (eps, delta)-DP, rounded up; inf for mu = inf.
 
     Raises:
         ValueError: mu is negative or NaN, or delta is not in (0, 1).
     """
     _check(mu=mu, delta=delta)
-    log_delta = _log(delta)
+    log_delta = _log_below(delta)
     if log_delta_of(mu, 0.0) <= log_delta:
         return 0.0
     # delta(eps) <= Phi(-eps/mu + mu/2), so the root lies below the eps at which that bound is delta.
@@ -103,11 +101,11 @@ def eps_of(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def mu_of(eps: float, delta: float) -> float:
-    """The largest mu for which mu-GDP implies (eps, delta)-DP, less `SPARE`: noise of ``sensitivity / mu`` is enough.
+    """Return the largest mu for which mu-GDP implies (eps, delta)-DP, less `SPARE`; inf for eps = inf.
 
-    This is the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1): no Gaussian noise of equal variance in all
-    directions does with less. What is left of it after some operations, rounded up, has an `eps_of` of at most eps.
-    inf for eps = inf.
+    This is the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1): noise of ``sensitivity / mu`` is the least
+    Gaussian noise of equal variance in all directions. After a few operations on mu, rounded up, `eps_of` is still at
+    most eps.
 
     Raises:
         ValueError: eps is negative or NaN, or delta is not in (0, 1).
@@ -115,7 +113,7 @@ def mu_of(eps: float, delta: float) -> float:
     _check(eps=eps, delta=delta)
     if math.isinf(eps):
         return math.inf
-    log_delta = _log(delta)
+    log_delta = _log_below(delta)
     low, high = 0.0, 1.0
     while log_delta_of(high, eps) < log_delta:
         low, high = high, 2 * high
@@ -126,18 +124,18 @@ def mu_of(eps: float, delta: float) -> float:
 
 
 def classical_mu(eps: float, delta: float) -> float:
-    """``eps / sqrt(2 log(1.25/delta))``: the mu that the textbook's Gaussian mechanism really gives.
+    """Return ``eps / sqrt(2 log(1.25/delta))``, the mu of the textbook's Gaussian mechanism.
 
-    Dwork & Roth 2014, Thm A.1, prove it (eps, delta)-DP for eps < 1 only; `eps_of` says what it gives at any eps.
+    Dwork & Roth 2014, Thm A.1, prove it (eps, delta)-DP for eps < 1 only; `eps_of` gives its guarantee at any eps.
     """
     _check(eps=eps, delta=delta)
     return eps / math.sqrt(2 * math.log(1.25 / delta))
 
 
 def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
-    """The mu of a Gaussian view: ``sqrt(v' S^-1 v)`` for covariance S (k, k) and mean shift v (k,).
+    """Return the mu of a Gaussian view: ``sqrt(v' S^-1 v)`` for covariance S (k, k) and mean shift v (k,).
 
-    inf when the shift has a part in a direction without noise: that view tells the neighbours apart for certain.
+    inf if the shift has a part in a direction without noise: the view then reveals for certain which neighbour it saw.
     """
     variances, directions = np.linalg.eigh(covariance)
     along = directions.T @ shift
@@ -148,7 +146,7 @@ def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> f
 
 
 def _safe_root(f: Callable[[float], float], low: float, high: float, up: bool) -> float:
-    """The root of f in [low, high], then moved by ulps until f <= 0: rounding never makes a guarantee stronger."""
+    """Return the root of f in [low, high], moved by ulps until f <= 0: rounding never strengthens a guarantee."""
     root = float(brentq(f, low, high, xtol=1e-300, rtol=1e-14, maxiter=500))
     step = 1e-15
     while f(root) > 0:
@@ -157,8 +155,7 @@ def _safe_root(f: Callable[[float], float], low: float, high: float, up: bool) -
     return root
 
 
-def _log(delta: float) -> float:
-    """log(delta), rounded down."""
+def _log_below(delta: float) -> float:
     return math.nextafter(math.log(delta), -math.inf)
 
 

@@ -1,8 +1,4 @@
-"""Privacy as plain values (`Budget`, `Guarantee`) and the arithmetic behind them.
-
-Adjacency is always *replace one*: two data sets are neighbours when one sample (``unit="sample"``) or all
-samples of one party (``unit="party"``) are replaced by others inside the same domain.
-"""
+"""Privacy as plain values. Adjacency is *replace one* sample (``unit="sample"``), or all samples of one party."""
 
 import math
 from collections.abc import Iterable
@@ -19,13 +15,12 @@ CALIBRATIONS: tuple[Calibration, ...] = ("published", "tight")
 
 View = Literal["release", "aggregate", "client", "transcript", "colluders"]
 """What an observer sees, in this order: the released model or objective; the sum or average of every round; one
-party's own messages; all that the third party sees; all that the aggregator and the colluding parties (`Adversary`)
-see together."""
+party's own messages; everything the third party sees; everything the aggregator and the colluders (`Adversary`) see."""
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """The parties that share what they know with the aggregator (view `colluders`); the others' rows are protected.
+    """The parties that share their knowledge with the aggregator (view `colluders`); the others' rows are protected.
 
     Args:
         colluders: their number, or a share of the M parties below 1, rounded down. None: fewer than a third of them,
@@ -42,11 +37,7 @@ class Adversary:
             )
 
     def count(self, M: int) -> int:
-        """How many of M parties collude.
-
-        Raises:
-            UserError: all of them would.
-        """
+        """Return how many of M parties collude."""
         if self.colluders is None:
             return math.ceil(M / 3) - 1
         number = math.floor(self.colluders * M * (1 + 1e-12)) if self.colluders < 1 else int(self.colluders)
@@ -59,7 +50,7 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Budget:
-    """An (eps, delta) budget. ``eps = inf`` means no noise; ``delta = None`` means that none was given."""
+    """An (eps, delta) budget. ``eps = inf`` means no noise; ``delta = None`` means that no delta was given."""
 
     eps: float
     delta: float | None = None
@@ -73,11 +64,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """delta, for a mechanism `who` that needs one.
-
-        Raises:
-            UserError: none was given.
-        """
+        """Return delta, or raise UserError that the mechanism `who` needs one."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -85,21 +72,21 @@ class Budget:
 
 Basis = Literal["published", "proven", "conditional", "proven for real numbers", "declared"]
 REAL: Literal["proven for real numbers"] = "proven for real numbers"
-"""The basis of what was published with floating-point noise: proven for real numbers, not for these bits."""
+"""The basis of a release with floating-point noise: proven for real numbers, not for these bits."""
 DECLARED: Literal["declared"] = "declared"
-"""The basis of what code outside dpml says of itself."""
+"""The basis of a guarantee that code outside dpml declares."""
 HELD: tuple[Basis, ...] = ("proven", REAL, DECLARED)
-"""The bases of what noise is said to give: proven, or declared by others; not claims, nor what holds conditionally."""
+"""The bases of guarantees that hold as declared or proven: neither claims nor conditional guarantees."""
 
 
 @dataclass(frozen=True)
 class Guarantee:
     """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, its basis and its `source`.
 
-    `conditional` stands beside a proven eps of infinity: what would be proven for hyper-parameters fixed beforehand.
-    `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta. `curve` is given
-    of objective perturbation with a Gaussian term: the deviation of the term, the ridge, and the mu of a Gaussian
-    release beside the minimiser (0: none), from which `accountant` composes it.
+    A `conditional` guarantee accompanies a proven eps of infinity: it would hold if the hyper-parameters had been fixed
+    beforehand. `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta.
+    `curve` is given for objective perturbation with a Gaussian term: the term's noise_std, the ridge, and the mu of an
+    additional Gaussian release (0: none), from which `accountant` composes it.
     """
 
     view: View
@@ -113,7 +100,7 @@ class Guarantee:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """All but the `curve`, for tables."""
+        """All fields except `curve`, for tables."""
         return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
@@ -123,12 +110,12 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class Problem:
-    """The facts about the data that noise and guarantees may depend on: parties, private training rows, features.
+    """The public facts that noise and guarantees depend on: M parties, N private training rows, d features.
 
     `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
-    known; 1 otherwise. Of the parties' sizes N_k it has the `smallest`, the sum of the `squares` (N_k/N)^2, and that
-    without the `colluders` largest, `honest_squares`; 0 stands for parties of equal size. `colluders` of the parties
-    collude; -1 stands for the default of `Adversary`.
+    known; 1 otherwise. `smallest` is the least party size N_k, `squares` the sum of (N_k/N)^2, and `honest_squares` the
+    same sum without the `colluders` largest parties; 0 stands for parties of equal size. `colluders` is the number of
+    colluding parties; -1 stands for the default of `Adversary`.
     """
 
     M: int
@@ -153,12 +140,12 @@ class Problem:
         for key, number in equal.items():
             if not getattr(self, key):
                 object.__setattr__(self, key, number)
-        # a copy with another N or M that kept the sizes: its numbers would be too small
+        # refuses a copy with another N or M that kept the sizes: its noise would be too small
         if self.smallest * self.M > self.N:
             raise UserError(f"{self.M} parties of at least {self.smallest} rows have more than N={self.N} rows.")
 
     def of_sizes(self, sizes: Index) -> "Problem":
-        """The same with parties of these sizes (M,). The largest parties collude: the worst case for the others."""
+        """Return the problem with these party sizes (M,). The largest parties collude, the worst for the others."""
         N = int(sizes.sum())
         shares = (np.sort(sizes) / N) ** 2
         squares, honest_squares = float(shares.sum()), float(shares[: self.honest].sum())
@@ -166,19 +153,19 @@ class Problem:
 
     @property
     def honest(self) -> int:
-        """Parties that do not collude."""
+        """The number of parties that do not collude."""
         return self.M - self.colluders
 
 
 class UnsizedProblem(Problem):
-    """A problem whose parties' sizes are not known: a guarantee that does not read them holds for any sizes.
+    """A problem with unknown party sizes: a guarantee that does not read them holds for any sizes.
 
-    Reading `smallest`, `squares` or `honest_squares` raises a UserError that says `why` they are not known; so does
-    comparing or copying all fields.
+    Reading `smallest`, `squares` or `honest_squares`, or comparing or copying all fields, raises a UserError with the
+    reason `why` they are unknown.
     """
 
     def __init__(self, problem: Problem, why: str) -> None:
-        vars(self).update(vars(problem), why=why)  # properties of the class go before these
+        vars(self).update(vars(problem), why=why)  # the properties below take precedence
 
     def _unknown(self) -> NoReturn:
         raise UserError(vars(self)["why"])
@@ -197,17 +184,17 @@ class UnsizedProblem(Problem):
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """The weakest of some guarantees: that of the largest eps; of equal ones the last, the view that sees the most.
+    """Return the weakest guarantee: that of the largest eps; among equal ones the last, the view that sees the most.
 
-    What it says holds for each of them: it has the largest delta, and a `mu` or a `curve` only where all have one. (A
+    The result holds for each of them: it has the largest delta, and a `mu` or a `curve` only where all have one. (A
     smaller eps without a mu may compose to more.)
     """
-    known = list(guarantees)
-    mus = [each.mu for each in known if each.mu is not None]
-    curves = {each.curve for each in known}
+    guarantees = list(guarantees)
+    mus = [each.mu for each in guarantees if each.mu is not None]
+    curves = {each.curve for each in guarantees}
     return replace(
-        max(reversed(known), key=lambda guarantee: guarantee.eps),
-        delta=max(each.delta for each in known),
-        mu=max(mus) if len(mus) == len(known) else None,
+        max(reversed(guarantees), key=lambda guarantee: guarantee.eps),
+        delta=max(each.delta for each in guarantees),
+        mu=max(mus) if len(mus) == len(guarantees) else None,
         curve=curves.pop() if len(curves) == 1 else None,
     )

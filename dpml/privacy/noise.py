@@ -1,8 +1,7 @@
-"""Every floating-point number that protects somebody is drawn here, in units of its own scale, and nowhere else.
+"""The floating-point noise of all mechanisms, at unit scale. Nothing else in dpml draws it.
 
-The generators of experiments are NumPy's, which can be reproduced; those of a release are the operating system's
-(`dpml.privacy.entropy`). Neither is hardened against floating-point attacks (Mironov 2012): exact noise is in
-`dpml.privacy.discrete`.
+Experiments use NumPy's reproducible generators, releases the operating system's (`dpml.privacy.entropy`). Neither is
+hardened against floating-point attacks (Mironov 2012): exact noise is in `dpml.privacy.discrete`.
 """
 
 from collections.abc import Callable
@@ -17,29 +16,29 @@ _BLOCK = 1 << 22  # numbers held at once while many parties' noise is summed: 32
 
 
 def gaussian(rng: Generator, shape: tuple[int, ...]) -> Array:
-    """Independent N(0, 1) entries."""
+    """Draw independent N(0, 1) entries."""
     return rng.standard_normal(shape)
 
 
 def single_gaussian(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Independent N(0, 1) entries in single precision, in half the time."""
+    """Draw independent N(0, 1) entries in single precision, in half the time."""
     return rng.standard_normal(shape, dtype=np.float32)
 
 
 def laplace(rng: Generator, shape: tuple[int, ...]) -> Array:
-    """Independent Laplace entries of density exp(-|x|)/2 (scale 1, variance 2)."""
+    """Draw independent Laplace entries of density exp(-|x|)/2 (scale 1, variance 2)."""
     return rng.laplace(size=shape)
 
 
 def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
-    """`draws` vectors in R^d of density proportional to exp(-||x||_2): a Gamma(d, 1) length, a uniform direction."""
+    """Draw `draws` vectors in R^d of density proportional to exp(-||x||_2): Gamma(d, 1) length, uniform direction."""
     vectors, lengths = _normals(rng, draws, d)
     vectors *= rng.gamma(d, size=(draws, 1)) / lengths
     return vectors
 
 
 def radial(rng: Generator, draws: int, d: int) -> Array:
-    """`draws` vectors in R^d with an Exponential(1) length and a uniform direction: **not** `l2_laplace` unless d = 1.
+    """Draw `draws` vectors in R^d of Exponential(1) length and uniform direction: **not** `l2_laplace` unless d = 1.
 
     Their density is exp(-||x||) / ||x||^(d - 1), up to a constant: infinite at 0, so that no shift is ever hidden.
     """
@@ -49,7 +48,7 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
 
 
 def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
-    """Vectors of N(0, I) in R^d, whose directions are uniform, and their lengths: (draws, d) and (draws, 1)."""
+    """Draw N(0, I) vectors, (draws, d), whose directions are uniform, and return their lengths, (draws, 1), too."""
     vectors, lengths = np.empty((draws, d)), np.empty((draws, 1))
     for rows in blocks(draws, d):
         part = vectors[rows]
@@ -59,23 +58,23 @@ def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
 
 
 def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
-    """The sum over the parties of `l2_laplace` noise: (draws, d), at a cost that does not depend on their number.
+    """Draw the sum of the parties' `l2_laplace` noise, (draws, d), at a cost that does not depend on their number.
 
     Exact: exp(-||x||) in R^d is a Gaussian whose variance is Gamma((d + 1)/2, scale 2), because the integral of
     ``w^(-1/2) exp(-r^2/2w - w/2)`` over w is proportional to e^-r. A sum of such vectors is a Gaussian with the sum of
-    their variances, and that is a Gamma variable too.
+    their variances, which is a Gamma variable, too.
     """
-    width = np.sqrt(2 * rng.standard_gamma(parties * (d + 1) / 2, size=(draws, 1)))
+    noise_std = np.sqrt(2 * rng.standard_gamma(parties * (d + 1) / 2, size=(draws, 1)))
     total = np.empty((draws, d))
     for rows in blocks(draws, d):
         part = total[rows]
         rng.standard_normal(out=part)
-        part *= width[rows]
+        part *= noise_std[rows]
     return total
 
 
 def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
-    """What the parties of CAPE draw, ``ehat_k`` and ``g_k``, each N(0, I): (draws, parties, size)."""
+    """Draw the noise ``ehat_k`` and ``g_k`` of the parties of CAPE, each N(0, I): (draws, parties, size)."""
     shape = draws, parties, size
     if draws * parties * size <= _BLOCK:  # one block: nothing to copy
         return rng.standard_normal(shape), rng.standard_normal(shape)
@@ -89,11 +88,11 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
 def cape_messages(
     rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
 ) -> tuple[Array, Array]:
-    """CAPE's noise ``shared * e_k + own * g_k`` in every message (Imtiaz et al. 2019, Alg. 1), and the ``ehat_k``.
+    """Draw CAPE's noise ``shared * e_k + own * g_k`` of every message (Imtiaz et al. 2019, Alg. 1), and the ``ehat_k``.
 
-    Party k draws ``ehat_k ~ N(0, I)``, the parties learn the sum of all by secure aggregation, and
-    ``e_k = ehat_k - (1/M) sum ehat`` is left, of variance ``1 - 1/M``: the ``e_k`` sum to zero. ``g_k ~ N(0, I)`` is
-    each party's own. Both results are (draws, parties, size).
+    Party k draws ``ehat_k ~ N(0, I)`` and ``g_k ~ N(0, I)``. Secure aggregation gives the parties the sum of all
+    ``ehat``, and ``e_k = ehat_k - (1/M) sum ehat``, of variance ``1 - 1/M``; the ``e_k`` sum to zero. Both results are
+    (draws, parties, size).
     """
     ehat, g = cape_parties(rng, draws, parties, size)
     for some in blocks(draws, parties * size):
@@ -113,10 +112,10 @@ def cape_total(  # many parameters: those of `cape_messages`, and a callback
     own: float,
     heard: Callable[[slice, Array, Array], None] | None = None,
 ) -> Array:
-    """The sum over the parties of CAPE's noise, message by message: (draws, size).
+    """Draw the sum over the parties of CAPE's noise, message by message: (draws, size).
 
     Coordinates are independent, so they are blocked: the memory stays bounded for any number of parties. `heard` is
-    called for every block, with its columns and what `cape_messages` drew there.
+    called for every block, with its columns and the output of `cape_messages` for it.
     """
     total = np.empty((draws, size))
     for columns in blocks(size, draws * parties, _BLOCK):
@@ -129,16 +128,16 @@ def cape_total(  # many parameters: those of `cape_messages`, and a callback
 
 
 def gaussian_messages(rng: Generator, draws: int, parties: int, size: int) -> Array:
-    """Every party's own N(0, I) noise: (draws, parties, size)."""
+    """Draw each party's N(0, I) noise: (draws, parties, size)."""
     return gaussian(rng, (draws, parties, size))
 
 
 def gaussian_total(
     rng: Generator, draws: int, parties: int, size: int, heard: Callable[[slice, Array], None] | None = None
 ) -> Array:
-    """The sum over the parties of independent N(0, I) noise, party by party: (draws, size).
+    """Draw the sum over the parties of independent N(0, I) noise, party by party: (draws, size).
 
-    `heard` is called for every block, with its columns and the parties' noise there.
+    `heard` is called for every block, with its columns and the parties' noise in them.
     """
     total = np.empty((draws, size))
     for columns in blocks(size, draws * parties, _BLOCK):

@@ -1,23 +1,8 @@
 """Privacy loss distributions: composition of releases of any kind, as upper bounds on delta.
 
-The privacy loss of a release is ``log(P/Q)`` of what is seen, drawn from P, for two neighbours' distributions P and Q.
-Its law gives the whole curve, ``delta(eps) = E[(1 - e^(eps - loss))+]``, and losses of releases add, also when a
-release is chosen by those before it, where P and Q dominate every step (Zhu, Dong & Wang 2022, Thm 10). Adjacency is
-replace one, which is symmetric: a pair whose two directions differ is composed once in each.
-
-*Errors only ever raise delta.* Atoms that gain mass or move up raise it, as do masses that do not sum to one. A loss
-between two points of a grid becomes both of them with the mass under P and under Q unchanged: the true pair can be
-simulated from the new one, whose curve meets the true one at all points of the grid (Doroshenko et al. 2022, connect
-the dots). Sums are made by FFT after a tilt ``e^(tilt * loss)`` that puts the bulk where the answer lies, so that the
-errors below are small parts of delta itself, however small it is:
-
-- rounding: every output of an FFT of n = 2^k numbers is off by at most 8 k u times the sum of their moduli, u = 2^-53;
-  powers carry that on, and the largest error that can result is added to every atom;
-- what lies above the window is bounded by Chernoff and counted as certain; what lies below wraps round to its top;
-- sums in floating point: a factor ``1 + 1e-14`` a release.
-
-Our own, because the accountants that there are have a fixed grid, of 1e-4 in eps, and no bound on the error of their
-FFTs at a delta of 1e-9 and less; dp-accounting is what the tests compare with.
+Definitions, and why errors only ever raise delta: docs/privacy.md ("Several releases"). Adjacency is replace one, which
+is symmetric: a pair whose two directions differ is composed once in each. dp-accounting, which tests compare with, has
+a fixed grid of 1e-4 in eps and no bound on the error of its FFTs at a delta of 1e-9 and less.
 """
 
 import math
@@ -32,15 +17,15 @@ from scipy.special import gammaln
 from dpml.arrays import Array
 
 _ULP = 2.0**-53
-_REACH, _OUTSIDE = 12.0, 2e-33  # standard deviations of a normal loss, and the probability of more
-_LEAST = -140.0  # log of the mass below which all counts as one
-_TAIL = 40.0  # e^-40 is what a window leaves out of a tilted distribution
+_REACH, _OUTSIDE = 12.0, 2e-33  # standard deviations of a normal loss, and the probability of a larger one
+_LEAST = -140.0  # log of the mass below which atoms are merged
+_TAIL = 40.0  # a window leaves out e^-40 of a tilted distribution
 _DEEPEST = -75.0  # log of the least delta that differs from 0
 _FEW, _MANY = 1 << 16, 1 << 20  # points of a window
-_WIDE = 1 << 21  # of a single loss
+_WIDE = 1 << 21  # points of a single loss
 _SPREAD = 1e-4  # the part of the variance that a grid may add
 _SLACK = 1e-14  # relative error of a mass
-FADED = -700.0  # log of a mass that counts for nothing: exp takes twenty times as long where it underflows
+FADED = -700.0  # log of a negligible mass: exp takes twenty times as long where it underflows
 
 
 @dataclass(frozen=True)
@@ -53,22 +38,22 @@ class Losses:
 
     @cached_property
     def centred(self) -> tuple[float, Array, Array]:
-        """The most likely loss, how far all are from it, and the logarithms of the masses: once, for every tilt."""
+        """The most likely loss, the distances of all losses from it, and the logarithms of the masses."""
         middle = float(self.at[np.argmax(self.mass)])
         with np.errstate(divide="ignore"):
             return middle, self.at - middle, np.log(self.mass)
 
     def delta(self, eps: float) -> float:
-        """``E[(1 - e^(eps - loss))+]``, at most 1."""
+        """Return ``E[(1 - e^(eps - loss))+]``, at most 1."""
         first = int(np.searchsorted(self.at, eps, side="right"))
         return min(self.infinite + self._finite_delta(first, eps), 1.0)
 
     def _finite_delta(self, first: int, eps: float) -> float:
         total = float(-np.expm1(eps - self.at[first:]) @ self.mass[first:])
-        return total * (1 + (len(self.at) + 8) * _ULP)  # what a sum of n numbers rounds at most
+        return total * (1 + (len(self.at) + 8) * _ULP)  # the largest rounding error of a sum of n numbers
 
     def eps(self, delta: float) -> float:
-        """The least eps >= 0 of this `delta`; inf where the infinite loss alone is more likely."""
+        """Return the least eps >= 0 of this `delta`; inf where the infinite loss alone is more likely."""
         if self.infinite >= delta:
             return math.inf
         if self.delta(0.0) <= delta:
@@ -92,9 +77,9 @@ class Losses:
 
 
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
-    """A Gaussian release whose mu is drawn from `mus` (k,) with the probabilities `weights` (k,), and is seen.
+    """Return the loss of a Gaussian release with a random mu that is seen: `mus` (k,) of probabilities `weights` (k,).
 
-    The loss is ``mu^2/2 + mu z``. Panels of z are split on their ends by Gauss's rule with 6 nodes, whose relative
+    The loss is ``mu^2/2 + mu z``. Panels of z are split between their ends by Gauss's rule with 6 nodes, whose relative
     error is below 1e-14 for |z| <= 12; where mu times a panel's width is above 1, all of it goes to the upper end.
     """
     nodes, node_weights = leggauss(6)
@@ -120,12 +105,12 @@ def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
 
 
 def gaussian(mu: float) -> Losses:
-    """A release that is mu-GDP."""
+    """Return the loss of a release that is mu-GDP."""
     return gaussians(np.array([mu]), np.ones(1), 1 << 12)
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """`times` releases that are each eps-DP: a binomial number of losses -eps among losses eps, exact or rounded up.
+    """Return the loss of `times` eps-DP releases: a binomial number of losses -eps among losses eps, rounded up.
 
     Randomised response dominates every eps-DP release (Kairouz, Oh & Viswanath 2015, Thm 3.1 and 3.3).
     """
@@ -145,33 +130,33 @@ def pure(eps: float, times: int = 1) -> Losses:
 
 
 def from_curve(eps: Array, delta: Array) -> Losses:
-    """A release with ``delta(eps)`` at most `delta` (n,) at the points `eps` (n,), ascending, in this direction.
+    """Return the loss of a release whose ``delta(eps)`` is at most `delta` (n,) at the points `eps` (n,), ascending.
 
-    Connect the dots in e^eps, where every curve is convex; points above the convex hull of the others count for
-    nothing. Below the first point the line to 1 at e^eps = 0 bounds the curve, beyond the last its delta.
+    Connect the dots in e^eps, where every curve is convex; points above the convex hull of the others are dropped.
+    Below the first point the line to 1 at e^eps = 0 bounds the curve, beyond the last point its delta.
     """
-    eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the others is 0 beside the last
+    eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the others is negligible
     x = np.exp(eps - eps[-1])  # in units of the last
     kept: list[int] = []
     heights = np.concatenate([[1.0], delta])
     at = np.concatenate([[0.0], x])
     for i in range(len(at)):
-        while len(kept) > 1 and _above(at, heights, kept[-2], kept[-1], i):
+        while len(kept) > 1 and _not_below_chord(at, heights, kept[-2], kept[-1], i):
             kept.pop()
         kept.append(i)
     slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
-    # the last point's mass is finite for what it is above the curve's end, which counts as certain
+    # the mass at the last point is what exceeds the curve's end; the end itself counts as an infinite loss
     mass = np.maximum(np.diff(slopes), 0.0) * at[kept][1:] * (1 + _SLACK)
     return Losses(eps[np.array(kept[1:]) - 1], mass, float(heights[-1]))
 
 
-def _above(x: Array, y: Array, a: int, b: int, c: int) -> bool:
-    """Whether point b lies on or above the line from a to c."""
+def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
+    """Return whether point b lies on or above the line from a to c."""
     return bool((y[b] - y[a]) * (x[c] - x[a]) >= (y[c] - y[a]) * (x[b] - x[a]))
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """The sum of the losses of `parts`, each with how many times; precise near `delta`, or else near `eps`."""
+    """Return the sum of the losses of `parts`, each with its number of times, precise near `delta` or else `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -192,16 +177,16 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
     at = step * (first + np.arange(n, dtype=float))
     with np.errstate(under="ignore", divide="ignore"):
         mass = np.exp(np.clip(np.log(tilted) + (log_moment + tilt * (mean - at)), FADED, 1.0))
-    # no loss is above all the largest together; only errors are
+    # only errors exceed the sum of the largest losses
     at = np.minimum(at, sum(count * float(part.at[-1]) for part, count in parts))
     beyond = math.exp(min(log_moment - _TAIL + tilt * (mean - step * (first + n - 1)), 0.0))
     return Losses(at, mass, min(infinite + beyond, 1.0))
 
 
 def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
-    """``log E[e^(tilt (loss - mean))]``, and the mean and the variance after the tilt, of the sum of all finite losses.
+    """Return ``log E[e^(tilt (loss - mean))]``, and mean and variance after the tilt, of the sum of all finite losses.
 
-    Everything is relative to the mean, as losses can be large beside their spread.
+    The moment is relative to the mean, as losses can be large compared with their standard deviation.
     """
     log_moment = mean = variance = 0.0
     for part, count in parts:
@@ -219,7 +204,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """The tilt that puts the mean at `eps`, or where Chernoff's bound on the tail is `log_delta`. Any tilt is safe."""
+    """Return the tilt with mean `eps`, or where Chernoff's bound on the tail is `log_delta`. Any tilt is safe."""
 
     top = sum(count * float(part.at[-1]) for part, count in parts)
 
@@ -246,7 +231,7 @@ def _largest(parts: Sequence[tuple[Losses, int]]) -> float:
 
 
 def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float]:
-    """Losses between which all but e^-40 of the tilted distribution lies at either side (Chernoff), or all of it."""
+    """Return bounds outside of which each tail of the tilted distribution has at most e^-40 (Chernoff)."""
     log_moment, mean, variance = _moments(parts, tilt)
     low = sum(count * float(part.at[0]) for part, count in parts)
     high = sum(count * float(part.at[-1]) for part, count in parts)
@@ -260,7 +245,7 @@ def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, fl
 
 
 def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
-    """The losses at multiples of `step`: the first multiple, and the masses (k,). See the module's docstring."""
+    """Put the losses on multiples of `step`, connecting the dots: the first multiple, and the masses (k,)."""
     at = part.at + 4 * _ULP * np.abs(part.at)
     below = np.floor(at / step)
     inside = np.clip(at - below * step, 0.0, step)
@@ -268,12 +253,12 @@ def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
     first = int(below.min())
     cells = (below - first).astype(np.int64)
     size = int(cells.max()) + 2
-    up = np.bincount(cells + 1, part.mass * share * (1 + _SLACK), size)
-    return first, np.asarray(up + np.bincount(cells, part.mass * (1 - share), size), dtype=float)
+    upper = np.bincount(cells + 1, part.mass * share * (1 + _SLACK), size)
+    return first, np.asarray(upper + np.bincount(cells, part.mass * (1 - share), size), dtype=float)
 
 
 def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array, int]], tilt: float, n: int) -> Array:
-    """The tilted distribution of the sum at the multiples 0 .. n - 1 of the step, modulo n: at least the truth (n,)."""
+    """Bound the tilted distribution of the sum at the multiples 0 .. n - 1 of the step, modulo n, from above: (n,)."""
     relative = 8 * math.log2(n) * _ULP  # of an FFT
     log_size, log_most = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
     angle, rounding = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

@@ -1,9 +1,8 @@
-"""Privacy numbers on the safe side of rounding, and how they are written.
+"""Privacy numbers rounded to the safe side, and how they are written.
 
-A proven eps, delta or mu is at least that of the noise as it is drawn. `up` pays for the rounding of the formula that
-led to a number: with positive terms, k operations are off by a factor below ``1 + k 2^-52``, so that `ROUNDING` is
-enough for 450 of them. Noise for a budget is `SPARE` larger than the formulas ask for, so that it still meets the
-budget after all the numbers on the way were rounded up.
+A proven eps, delta or mu is at least that of the noise as drawn. With positive terms, k operations are off by a factor
+below ``1 + k 2^-52``, so that `ROUNDING` covers 450 of them. Noise for a budget is larger than the formulas ask for, by
+`SPARE`, so that it still meets the budget after all intermediate numbers were rounded up.
 """
 
 import math
@@ -12,26 +11,26 @@ from fractions import Fraction
 
 ROUNDING = 1e-13
 SPARE = 1e-12
-_UNSEEN = 1e-6  # a relative excess that no written number shows
+_UNSEEN = 1e-6  # a relative excess that written numbers ignore
 
 
-def up(number: float) -> float:
-    """At least the positive number that a short formula stands for."""
+def round_up(number: float) -> float:
+    """Return an upper bound on the positive number that a short formula stands for."""
     return number * (1 + ROUNDING)
 
 
-def down(number: float) -> float:
-    """At most that number."""
+def round_down(number: float) -> float:
+    """Return a lower bound on that number."""
     return number * (1 - ROUNDING)
 
 
-def enough(noise: float) -> float:
-    """A scale of noise that meets its budget after rounding."""
+def with_slack(noise: float) -> float:
+    """Return a scale of noise that meets its budget after rounding."""
     return noise * (1 + SPARE)
 
 
 def above(number: Fraction | int) -> float:
-    """The least floating-point number that is not below an exact one."""
+    """Return the least floating-point number that is not below an exact one."""
     try:
         nearest = float(number)
     except OverflowError:
@@ -40,7 +39,7 @@ def above(number: Fraction | int) -> float:
 
 
 def total(terms: Iterable[tuple[float, int]]) -> float:
-    """The sum of numbers that count so many times each, rounded up once."""
+    """Return the sum of numbers, each with its number of times, rounded up once."""
     terms = list(terms)
     if not all(math.isfinite(x) for x, _ in terms):
         return math.inf
@@ -48,7 +47,7 @@ def total(terms: Iterable[tuple[float, int]]) -> float:
 
 
 def written(number: float, digits: int = 4) -> str:
-    """A proven number in so many digits, rounded up: but an excess of a millionth is rounding, and not written.
+    """Write a proven number with this many digits, rounded up; an excess of a millionth is ignored as rounding.
 
     >>> written(1.0000000001), written(1.0001), written(4.37718), written(1e-5)
     ('1', '1.001', '4.378', '1e-05')
@@ -61,7 +60,7 @@ def written(number: float, digits: int = 4) -> str:
 
 
 def written_below(number: float, digits: int = 4) -> str:
-    """A lower bound in so many digits, rounded down, but for a millionth.
+    """Write a lower bound with this many digits, rounded down; a lack of a millionth is ignored as rounding.
 
     >>> written_below(0.97465), written_below(0.99999999), written_below(10.0), written_below(9.9996)
     ('0.9746', '1', '10', '9.999')

@@ -1,12 +1,9 @@
 """Secure aggregation: the server learns the sum of the parties' vectors, and nothing else about any of them.
 
 This is the protocol of Bonawitz et al. 2017 (CCS, Fig. 4), with signatures and the consistency round, which protect
-against a malicious server. With a sparse `Topology` it is the variant of Bell et al. 2020. Each party sends five signed
-messages: KEYS, SHARES, MASKED, CONSISTENCY and UNMASK. A party that does not send the message that is due has dropped
-out. docs/secure_aggregation.md describes the rounds, what is protected and what is not, and why.
-
-We wrote our own because the protocol that comes with Flower signs no message, binds no keys to a session and draws its
-masks from 32 bits. The cryptographic primitives are those of the library `cryptography`.
+against a malicious server; with a sparse `Topology` it is the variant of Bell et al. 2020. The rounds, and what is
+protected and why: docs/secure_aggregation.md. Flower's own protocol signs no message, binds no keys to a session and
+draws its masks from 32 bits. The cryptographic primitives are those of the library `cryptography`.
 """
 
 from dataclasses import dataclass
@@ -32,7 +29,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SecureIntegerSum:
-    """The exact sum (d,) of the integers of the `survivors`, modulo 2^64 in [-2^63, 2^63), and its bytes of traffic."""
+    """The exact sum (d,) of the survivors' integers, modulo 2^64 in [-2^63, 2^63), and the traffic in bytes."""
 
     total: Integers
     survivors: Index
@@ -41,9 +38,9 @@ class SecureIntegerSum:
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum (d,) of the vectors of the `survivors`, and its bytes of traffic.
+    """The sum (d,) of the survivors' vectors, and the traffic in bytes.
 
-    Each entry is off by less than `error`, besides the rounding of the sum itself to a float, a relative 2^-53.
+    Each entry is off by less than `error`, plus the rounding of the sum to a float, a relative 2^-53.
     """
 
     total: Array
@@ -60,7 +57,7 @@ def secure_sum(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureSum:
-    """The sum of one vector from each party, by a run of secure aggregation.
+    """Run secure aggregation on one vector from each party and return the sum.
 
     Args:
         vectors: (M, d), a row for each party.
@@ -85,14 +82,14 @@ def secure_sum_integers(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureIntegerSum:
-    """The sum of one vector of integers from each party, by a run of secure aggregation: nothing is rounded.
+    """Run secure aggregation on one vector of integers from each party and return the sum, without rounding.
 
     Args:
         vectors: (M, d), a row for each party. Sums outside [-2^63, 2^63) wrap around.
         transport, dropouts, topology: as in `secure_sum`.
 
     Raises:
-        ProtocolError: `vectors` are no 64-bit integers, or too few parties are left.
+        ProtocolError: `vectors` are not 64-bit integers, or too few parties are left.
     """
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype not in (np.int64, np.uint64):

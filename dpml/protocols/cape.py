@@ -1,13 +1,10 @@
 """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2): a sum over sites with a trusted curator's noise, but no curator.
 
-Site k holds a share ``f_k`` (d,) of a vector-valued target that is the sum of the shares. (For a mean, the shares are
-``w_k values_k`` with the weights ``w_k = N_k/N`` of Remark 3.) Let tau be the desired standard deviation of the noise
-of the sum. Site k draws ``ehat_k ~ N(0, s^2)`` and ``g_k ~ N(0, 1/M)``, and sends
-
-    ``m_k = f_k + tau (ehat_k + g_k)`` openly, and ``ehat_k`` into a secure sum.
-
-The aggregator releases ``sum m - tau sum ehat = sum (f_k + tau g_k)``. docs/secure_aggregation.md ("CAPE through it")
-compares this with the order of messages in the paper, and derives the guarantee with drop-outs and with rounding.
+Site k holds a share ``f_k`` (d,) of the sum. (For a mean, the shares are ``w_k values_k`` with the weights ``w_k =
+N_k/N`` of Remark 3.) Let tau be the noise_std of the sum. Site k draws ``ehat_k ~ N(0, s^2)`` and ``g_k ~ N(0, 1/M)``,
+sends ``m_k = f_k + tau (ehat_k + g_k)`` openly, and puts ``ehat_k`` into a secure sum. The aggregator releases ``sum m
+- tau sum ehat = sum (f_k + tau g_k)``. The guarantee with drop-outs and rounding, and the paper's order of messages:
+docs/secure_aggregation.md ("CAPE through it").
 """
 
 import math
@@ -23,13 +20,13 @@ from dpml.protocols import FixedPoint, ProtocolError, Session, Stage, Topology
 from dpml.protocols.codec import Ring
 from dpml.protocols.transports import Dropouts, Traffic, Transport
 
-# |ehat_k| beyond this many standard deviations is refused by the codec: once in 10^57 numbers
-_WIDTHS = 16.0
+# the codec refuses |ehat_k| beyond this many standard deviations: once in 10^57 numbers
+_MOST_STDS = 16.0
 
 
 @dataclass(frozen=True)
 class Cape:
-    """The aggregator's data: all that the n surviving sites sent, the sum of their ehat, and the traffic.
+    """The aggregator's data: the messages of the n surviving sites, the sum of their ehat, and the traffic.
 
     `sent` (n, budgets, draws, d) are the ``m_k``, `zero_sum` (draws, d) is the ``sum ehat``, `scales` (budgets, d) tau.
     """
@@ -58,13 +55,13 @@ class CapeSettings:
     Attributes:
         transport: carries the messages (`dpml.protocols.in_process`); None: simulate, with the same distribution.
         draws: independent repetitions.
-        spread: s, the width of the zero-sum noise in units of tau.
+        spread: s, the noise_std of the zero-sum noise in units of tau.
         least: the number of survivors whose noise must still have standard deviation tau; None: all M.
         dropouts: sites that drop out, and the first message that each does not send.
         topology: which sites share masks; None: all, or for many sites a sparse ring.
-        drawn: how many numbers the noise has as it is drawn, if `project` makes the d numbers of a message of them.
-        project: makes the noise of a message, (..., d), linearly from what is drawn, (..., drawn).
-        rounding: random numbers to round with; None: a child of those for the noise.
+        drawn: the number of noise values drawn for a message, before `project`; None: d.
+        project: a linear map from the drawn values (..., drawn) to the noise of a message (..., d).
+        rounding: the generator for rounding; None: a child of the generator for the noise.
     """
 
     transport: Transport | None = None
@@ -88,15 +85,14 @@ def cape_sum(
     settings: CapeSettings = _SIMULATE,
     heard: Callable[[Array], None] | None = None,
 ) -> Cape:
-    """The sum of the sites' shares with CAPE's noise, through secure aggregation or, without a transport, simulated.
+    """Return the sum of the sites' shares with CAPE's noise, by secure aggregation or, without a transport, simulated.
 
-    With the same `rng` both add the same noise; the ehat_k are on the codec's grid only with a transport, and cancel in
-    both. The messages of all sites are held in memory, M budgets draws d floats.
+    With the same `rng` both add the same noise; with a transport the ehat_k are rounded to the codec's grid, and cancel
+    in both. The messages of all sites are held in memory, M budgets draws d floats.
 
     Args:
         shares: (M, d).
-        scales: (budgets, d), the standard deviation tau of the noise of the sum in every coordinate. The budgets and
-            their coordinates share the noise directions.
+        scales: (budgets, d), the noise_std tau of the sum in every coordinate. All share the noise directions.
         rng: for the noise, and a child of it for rounding.
         settings: the options.
         heard: is called with every site's input to the secure sum, (M, draws, d): the ehat_k in its message.
@@ -130,12 +126,12 @@ def cape_sum(
 
 
 def codec_of(parties: int, settings: CapeSettings) -> FixedPoint:
-    """The codec that puts the ehat_k into the ring."""
-    return FixedPoint.fit(parties, _WIDTHS * settings.spread)
+    """Return the codec that puts the ehat_k into the ring."""
+    return FixedPoint.fit(parties, _MOST_STDS * settings.spread)
 
 
 def _drawn(rng: Generator, parties: int, d: int, settings: CapeSettings) -> tuple[Array, Array]:
-    """The ``ehat_k`` and ``g_k`` of all sites, (M, draws, d) each, in units of tau."""
+    """Draw the ``ehat_k`` and ``g_k`` of all sites, (M, draws, d) each, in units of tau."""
     ehat, g = noise.cape_parties(rng, settings.draws, parties, settings.drawn or d)
     if settings.project is not None:
         ehat, g = settings.project(ehat), settings.project(g)
@@ -145,17 +141,17 @@ def _drawn(rng: Generator, parties: int, d: int, settings: CapeSettings) -> tupl
 
 
 def _messages(shares: Array, scales: Array, added: Array) -> Array:
-    """The ``m_k`` (M, budgets, draws, d), with the noise `added` (M, draws, d) in units of tau."""
+    """Return the ``m_k`` (M, budgets, draws, d), with the noise `added` (M, draws, d) in units of tau."""
     return shares[:, None, None] + scales[:, None] * added[:, None]
 
 
 def _carried(encoded: Ring, sent: Array, scales: Array, codec: FixedPoint, settings: CapeSettings) -> Cape:
-    """The aggregator's data after the transport has carried ehat (M, draws, d), encoded, with the open messages."""
+    """Return the aggregator's data after the transport carried the encoded ehat (M, draws, d) and open messages."""
     parties = len(encoded)
-    inputs, beside = encoded.reshape(parties, -1), sent.reshape(parties, -1)
-    session = Session.of(parties, inputs.shape[1], settings.topology, beside=beside.shape[1])
+    inputs, plaintext = encoded.reshape(parties, -1), sent.reshape(parties, -1)
+    session = Session.of(parties, inputs.shape[1], settings.topology, beside=plaintext.shape[1])
     assert settings.transport is not None
-    outcome = settings.transport(session, inputs, beside, settings.dropouts)
+    outcome = settings.transport(session, inputs, plaintext, settings.dropouts)
     received = outcome.beside.reshape(-1, *sent.shape[1:])
     zero_sum = codec.decode(outcome.total).reshape(encoded.shape[1:])
     return Cape(received, zero_sum, scales, outcome.survivors, outcome.traffic)
@@ -164,7 +160,7 @@ def _carried(encoded: Ring, sent: Array, scales: Array, codec: FixedPoint, setti
 def cape_mean(
     values: Array, scale: float, rng: Generator, sizes: Index | None = None, settings: CapeSettings = _SIMULATE
 ) -> Array:
-    """The mean (d,) over the sites' samples of the sites' own means `values` (M, d), with noise of deviation `scale`.
+    """Return the mean (d,) over the sites' samples of the sites' means `values` (M, d), with noise of std `scale`.
 
     `sizes` (M,) are the sites' numbers of samples, equal if None; of several draws the first is returned. With
     drop-outs it is the mean over the survivors' samples, and the noise grows as their share of the samples falls.

@@ -18,7 +18,7 @@ class FixedPoint:
     """Numbers of size at most `bound`, as multiples of 2^-`bits`, such that the sum over `parties` cannot overflow.
 
     `encode` rounds each entry at random to one of its two neighbouring multiples, with the right mean (to 2^-52 of a
-    step, the grain of the random numbers): each is off by less than 2^-bits, the sum by less than parties 2^-bits
+    step, the precision of the random numbers): each is off by less than 2^-bits, the sum by less than parties 2^-bits
     (`error`). Sums are exact in the ring; `decode` rounds a sum of more than 53 bits to a float, a relative 2^-53.
 
     >>> codec = FixedPoint.fit(parties=1000, bound=1.0)
@@ -43,7 +43,7 @@ class FixedPoint:
 
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
-        """The finest codec for this number of parties and this bound."""
+        """Return the finest codec for this number of parties and this bound."""
         if parties < 1 or not 0 < bound < math.inf:
             return cls(parties, bound, 0)  # raises the error
         # parties (ceil(bound 2^bits) + 1) < 2^63 follows from bound 2^bits <= 2^63/parties - 2, tried from above
@@ -54,11 +54,11 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """A bound on the error of every entry of a decoded sum of all parties, besides the float's own rounding."""
+        """A bound on the error of every entry of a decoded sum of all parties, without the float's own rounding."""
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:
-        """`values` (any shape) in the ring, rounded at random; `rng` need not be secret.
+        """Return `values` (any shape) in the ring, rounded at random; `rng` need not be secret.
 
         Raises:
             ProtocolError: an entry is not a number of size at most `bound`.
@@ -74,5 +74,5 @@ class FixedPoint:
         return whole.astype(np.int64).view(np.uint64)
 
     def decode(self, total: Ring) -> Array:
-        """The numbers encoded by a ring element, or by a sum of up to `parties` of them."""
+        """Return the numbers encoded by a ring element, or by a sum of up to `parties` of them."""
         return np.ldexp(total.view(np.int64).astype(np.float64), -self.bits)

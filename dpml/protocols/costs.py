@@ -21,18 +21,17 @@ _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few
 
 
 def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
-    """One run on random vectors, with a share `drop` of drop-outs before MASKED, as lines to print.
+    """Run secure aggregation on random vectors, with a share `drop` of drop-outs before MASKED; return lines to print.
 
     Raises:
-        UserError: there are too few or too many parties or entries.
         ProtocolError: too few parties are left.
     """
     if M < 2 or d < 1:
         raise UserError(f"a secure sum needs M >= 2 parties and d >= 1 entries, got M={M} and d={d}.")
     if M * d > _MOST:
-        raise UserError(f"M * d, the entries of all vectors, may be {_MOST:,} at most here, got M={M} and d={d}.")
+        raise UserError(f"M * d, the entries of all vectors, must be at most {_MOST:,} here, got M={M} and d={d}.")
     if M > _MOST_PARTIES:
-        raise UserError(f"M may be {_MOST_PARTIES:,} at most here, where one process plays all parties, got M={M}.")
+        raise UserError(f"M must be at most {_MOST_PARTIES:,} here, where one process runs all parties, got M={M}.")
     if not 0 <= drop < 1:
         raise UserError(f"the share of parties that drop out must be in [0, 1), got {drop}.")
     session = Session.of(M, d)
@@ -40,8 +39,8 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     values = rng.uniform(-1, 1, (M, d))
     codec = FixedPoint.fit(M, bound=1.0)
     inputs = codec.encode(values, rng)
-    gone = rng.choice(M, math.floor(drop * M * (1 + 1e-12)), replace=False)  # .29 of 100 are 29
-    dropouts = {int(k): Stage.MASKED for k in gone}
+    dropped = rng.choice(M, math.floor(drop * M * (1 + 1e-12)), replace=False)  # .29 of 100 are 29
+    dropouts = {int(k): Stage.MASKED for k in dropped}
     start = time.process_time()
     outcome = in_process(session, inputs, None, dropouts)
     seconds = time.process_time() - start
@@ -62,7 +61,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
 
 
 def float_difference(codec: FixedPoint, count: int) -> float:
-    """The largest difference between a decoded sum of `count` numbers and their sum in floats, in any order.
+    """Bound the difference between a decoded sum of `count` numbers and their sum in floats, in any order.
 
     Let S be the exact sum of numbers v_i of size at most B, and u = 2^-53. The ring holds S + e, where
     ``|e| <= codec.error``; decoding rounds that to a float, off by at most ``u (|S| + |e|)``. count - 1 additions of
@@ -77,10 +76,10 @@ def float_difference(codec: FixedPoint, count: int) -> float:
 def communication(
     everybody: Sequence[int], ring: Sequence[int], d: Sequence[int], nodes: int | None = None
 ) -> pd.DataFrame:
-    """Bytes sent and received by a site (the mean over sites) and by the aggregator, without drop-outs.
+    """Measure the bytes of a site (the mean over sites) and of the aggregator, without drop-outs.
 
     For the complete graph and for a sparse ring (for the numbers of parties that have one), and every length in d.
-    `algo` names the graph. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; own column: `length`, d in words.
+    `algo` names the graph. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; the column `length` is d in words.
 
     If a number of compute `nodes` is given, the rows of `shared_among_nodes` for the same M and d are added.
     """
@@ -99,9 +98,9 @@ def communication(
 
 
 def shared_among_nodes(M: int, d: Sequence[int], nodes: int) -> list[dict[str, Any]]:
-    """Bytes of the protocol of Heikkila et al. 2017, by the formula in Imtiaz et al. 2019 (App. A): not run.
+    """Return the bytes of the protocol of Heikkilä et al. 2017, by the formula in Imtiaz et al. 2019 (App. A): not run.
 
-    Every site sends a share of its d words to each compute node, and every node sends on the sum of its shares: (M + 1)
+    Every site sends a share of its d words to each compute node, and every node forwards the sum of its shares: (M + 1)
     d nodes words in total, reported in `aggregator_bytes`, of which each site sends d nodes. A word has 8 bytes, as in
     our messages; keys and headers are not counted.
     """
@@ -114,12 +113,12 @@ def shared_among_nodes(M: int, d: Sequence[int], nodes: int) -> list[dict[str, A
 
 
 def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
-    """The growth of the bytes of `communication`, by `algo` and `who`.
+    """Return the growth of the bytes of `communication`, by `algo` and `who`.
 
     Metrics: `in_M` and `in_d`, slopes on a log-log scale over the three largest M at the smallest d, and over the three
-    largest d at the smallest M, where one term of a sum of two powers dominates; only if there are three. And `misfit`,
-    the largest relative error of the least-squares fit of the stated form to all measurements: 1, M, d for a site and M
-    times that for the aggregator; on a ring with the degree k besides M, on which only signatures depend: 1, k, M, d.
+    largest d at the smallest M, where one term of a sum of two powers dominates; only if there are three. `misfit` is
+    the largest relative error of the least-squares fit to all measurements of this form: 1, M, d for a site and M
+    times that for the aggregator; on a ring, 1, k, M, d with the degree k, on which only signatures depend.
     """
     table = communication(everybody, ring, d)
     wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()

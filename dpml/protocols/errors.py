@@ -1,11 +1,11 @@
-"""The errors that end a protocol run or refuse a message."""
+"""Errors of a protocol run and of a message."""
 
 from dpml.errors import UserError
 
 
 class ProtocolError(UserError):
-    """A run that cannot yield a correct sum, or cannot be started: it ends without a sum."""
+    """A run that cannot start, or ends without a sum."""
 
 
 class RefusedError(ProtocolError):
-    """A refused message: it does not change the receiver's state, and its sender counts as dropped out."""
+    """A refused message: the receiver's state does not change, and the sender counts as dropped out."""

@@ -16,9 +16,9 @@ from dpml.arrays import Array, Index
 from dpml.protocols.errors import ProtocolError
 
 SECURITY = 2.0**-40
-"""The probability allowed for the first two, in which privacy would be lost."""
+"""The allowed probability of the first two failures, in which privacy would be lost."""
 FAILURE = 2.0**-30
-"""The probability allowed for the third, a run without a sum."""
+"""The allowed probability of the third failure, a run without a sum."""
 
 
 @dataclass(frozen=True)
@@ -35,21 +35,20 @@ class Topology:
 
 
 def least_quorum(parties: int, colluders: int) -> int:
-    """The least quorum that only one list of survivors can reach, even with a malicious server: > (M + C)/2.
+    """Return the least quorum that only one list of survivors can reach, even with a malicious server: > (M + C)/2.
 
-    Honest parties sign one list, colluders any number. Two lists with q signatures each need those of q - C honest
-    parties each, so ``2 (q - C) > M - C`` excludes them (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
+    Honest parties sign one list, colluders any number. Two lists with q signatures each need q - C different honest
+    parties each, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
     """
     return (parties + colluders) // 2 + 1
 
 
-def _colluders(parties: int) -> int:
-    """The default number of colluders: fewer than a third."""
+def _default_colluders(parties: int) -> int:
     return -(-parties // 3) - 1
 
 
 def complete(parties: int, threshold: int | None = None) -> Topology:
-    """The complete graph (Bonawitz et al. 2017): no probability of failure, and quadratic work at the server.
+    """Return the complete graph (Bonawitz et al. 2017), which never fails and needs quadratic work at the server.
 
     Any `threshold` parties can end the run. It protects against a malicious server and ``2 threshold - M - 1``
     colluders; the default is the least threshold for fewer than a third, which is two thirds of all, rounded up.
@@ -57,7 +56,7 @@ def complete(parties: int, threshold: int | None = None) -> Topology:
     Raises:
         ProtocolError: there is only one party, or the threshold protects no party.
     """
-    t = least_quorum(parties, _colluders(parties)) if threshold is None else threshold
+    t = least_quorum(parties, _default_colluders(parties)) if threshold is None else threshold
     if parties < 2 or not least_quorum(parties, 0) <= t <= parties:
         raise ProtocolError(
             f"secure aggregation needs at least 2 parties and a threshold of more than half of them, at most all, "
@@ -75,7 +74,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """The least degree for fewer than a share `colluders` of colluding parties and up to `dropouts` of drop-outs.
+    """Return the ring of least degree for fewer than a share `colluders` of colluders and `dropouts` of drop-outs.
 
     None when even M - 1 neighbours do not satisfy the bounds, or when the bounds need the complete graph.
     """
@@ -97,7 +96,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """The complete graph, unless a ring needs at most half its degree; it is secure against `colluders` colluders.
+    """Return the complete graph, unless a ring needs at most half its degree; it is secure against `colluders`.
 
     Raises:
         ProtocolError: there is only one party, or all of them collude.
@@ -105,11 +104,11 @@ def choose(parties: int, colluders: int = 0) -> Topology:
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
-    return complete(parties, least_quorum(parties, max(colluders, _colluders(parties))))
+    return complete(parties, least_quorum(parties, max(colluders, _default_colluders(parties))))
 
 
 def seated(parties: int, degree: int, name: bytes) -> list[int]:
-    """The parties as they sit on the ring: public, for the session of that name. If all are neighbours, by number.
+    """Return the parties in their public order on the ring of the session `name`, or by number if all are neighbours.
 
     The order is that of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
     """
@@ -121,7 +120,7 @@ def seated(parties: int, degree: int, name: bytes) -> list[int]:
 
 @lru_cache(maxsize=4)
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
-    """The neighbours of every party, in ascending order: the nearest on either side, as they are `seated`."""
+    """Return the neighbours of every party, in ascending order: the nearest on either side, as they are `seated`."""
     ring = seated(parties, degree, name)
     if degree == parties - 1:
         return tuple((*ring[:k], *ring[k + 1 :]) for k in ring)
@@ -133,12 +132,12 @@ def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
 
 
 def _all_lost(parties: int, lost: int, row: int) -> float:
-    """The probability that `row` given seats are all among `lost` random ones."""
+    """Return the probability that `row` given seats are all among `lost` random ones."""
     return math.prod(max(lost - i, 0) / (parties - i) for i in range(row))
 
 
 def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
-    """The probabilities of 0, 1, ..., `drawn` marked ones among `drawn` of `total`: (drawn + 1,)."""
+    """Return the probabilities of 0, ..., `drawn` marked items among `drawn` of `total` items: (drawn + 1,)."""
     from scipy.special import gammaln  # slow to load, and not needed in a party's process
 
     i = np.arange(drawn + 1)
@@ -153,5 +152,5 @@ def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
 
 
 def _upper(probabilities: Array) -> Array:
-    """P(at least i), for every i: summed from the small end, so that tails keep their precision."""
+    """Return P(at least i) for every i, summed from the small end so that tails keep their precision."""
     return np.cumsum(probabilities[::-1])[::-1]

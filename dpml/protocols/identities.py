@@ -2,8 +2,7 @@
 
 Every party has its own signing key, and all others know the verification key before the run (`Session.identities`). A
 signature is over ``"dpml secagg 4 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
-kind is the round, and the context identifies the session and all public facts about it, with the keys of this run
-(`Session.context`).
+kind is the round, and the context identifies the session and all public facts about it, with the keys of this run.
 """
 
 import hashlib
@@ -20,31 +19,31 @@ from dpml.protocols.session import PROTOCOL, Session
 
 
 def enrol(session: Session) -> tuple[Session, tuple[Ed25519PrivateKey, ...]]:
-    """The session with a new identity for each party, and the signing keys, each for one party only."""
+    """Return the session with a new identity for each party, and the signing keys, each for one party only."""
     signers = tuple(Ed25519PrivateKey.generate() for _ in range(session.parties))
     return replace(session, identities=tuple(s.public_key().public_bytes_raw() for s in signers)), signers
 
 
 def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, body: bytes) -> bytes:
-    """A party's complete message, signed."""
+    """Return a party's complete message, signed."""
     signature = signer.sign(_content(session.context, kind, party, _digest(body)))
     return messages.pack(kind, session.name, party, body, signature)
 
 
 def check(session: Session, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
-    """Raise RefusedError unless `party` signed this."""
+    """Raise RefusedError unless `party` signed this body."""
     check_signature(session.identities[party], session.context, kind, party, body, signature)
 
 
 def check_signature(identity: bytes, context: bytes, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
-    """The same, by the party's verification key and the context of the session."""
+    """Raise RefusedError unless the signature fits the party's verification key and the session's context."""
     if not _verified(identity, context, kind, party, _digest(body), signature):
         raise RefusedError(f"the signature under the message {kind.name} of party {party} is not that party's.")
 
 
 @lru_cache(maxsize=8)
 def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
-    """The parties whose signatures on this list of survivors are in the message SIGNATURES.
+    """Return the parties whose signatures on this list of survivors are in the message SIGNATURES.
 
     Cached: the parties of one process get the same bytes, which are read and verified once.
 
@@ -52,12 +51,12 @@ def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozens
         RefusedError: a signature is not valid, or a party occurs twice.
     """
     entries = messages.unpack_signatures(signatures)
-    here = messages.unpack_survivors(survivors, session.parties)
+    present = messages.unpack_survivors(survivors, session.parties)
     ids = frozenset(party for party, _ in entries)
     if len(ids) < len(entries):
         raise RefusedError("a message SIGNATURES names a party twice.")
     for party, signature in entries:
-        if party not in here:
+        if party not in present:
             raise RefusedError(f"a message SIGNATURES names party {party}, which is not among the survivors.")
         check(session, Kind.CONSISTENCY, party, survivors, signature)
     return ids
@@ -71,9 +70,8 @@ def _content(context: bytes, kind: Kind, party: int, digest: bytes) -> bytes:
     return PROTOCOL + b" signature" + context + bytes([kind]) + party.to_bytes(4, "little") + digest
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 14)  # a signature is verified once for all parties of one process
 def _verified(identity: bytes, context: bytes, kind: Kind, party: int, digest: bytes, signature: bytes) -> bool:
-    """Whether a signature is valid. Cached: it is verified once for all parties of one process."""
     try:
         Ed25519PublicKey.from_public_bytes(identity).verify(signature, _content(context, kind, party, digest))
     except InvalidSignature:

@@ -5,10 +5,10 @@ Every key is ``HKDF-SHA256(secret, salt = context of the session, info)`` with
     ``info = "dpml secagg 4 " | purpose | 0 | sender (4) | its public key (32) | receiver (4) | its public key (32)``
 
 so each key serves one purpose, in one session, in one direction between two parties with exactly these public keys.
-This binding is necessary. With X25519 alone, different public keys can agree on the same secret with a third one (a key
-and its sum with a point of small order), so a party that announced such a twin of another party's key could make that
-party's masks cancel. The sender of a pair mask is the party with the lower number, which adds it; for a party's own
-seed, the party is both sender and receiver.
+This binding is necessary: with X25519 alone, a key and its sum with a point of small order agree on the same secret
+with a third key, so a party that announced such a variant of another party's key could cancel that party's masks.
+The sender of a pair mask is the party with the lower number, which adds it; for a party's own seed, the party is both
+sender and receiver.
 
     purpose       secret                                  public keys   what the key is for
     "seal"        X25519 of two sealing keys              sealing       ChaCha20-Poly1305 of one message, nonce 0
@@ -58,48 +58,47 @@ class End(NamedTuple):
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
-    """The key of the single message that the sender seals for the receiver."""
+    """Return the key of the single message that the sender seals for the receiver."""
     return _key(_extract(secret, session), b"seal", sender, receiver)
 
 
 def pair_mask_key(secret: bytes, session: Session, one: End, other: End) -> bytes:
-    """The key of the mask that the lower-numbered of two parties adds and the higher-numbered one subtracts."""
+    """Return the key of the mask that the lower-numbered of two parties adds and the higher-numbered one subtracts."""
     return _key(_extract(secret, session), b"pair mask", *sorted((one, other)))
 
 
 def self_mask_key(seed: bytes, session: Session, own: End) -> bytes:
-    """The key of the mask derived from a party's own seed."""
+    """Return the key of the mask derived from a party's own seed."""
     return _key(_extract(seed, session), b"self mask", own, own)
 
 
 def commitment(seed: bytes, session: Session, own: End) -> bytes:
-    """A commitment of a party to its seed; inverting it is as hard as guessing the seed's 256 bits."""
+    """Return a commitment of a party to its seed; inverting it is as hard as guessing the seed's 256 bits."""
     return _key(_extract(seed, session), b"commitment", own, own)
 
 
 def _extract(secret: bytes, session: Session) -> bytes:
-    """The first half of HKDF: HMAC of the secret, with the context as its key."""
+    """Return the first half of HKDF: HMAC of the secret, with the context as its key."""
     extracting = _salted(session.context).copy()
     extracting.update(secret)
     return extracting.finalize()
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=4)  # a session needs the same object for millions of keys
 def _salted(context: bytes) -> HMAC:
-    """Cached, as a session needs the same one for millions of keys."""
     return HMAC(context, SHA256())
 
 
 def _key(extracted: bytes, purpose: bytes, sender: End, receiver: End) -> bytes:
-    """The second half."""
+    """Return the second half of HKDF."""
     info = PROTOCOL + b" " + purpose + b"\0" + _ENDS.pack(*sender, *receiver)
     return HKDFExpand(SHA256(), KEY_BYTES, info).derive(extracted)
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
-    """The secret that we share with a party. Derive keys from it; never use it as a key.
+    """Return the secret that we share with a party. Derive keys from it; never use it as a key.
 
-    A twin of the party's key gives the same secret.
+    A variant of the party's key by a point of small order gives the same secret.
 
     Raises:
         RefusedError: the key is not canonical, or of small order.
@@ -110,9 +109,8 @@ def agree(own: X25519PrivateKey, other: End) -> bytes:
         raise RefusedError(f"the public key of party {other.party} is not valid: it is of small order.") from None
 
 
-@lru_cache(maxsize=1 << 15)
+@lru_cache(maxsize=1 << 15)  # a key is checked and parsed once for all parties of one process
 def _public(other: End) -> X25519PublicKey:
-    """Cached: a key is checked and parsed once for all parties of one process."""
     require_canonical(other)
     return X25519PublicKey.from_public_bytes(other.key)
 
@@ -127,7 +125,7 @@ class Pairs:
     """The keys and masks that a party shares with its neighbours: in a deployment each party computes its own."""
 
     def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
-        """The key that seals our message for the other party, and the key that opens its message for us.
+        """Return the key that seals our message for the other party, and the key that opens its message for us.
 
         Raises:
             RefusedError: as `agree`.
@@ -136,7 +134,7 @@ class Pairs:
         return _key(extracted, b"seal", own, other), _key(extracted, b"seal", other, own)
 
     def masks(self, private: X25519PrivateKey, session: Session, own: End, others: Collection[End]) -> Masks:
-        """A function that adds, in place, the masks that a party shares with others.
+        """Return a function that adds, in place, the masks that a party shares with others.
 
         Raises:
             RefusedError: as `agree`.
@@ -148,19 +146,19 @@ PAIRS = Pairs()
 
 
 class OncePerPair(Pairs):
-    """The same for parties of one process: the first of two computes what both need, and the second takes it away.
+    """Keys and masks for all parties of one process: the first party of a pair computes them for both.
 
-    It is kept under both ends, so two parties that disagree about their keys share nothing.
+    They are stored under both public keys, so two parties that disagree about their keys share nothing.
     """
 
     def __init__(self) -> None:
-        self._seal_keys: dict[bytes, bytes] = {}  # two, one after the other: one object for each of many pairs
-        self._ahead: dict[End, tuple[Ring, list[End]]] = {}  # masks to be added, and those who have them in their own
+        self._seal_keys: dict[bytes, bytes] = {}  # two keys concatenated: one object for each of many pairs
+        self._ahead: dict[End, tuple[Ring, list[End]]] = {}  # masks to be added, and the parties they are shared with
 
     def seal_keys(self, private: X25519PrivateKey, session: Session, own: End, other: End) -> tuple[bytes, bytes]:
         kept = self._seal_keys.pop(other.key + own.key, None)
         if kept is not None:
-            return kept[KEY_BYTES:], kept[:KEY_BYTES]  # the other party's two
+            return kept[KEY_BYTES:], kept[:KEY_BYTES]  # the other party's keys, in reverse
         to_seal, to_open = super().seal_keys(private, session, own, other)
         self._seal_keys[own.key + other.key] = to_seal + to_open
         return to_seal, to_open
@@ -181,10 +179,10 @@ class OncePerPair(Pairs):
                     in_them.append(own)
                     yield (key, total, theirs) if added else (key, theirs, total)
 
-            _expand(len(total), streams())
+            _add_and_subtract(len(total), streams())
             if ready is not None:
                 total += ready
-            add_streams(total, [(key, not added) for key, added in surplus])  # of who shares one, but we do not
+            add_streams(total, [(key, not added) for key, added in surplus])  # parties that are not in `others`
 
         return add
 
@@ -192,20 +190,19 @@ class OncePerPair(Pairs):
 def _pair_mask_keys(
     private: X25519PrivateKey, session: Session, own: End, others: Iterable[End]
 ) -> list[tuple[bytes, bool]]:
-    """The keys of the masks that a party shares with others, and whether it adds them or subtracts them."""
+    """Return the keys of the masks that a party shares with others, and whether it adds or subtracts each."""
     return [(pair_mask_key(agree(private, other), session, own, other), own < other) for other in others]
 
 
 def add_streams(total: Ring, keys: Iterable[tuple[bytes, bool]]) -> None:
-    """Add the key streams of ChaCha20 to ring elements in place; those with a False are subtracted.
+    """Add the key streams of ChaCha20 to ring elements in place; subtract those marked False.
 
     A key is used for this mask only.
     """
-    _expand(len(total), ((key, total, None) if added else (key, None, total) for key, added in keys))
+    _add_and_subtract(len(total), ((key, total, None) if added else (key, None, total) for key, added in keys))
 
 
-def _expand(length: int, streams: Iterable[Stream]) -> None:
-    """Add and subtract key streams of ChaCha20, in place."""
+def _add_and_subtract(length: int, streams: Iterable[Stream]) -> None:
     buffer = bytearray(8 * min(_BLOCK, length))
     words = np.frombuffer(buffer, "<u8")
     parts = [(some, _ZEROS[: 8 * (some.stop - some.start)]) for some in blocks(length, most=_BLOCK)]

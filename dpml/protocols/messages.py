@@ -64,13 +64,13 @@ class Message(NamedTuple):
 
 
 def pack(kind: Kind, session: bytes, party: int, body: bytes, signature: bytes = b"") -> bytes:
-    """A complete message."""
+    """Return a complete message."""
     message = _HEAD.pack(VERSION, kind, session, party) + body + signature
     return message + _checksum(message)
 
 
 def unpack(message: bytes, session: bytes) -> Message:
-    """The content of a message of this session.
+    """Return the content of a message of this session.
 
     Raises:
         RefusedError: it is damaged, or of another version or session.
@@ -82,7 +82,7 @@ def unpack(message: bytes, session: bytes) -> Message:
         raise RefusedError("a message is damaged: its checksum does not match.")
     version, number, of_session, party = _HEAD.unpack_from(content)
     if version != VERSION:
-        raise RefusedError(f"a message of version {version} came, where version {VERSION} is spoken.")
+        raise RefusedError(f"a message of version {version} came, but this is version {VERSION}.")
     if of_session != session:
         raise RefusedError(f"a message of session {of_session.hex()} came to session {session.hex()}.")
     try:
@@ -98,7 +98,7 @@ def unpack(message: bytes, session: bytes) -> Message:
 
 
 def name(kind: Kind | None) -> str:
-    """The name of a message's kind; also for None, when no message is due."""
+    """Return the name of a message's kind, or "none" if no message is due."""
     return "none" if kind is None else kind.name
 
 
@@ -117,53 +117,53 @@ _COUNT = struct.Struct("<I")
 
 
 def pack_keys(sealing: bytes, masking: bytes) -> bytes:
-    """The body of KEYS."""
+    """Return the body of KEYS."""
     return sealing + masking
 
 
 def unpack_keys(body: bytes) -> tuple[bytes, bytes]:
-    """The two public keys of KEYS."""
+    """Return the two public keys of KEYS."""
     _require_length(Kind.KEYS, body, 2 * KEY_BYTES)
     return body[:KEY_BYTES], body[KEY_BYTES:]
 
 
 def pack_neighbours(path: bytes, keys: Iterable[Key]) -> bytes:
-    """The body of NEIGHBOURS."""
+    """Return the body of NEIGHBOURS."""
     return path + b"".join(_KEY.pack(*key) for key in keys)
 
 
 def unpack_neighbours(body: bytes, parties: int) -> tuple[bytes, list[Key]]:
-    """The path to the roster, and neighbour, sealing key, masking key and signature of KEYS for each of NEIGHBOURS."""
+    """Return the path to the roster, and each neighbour's number, sealing key, masking key and signature of KEYS."""
     end = HASH_BYTES * depth(parties)
     if len(body) < end:
-        raise RefusedError(f"a message NEIGHBOURS has a wrong length: {len(body)} bytes hold no path to the roster.")
+        raise RefusedError(f"a message NEIGHBOURS is too short for a path to the roster: {len(body)} bytes.")
     return body[:end], list(_entries(Kind.NEIGHBOURS, _KEY, body[end:]))
 
 
 def pack_shares(commitment: bytes, sealed: Iterable[Sealed]) -> bytes:
-    """The body of SHARES."""
+    """Return the body of SHARES."""
     return commitment + pack_inbox(sealed)
 
 
 def unpack_shares(body: bytes) -> tuple[bytes, list[Sealed]]:
-    """The commitment of SHARES, and the receiver and sealed shares of each."""
+    """Return the commitment of SHARES, and the sealed shares with their receivers."""
     if len(body) < KEY_BYTES:
-        raise RefusedError(f"a message SHARES has a wrong length: {len(body)} bytes hold no commitment.")
+        raise RefusedError(f"a message SHARES is too short for a commitment: {len(body)} bytes.")
     return body[:KEY_BYTES], list(_entries(Kind.SHARES, _SEALED, body[KEY_BYTES:]))
 
 
 def pack_inbox(sealed: Iterable[Sealed]) -> bytes:
-    """The body of INBOX."""
+    """Return the body of INBOX."""
     return b"".join(_SEALED.pack(*entry) for entry in sealed)
 
 
 def unpack_inbox(body: bytes) -> list[Sealed]:
-    """Sender and sealed shares, for each of INBOX."""
+    """Return the sealed shares of INBOX with their senders."""
     return list(_entries(Kind.INBOX, _SEALED, body))
 
 
 def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_out: Iterable[int] = ()) -> bytes:
-    """The body of MASKED."""
+    """Return the body of MASKED."""
     numbers = vector.astype("<u8", copy=False).tobytes() + beside.astype("<f8", copy=False).tobytes()
     return numbers + np.array(sorted(left_out), "<u4").tobytes()
 
@@ -171,19 +171,19 @@ def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_ou
 def unpack_masked(
     body: bytes, length: int, beside: int, parties: int = 0
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], list[int]]:
-    """The masked vector of MASKED and the open numbers sent with it, read-only views of the body; those left out."""
+    """Return the masked vector of MASKED and the open numbers, as views of the body, and the parties left out."""
     end = 8 * (length + beside)
     more = len(body) - end
     if not 0 <= more <= 4 * parties or more % 4:
         raise RefusedError(f"a message MASKED has a wrong length: {len(body)} bytes where {end} are due.")
     left_out = np.frombuffer(body, "<u4", offset=end).tolist()
     if left_out != sorted(set(left_out)) or (left_out and left_out[-1] >= parties):
-        raise RefusedError("a message MASKED leaves out parties that there are not, or one twice.")
+        raise RefusedError("a message MASKED leaves out an unknown party, or a party twice.")
     return np.frombuffer(body, "<u8", length), np.frombuffer(body, "<f8", beside, offset=8 * length), left_out
 
 
 def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
-    """The body of SURVIVORS, and of CONSISTENCY: a bit for each party, the first in the lowest bit."""
+    """Return the body of SURVIVORS, and of CONSISTENCY: a bit for each party, the first in the lowest bit."""
     here = np.zeros(parties, dtype=np.bool_)
     here[list(ids)] = True
     return np.packbits(here, bitorder="little").tobytes()
@@ -191,31 +191,31 @@ def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
-    """The parties of SURVIVORS. Cached: the parties of one process get the same list, which is read once."""
+    """Return the parties of SURVIVORS. Cached: the parties of one process get the same list."""
     _require_length(Kind.SURVIVORS, body, -(-parties // 8))
     bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
     if bits[parties:].any():
-        raise RefusedError(f"a message SURVIVORS names a party beyond the {parties} that there are.")
+        raise RefusedError(f"a message SURVIVORS names an unknown party: there are {parties}.")
     return frozenset(np.flatnonzero(bits).tolist())
 
 
 def pack_signatures(signatures: Iterable[Signature]) -> bytes:
-    """The body of SIGNATURES."""
+    """Return the body of SIGNATURES."""
     return b"".join(_SIGNATURE.pack(*entry) for entry in signatures)
 
 
 def unpack_signatures(body: bytes) -> list[Signature]:
-    """Party and signature, for each of SIGNATURES."""
+    """Return the party and the signature of each entry of SIGNATURES."""
     return list(_entries(Kind.SIGNATURES, _SIGNATURE, body))
 
 
 def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:
-    """The body of UNMASK."""
+    """Return the body of UNMASK."""
     return _COUNT.pack(len(self_masks)) + b"".join(_SHARE.pack(*entry) for entry in (*self_masks, *mask_keys))
 
 
 def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
-    """Of UNMASK, the shares of survivors' self-mask seeds and those of the others' mask keys, each with its party."""
+    """Return the shares of survivors' self-mask seeds and of the others' mask keys, each with its party."""
     if len(body) < _COUNT.size:
         raise RefusedError(f"a message UNMASK of {len(body)} bytes has a wrong length.")
     (count,) = _COUNT.unpack_from(body)
@@ -228,7 +228,7 @@ def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
 def _entries(kind: Kind, form: struct.Struct, body: bytes) -> Iterable[tuple]:  # type: ignore[type-arg]
     if len(body) % form.size:
         raise RefusedError(
-            f"a message {kind.name} has a wrong length: {len(body)} is no multiple of {form.size} bytes."
+            f"a message {kind.name} has a wrong length: {len(body)} is not a multiple of {form.size} bytes."
         )
     return form.iter_unpack(body)
 

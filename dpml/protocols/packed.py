@@ -1,4 +1,4 @@
-"""Bytes of one length for each of many parties, without an object for each."""
+"""A mapping from parties to bytes of one length, in one buffer."""
 
 from array import array
 from bisect import bisect_left
@@ -29,7 +29,7 @@ class Packed(Mapping[int, bytes]):
         return self._content[place * self._size : (place + 1) * self._size]
 
     def items(self) -> ItemsView[int, bytes]:
-        """All entries as those of a dict, which is faster than one after the other."""
+        """Return all entries as those of a dict, which is faster than a look-up for each."""
         content, size = self._content, self._size
         return {who: content[k * size : (k + 1) * size] for k, who in enumerate(self._parties)}.items()
 

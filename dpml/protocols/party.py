@@ -23,14 +23,14 @@ from dpml.protocols.session import Session
 _NONCE = bytes(12)  # each key seals one message, for the session, the sender and the receiver that it is bound to
 
 Contribution = Callable[[], tuple[Ring, Array]]
-"""A function for a party's vector and the numbers that it sends openly, called when they are due."""
+"""A function that returns a party's vector and its open numbers, called when they are due."""
 
 
 class Party:
     """One party as a state machine: `start` gives its first message, `receive` the answer to each server message.
 
     A message is refused when it is not the one that is due or its content is invalid; the party's state then does not
-    change. If `vector` is a `Contribution`, it is called once, when nothing but the vector is missing.
+    change. If `vector` is a `Contribution`, it is called once, when only the vector is missing.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Party:
         else:
             content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
             self._contribution = lambda: content
-        self._neighbours = Packed({})  # their public mask keys; in the end only of those that shared their secrets
+        self._neighbours = Packed({})  # public mask keys; in the end only of parties that shared their secrets
         self._seals = Packed({})  # the keys that open the shares we receive
         self._held = Packed({})  # both shares of each neighbour's secrets, and our own
         self._survivors = b""  # the list that we signed
@@ -70,14 +70,14 @@ class Party:
         return f"Party({self.party} of {self.session.parties}, {messages.name(self._due)} is due)"
 
     def start(self) -> bytes:
-        """The message KEYS."""
+        """Return the message KEYS."""
         if self._due is not Kind.KEYS:
             raise ProtocolError(f"party {self.party} has started already: its keys are for one run.")
         self._due = Kind.NEIGHBOURS
         return self._pack(Kind.KEYS, self._public())
 
     def receive(self, message: bytes) -> bytes:
-        """The answer to a message of the server.
+        """Return the answer to a message of the server.
 
         Raises:
             RefusedError: the message is invalid; the error gives the reason.
@@ -119,7 +119,7 @@ class Party:
         return self._pack(Kind.SHARES, messages.pack_shares(committed, sealed))
 
     def _check_neighbours(self, keys: list[messages.Key]) -> tuple[list[End], Packed]:
-        """The sealing and the mask keys of the neighbours, if they are ours and signed these keys."""
+        """Check the neighbours' signed keys; return their sealing keys and their mask keys."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
         public = [key for _, sealing, masking, _ in keys for key in (sealing, masking)]
@@ -137,7 +137,7 @@ class Party:
         for who, sealed in inbox:
             try:
                 held[who] = ChaCha20Poly1305(seals[who]).decrypt(_NONCE, sealed, None)
-            except InvalidTag:  # as if it had not come: one who seals nonsense does not stop the others
+            except InvalidTag:  # as if it had not arrived, so that an invalid share stops nobody else
                 left_out.append(who)
         self._check_count(len(held))
         neighbours = {who: key for who, key in self._neighbours.items() if who in held}
@@ -152,14 +152,13 @@ class Party:
         return self._pack(Kind.MASKED, messages.pack_masked(total, beside, left_out))
 
     def _consistency(self, body: bytes) -> bytes:
-        """Sign the list of survivors, once."""
         survivors = messages.unpack_survivors(body, self.session.parties)
         if self.party not in survivors:
             raise RefusedError(f"party {self.party} sent its vector, but is not among the survivors.")
         quorum = self.session.topology.quorum
         if len(survivors) < quorum:
             raise RefusedError(
-                f"party {self.party} sees {len(survivors)} survivors, fewer than the {quorum} that were agreed on."
+                f"party {self.party} sees {len(survivors)} survivors, fewer than the agreed quorum of {quorum}."
             )
         around = self._seats().intersection(survivors)
         self._check_ids(Kind.SURVIVORS, sorted(around), self._neighbours)
@@ -169,7 +168,6 @@ class Party:
         return self._pack(Kind.CONSISTENCY, body)
 
     def _unmask(self, body: bytes) -> bytes:
-        """Disclose shares, for the list that a quorum of parties has also signed."""
         signers, quorum = identities.signers_of(self.session, self._survivors, body), self.session.topology.quorum
         if len(signers) < quorum:
             raise RefusedError(
@@ -196,15 +194,15 @@ class Party:
         return messages.pack_keys(self._seal_end.key, self._mask_end.key)
 
     def _seats(self) -> frozenset[int]:
-        """The parties that may be our neighbours: public, and not for the server to choose."""
+        """Return the parties that can be our neighbours: public, so the server cannot choose them."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 
     def _check_ids(self, kind: Kind, ids: list[int], allowed: Iterable[int]) -> None:
-        known = frozenset(allowed)
+        allowed = frozenset(allowed)
         for who in ids:
-            if who not in known:
-                raise RefusedError(f"the message {kind.name} for party {self.party} names party {who}, unknown here.")
+            if who not in allowed:
+                raise RefusedError(f"the message {kind.name} for party {self.party} names unknown party {who}.")
         if len(set(ids)) < len(ids):
             raise RefusedError(f"the message {kind.name} for party {self.party} names a party twice.")
 
@@ -219,9 +217,8 @@ class Party:
         return identities.signed(self.session, self._signer, kind, self.party, body)
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 14)  # a key is checked once for all parties of one process
 def _check_key(identity: bytes, context: bytes, key: messages.Key) -> None:
-    """Raise RefusedError unless a party signed its keys. Cached: they are checked once for all parties of a process."""
     who, sealing, masking, signature = key
     masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
     identities.check_signature(identity, context, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)

@@ -1,9 +1,8 @@
-"""The roster of a run: one hash of the fresh keys of all parties, to which all keys and signatures after it are bound.
+"""The roster of a run: one hash of the fresh keys of all parties, to which all later keys and signatures are bound.
 
-The server makes it, and nobody needs to trust it for that. A party checks that its own keys of this run are in it, at
-its own place, so that whatever is signed for this roster was signed after the party made them: nothing of an earlier
-run verifies. There is one place for every party. So a party that is started again, with other keys, is in another
-roster, and under one roster nobody signs two lists.
+The server computes it and need not be trusted: a party checks that its own keys of this run are in it, at its own
+place. So all signatures for this roster were made after the party's keys, and none of an earlier run verifies. There is
+one place for every party, so a party that is started again, with other keys, is in another roster.
 
 It is a Merkle tree (1987) with a leaf for each of M parties, in SHA-256: of "dpml secagg leaf" | party (4 bytes) | its
 message KEYS, or 32 zeros for a party that sent none; and of "dpml secagg node" | left | right.
@@ -17,22 +16,22 @@ _ABSENT = bytes(HASH_BYTES)
 
 
 def depth(parties: int) -> int:
-    """How many hashes a party needs to find the roster from its own keys."""
+    """Return how many hashes a party needs to compute the roster from its own keys."""
     return (parties - 1).bit_length()
 
 
 def root(party: int, keys: bytes, path: bytes) -> bytes:
-    """The roster that has a party's keys in its place, if these are the hashes beside the way up to it."""
-    found, place = _leaf(party, keys), party
+    """Return the roster with a party's keys in its place, from the sibling hashes on the path to the root."""
+    node, place = _leaf(party, keys), party
     for start in range(0, len(path), HASH_BYTES):
-        beside = path[start : start + HASH_BYTES]
-        found = _node(beside, found) if place & 1 else _node(found, beside)
+        sibling = path[start : start + HASH_BYTES]
+        node = _node(sibling, node) if place & 1 else _node(node, sibling)
         place >>= 1
-    return found
+    return node
 
 
 class Roster:
-    """The roster of all `keys`, the parties' messages KEYS."""
+    """The Merkle tree of all `keys`, the parties' messages KEYS."""
 
     def __init__(self, parties: int, keys: Mapping[int, bytes]) -> None:
         leaves = [_leaf(k, keys[k]) if k in keys else _ABSENT for k in range(parties)]
@@ -46,7 +45,7 @@ class Roster:
         return self._levels[-1][0]
 
     def path(self, party: int) -> bytes:
-        """What a party needs to find the root."""
+        """Return the sibling hashes with which a party computes the root."""
         return b"".join(level[(party >> height) ^ 1] for height, level in enumerate(self._levels[:-1]))
 
 

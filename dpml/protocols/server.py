@@ -24,12 +24,12 @@ _SENT = {
     Stage.CONSISTENCY: Kind.CONSISTENCY,
     Stage.UNMASK: Kind.UNMASK,
 }
-_MOST_TRIES = 5000  # sets of shares
+_MOST_TRIES = 5000  # sets of shares tried for one secret
 _SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
 
 
 class Answers(Mapping[int, bytes]):
-    """The server's message to each of some parties, made when it is asked for.
+    """The server's message to each of some parties, made when it is read.
 
     All at once would be large: on a ring of 10,000 parties the signatures alone are 5 GB.
     """
@@ -38,7 +38,7 @@ class Answers(Mapping[int, bytes]):
         self._receivers, self._make = dict.fromkeys(receivers), make
 
     def __getitem__(self, party: int) -> bytes:
-        self._receivers[party]  # raises KeyError for a party that is due none
+        self._receivers[party]  # raises KeyError for a party without a message
         return self._make(party)
 
     def __iter__(self) -> Iterator[int]:
@@ -60,18 +60,18 @@ class Server:
         self._seats = seat(session.parties, session.topology.degree, session.name)
         self._waiting = set(range(session.parties))
         self._keys: dict[int, tuple[bytes, bytes, bytes]] = {}  # sealing, masking, and their signature
-        self._public: set[bytes] = set()  # all of them
+        self._public: set[bytes] = set()  # all public keys
         self._probe = X25519PrivateKey.generate()  # detects keys with which no key agreement is possible
         self._commitments: dict[int, bytes] = {}
         self._inbox: dict[int, bytearray] = {}  # the sealed shares for each party, as INBOX has them
-        self._survivors = b""  # the list of them
+        self._survivors = b""  # the list of survivors
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
-        self._left_out: dict[int, frozenset[int]] = {}  # by each party: those whose shares for it do not open
-        self._vectors: dict[int, Ring] = {}  # until it is known who is in the sum, where all are neighbours
-        self.liars: dict[int, str] = {}  # parties that were left out, or whose shares were, and why
-        self._signatures: dict[int, bytes] = {}  # on the list of survivors
-        self._shares: dict[int, bytearray] = {}  # of one secret of each party: (holder, share), packed
+        self._left_out: dict[int, frozenset[int]] = {}  # for each party: the senders whose shares do not open
+        self._vectors: dict[int, Ring] = {}  # until the survivors are known, on a complete graph
+        self.liars: dict[int, str] = {}  # parties that were left out, or whose shares were, and the reason
+        self._signatures: dict[int, bytes] = {}  # signatures on the list of survivors
+        self._shares: dict[int, bytearray] = {}  # shares of one secret of each party: (holder, share), packed
         self._answered: set[int] = set()
 
     def __repr__(self) -> str:
@@ -89,7 +89,7 @@ class Server:
 
     @property
     def beside(self) -> Array:
-        """The numbers that the survivors sent openly with their masked vectors, in their order: (survivors, beside)."""
+        """The open numbers that the survivors sent with their masked vectors, in their order: (survivors, beside)."""
         return np.stack([self._beside[party] for party in self.survivors])
 
     @property
@@ -100,7 +100,7 @@ class Server:
         return self._total
 
     def receive(self, message: bytes, expected: int | None = None) -> int:
-        """Take a party's message; returns its sender. `expected` is the sender that the channel gives, if it does.
+        """Take a party's message and return its sender. `expected` is the sender by the channel, if that is known.
 
         Raises:
             RefusedError: the message is invalid; the error gives the reason, and the server's state does not change.
@@ -133,9 +133,9 @@ class Server:
         return sender
 
     def advance(self) -> Mapping[int, bytes]:
-        """End the stage: parties that have not sent drop out. The answers to the others; none after the last stage.
+        """End the stage and return the answers to the parties that have sent; the others drop out.
 
-        An answer is made whenever it is read, before the next `advance`.
+        There are no answers after the last stage. An answer is made whenever it is read, before the next `advance`.
 
         Raises:
             ProtocolError: too few are left, or the shares do not match the public keys or commitments.
@@ -149,7 +149,7 @@ class Server:
         if len(present) < quorum:
             raise ProtocolError(
                 f"only {len(present)} of {self.session.parties} parties are left after {self.stage.name}, "
-                f"fewer than the {quorum} that secure aggregation was set up for: no sum."
+                f"fewer than the quorum of {quorum} of this session: no sum."
             )
         if self.stage is Stage.UNMASK:
             self._unmask()
@@ -161,7 +161,7 @@ class Server:
         return Answers(present, lambda who: messages.pack(kind, self.session.name, who, body(who)))
 
     def _answer(self) -> tuple[Kind, Callable[[int], bytes]]:
-        """What this stage is answered with: the kind of the messages, and the body for each party."""
+        """Return the kind of this stage's answers, and a function for the body to each party."""
         match self.stage:
             case Stage.KEYS:
                 public = {who: messages.pack_keys(*keys[:2]) for who, keys in self._keys.items()}
@@ -175,7 +175,7 @@ class Server:
                 self._survivors = messages.pack_survivors(self._beside, self.session.parties)
                 return Kind.SURVIVORS, lambda _: self._survivors
         signed = messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
-        return Kind.SIGNATURES, lambda _: signed  # as many as a party requires
+        return Kind.SIGNATURES, lambda _: signed  # a party requires this many
 
     # Incoming messages.
 
@@ -184,7 +184,7 @@ class Server:
         keys = messages.unpack_keys(content.body)
         if keys[0] == keys[1] or not self._public.isdisjoint(keys):
             raise RefusedError(f"a public key of party {sender} has been announced before.")
-        for key in keys:  # otherwise all of its neighbours would refuse it and drop out
+        for key in keys:  # an invalid key would make all neighbours drop out
             masks.agree(self._probe, End(sender, key))
         self._public.update(keys)
         self._keys[sender] = (*keys, content.signature)
@@ -205,8 +205,8 @@ class Server:
     def _take_masked(self, content: Message) -> None:
         session = self.session
         vector, beside, left_out = messages.unpack_masked(content.body, session.length, session.beside, session.parties)
-        if left_out and not self._complete:  # where its neighbours are few of many, it is the one that is done without
-            raise RefusedError(f"shares for party {content.party} do not open, which it says of {left_out[0]} first.")
+        if left_out and not self._complete:  # on a ring, the party that complains is left out
+            raise RefusedError(f"party {content.party} reports that shares do not open, first those of {left_out[0]}.")
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")
         self._beside[content.party] = beside.copy()  # a view would keep the whole message
@@ -221,17 +221,17 @@ class Server:
         return self.session.topology.degree == self.session.parties - 1
 
     def _leave_out(self) -> None:
-        """Add the vectors up, without those of parties that share no masks: least in number, whoever of two lied."""
-        apart: dict[int, set[int]] = {k: set() for k in self._beside}
+        """Sum the vectors without a small set of parties so that all others share masks, whoever of two lied."""
+        conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
-            for j in self._left_out[k] & apart.keys():
-                apart[k].add(j)
-                apart[j].add(k)
-        while any(apart.values()):
-            worst = max(apart, key=lambda k: (len(apart[k]), len(self._left_out[k]), k))
-            others = apart.pop(worst)
+            for j in self._left_out[k] & conflicts.keys():
+                conflicts[k].add(j)
+                conflicts[j].add(k)
+        while any(conflicts.values()):
+            worst = max(conflicts, key=lambda k: (len(conflicts[k]), len(self._left_out[k]), k))
+            others = conflicts.pop(worst)
             for other in others:
-                apart[other].discard(worst)
+                conflicts[other].discard(worst)
             del self._beside[worst]
             self._answered.discard(worst)
             names = ", ".join(map(str, sorted(others)))
@@ -254,8 +254,8 @@ class Server:
         for entries, wanted in ((self_masks, here), (mask_keys, held - here)):
             if len(entries) != len(wanted) or {who for who, _ in entries} != wanted:
                 raise RefusedError(
-                    f"party {sender} must send a share of the seed of each survivor that it holds one of, "
-                    f"and of the mask key of each party that dropped out, no others."
+                    f"party {sender} must send exactly its shares of the survivors' seeds and of the mask keys of "
+                    f"the parties that dropped out."
                 )
         elements = np.frombuffer(b"".join(share for _, share in (*self_masks, *mask_keys)), "<u4")
         if elements.max() >= shamir.PRIME:
@@ -306,15 +306,15 @@ class Server:
         return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int, fits: Callable[[bytes], bool], what: str, to: str) -> bytes:
-        """A party's secret, from as many shares as are needed: those of holders who have not lied first.
+        """Return a party's secret from `threshold` shares, first those of holders who have not lied.
 
-        A share that does not belong to it is found by trying others in its place, and its holder is named.
+        If they do not fit, other sets of shares are tried, and the holders of wrong shares are named.
         """
         shares, threshold = np.frombuffer(self._shares.get(party, b""), _SHARE), self.session.topology.threshold
         if len(shares) < threshold:
             raise ProtocolError(
-                f"only {len(shares)} of the parties that hold shares of party {party}'s secret are left, "
-                f"fewer than the threshold {threshold}: no sum."
+                f"only {len(shares)} shares of party {party}'s secret are left, fewer than the threshold {threshold}: "
+                f"no sum."
             )
         shares = np.sort(shares, order="holder")
         shares = shares[np.argsort([holder in self.liars for holder in shares["holder"]], kind="stable")]
@@ -324,19 +324,19 @@ class Server:
                 self._name_liars(party, shares, chosen, secret)
                 return secret
         raise ProtocolError(
-            f"the shares of the {what} of party {party} do not fit {to}: no sum. Party {party} gave wrong ones, or "
-            f"more than {len(shares) - threshold} of those who sent them back."
+            f"the shares of the {what} of party {party} do not fit {to}: no sum. Party {party} gave wrong shares, or "
+            f"more than {len(shares) - threshold} holders returned wrong ones."
         )
 
     def _name_liars(self, party: int, shares: Any, chosen: tuple[int, ...], secret: bytes) -> None:
-        for one in set(range(len(shares))) - set(chosen) if chosen[-1] >= len(chosen) else ():
-            if _secret(shares[[*chosen[:-1], one]]) != secret:
-                holder = int(shares["holder"][one])
+        for place in set(range(len(shares))) - set(chosen) if chosen[-1] >= len(chosen) else ():
+            if _secret(shares[[*chosen[:-1], place]]) != secret:
+                holder = int(shares["holder"][place])
                 self.liars.setdefault(holder, f"party {holder} sent a wrong share of party {party}'s secret.")
 
 
 def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
-    """The subsets of `size` of `count` places, each once: first those that leave out few of the first places."""
+    """Yield the subsets of `size` of `count` places, each once: first those that leave out few of the first places."""
     for more in range(count - size + 1):
         for out in combinations(range(size + more), more):
             if not more or out[-1] < size + more - 1:  # otherwise it came before
@@ -344,7 +344,7 @@ def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
 
 
 def _secret(shares: Any) -> bytes | None:
-    """The secret of these shares; None if there is none."""
+    """Return the secret of these shares, or None if they do not belong together."""
     try:
         holders = shamir.holders_of(shares["holder"])
         return shamir.join(shamir.reconstruct(holders, shares["share"].astype(np.uint64)))

@@ -1,4 +1,4 @@
-"""The public parameters that all know before a run of secure aggregation, and the stages of a run."""
+"""The public parameters of a run of secure aggregation, and its stages."""
 
 import hashlib
 import os
@@ -19,14 +19,14 @@ _LONGEST = 1 << 28  # entries of 8 bytes: a message of 2 GiB
 
 @dataclass(frozen=True)
 class Session:
-    """The public parameters that all know before a run: name, mask-sharing graph, length of the vectors and more.
+    """The public parameters that all parties know before a run.
 
     Attributes:
         parties: the number of parties M.
         length: entries of a vector.
         topology: which parties share masks, and the threshold.
-        beside: how many floats a party sends openly with its masked vector, to be used only if it is in the sum.
-        name: 16 bytes; on a ring they determine the seats, so nobody may choose them or use them again.
+        beside: the number of floats that a party sends openly with its masked vector, used only if it is in the sum.
+        name: 16 bytes; on a ring they determine the seats, so nobody can choose them or use them again.
         identities: the Ed25519 verification key of every party; none until the parties are enrolled.
         roster: the hash of all fresh keys of a run (`dpml.protocols.roster`); none until they are known.
     """
@@ -52,18 +52,18 @@ class Session:
             raise ProtocolError(f"{topology} does not suit {self.parties} parties.")
         if topology.quorum < (least := least_quorum(self.parties, topology.colluders)):
             raise ProtocolError(
-                f"a quorum of {topology.quorum} does not protect {self.parties} parties, {topology.colluders} of which "
-                f"collude with a server that lies: two lists of survivors could be signed by so many; "
+                f"a quorum of {topology.quorum} does not protect {self.parties} parties against a server that lies and "
+                f"{topology.colluders} colluders: they could have two lists of survivors signed; "
                 f"the least quorum is {least}."
             )
         if topology.degree == self.parties - 1 and topology.threshold <= topology.colluders:
             raise ProtocolError(
-                f"a threshold of {topology.threshold} does not protect {self.parties} parties, "
-                f"{topology.colluders} of which collude: they hold as many shares of every secret."
+                f"a threshold of {topology.threshold} does not protect {self.parties} parties against "
+                f"{topology.colluders} colluders: they hold that many shares of every secret."
             )
         if not (self.length >= 1 and self.beside >= 0 and self.length + self.beside <= _LONGEST):
             raise ProtocolError(
-                f"a vector must have 1 to {_LONGEST} entries with those beside, got {self.length} and {self.beside}."
+                f"a vector must have 1 to {_LONGEST} entries with the open ones, got {self.length} and {self.beside}."
             )
         if len(self.name) != SESSION_BYTES:
             raise ProtocolError(f"the name of a session has {SESSION_BYTES} bytes, got {len(self.name)}.")
@@ -94,18 +94,17 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """The same session with the keys of one run, to which everything is bound from now on."""
+        """Return the session bound to the keys of one run."""
         return _run(self, roster)
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
-        """A new session; unless a topology is given, it suits the number of parties."""
+        """Return a new session; a topology that is not given suits the number of parties."""
         return cls(parties, length, choose(parties) if topology is None else topology, beside)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=8)  # one object for all parties of one process
 def _run(session: Session, roster: bytes) -> Session:
-    """Cached: one object for all parties of one process."""
     return replace(session, roster=roster)
 
 

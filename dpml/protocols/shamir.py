@@ -25,7 +25,7 @@ Entropy = Callable[[int], bytes]
 
 
 def split(secret: bytes) -> Field:
-    """The limbs of a secret, least significant first: (LIMBS,)."""
+    """Return the limbs of a secret, least significant first: (LIMBS,)."""
     if len(secret) != SECRET_BYTES:
         raise ValueError(f"a secret has {SECRET_BYTES} bytes, got {len(secret)}.")
     number = int.from_bytes(secret, "little")
@@ -33,7 +33,7 @@ def split(secret: bytes) -> Field:
 
 
 def join(limbs: Field) -> bytes:
-    """The secret with these limbs.
+    """Return the secret with these limbs.
 
     Raises:
         ValueError: no secret has these limbs; they come from shares that do not belong together.
@@ -45,7 +45,7 @@ def join(limbs: Field) -> bytes:
 
 
 def share(secrets: Field, holders: Field, threshold: int, entropy: Entropy = os.urandom) -> Field:
-    """Shares of k field elements for n holders, any `threshold` of which determine them: secrets (k,) to (n, k)."""
+    """Return shares (n, k) of the secrets (k,) for n holders, any `threshold` of which determine the secrets."""
     check_holders(holders)
     if not 1 <= threshold <= len(holders):
         raise ValueError(f"the threshold must be between 1 and {len(holders)} holders, got {threshold}.")
@@ -54,12 +54,12 @@ def share(secrets: Field, holders: Field, threshold: int, entropy: Entropy = os.
 
 
 def reconstruct(holders: Field, shares: Field) -> Field:
-    """The shared elements, (k,), from shares (t, k) of the holders (t,), t being the threshold."""
+    """Return the shared elements, (k,), from shares (t, k) of the holders (t,), t being the threshold."""
     return _matmul(_weights_at_zero(holders.tobytes())[None], shares)[0]
 
 
 def holders_of(parties: Sequence[int] | NDArray[np.uint32]) -> Field:
-    """The points of the shares of parties, numbered from 0; the secret is at 0."""
+    """Return the points of the shares of parties, numbered from 0; the secret is at 0."""
     return np.array(parties, dtype=np.uint64) + np.uint64(1)
 
 
@@ -70,16 +70,16 @@ def check_holders(holders: Field) -> None:
 
 
 def _uniform(shape: tuple[int, int], entropy: Entropy) -> Field:
-    """Uniform field elements: 31 random bits, drawn again for the one of 2^31 values that is not an element."""
+    """Draw uniform field elements: 31 random bits, drawn again for the one value that is not an element."""
     size = shape[0] * shape[1]
-    found = np.frombuffer(entropy(4 * size), dtype="<u4") & PRIME
-    while np.any(again := found == PRIME):
-        found[again] = np.frombuffer(entropy(4 * int(again.sum())), dtype="<u4") & PRIME
-    return found.astype(np.uint64).reshape(shape)
+    elements = np.frombuffer(entropy(4 * size), dtype="<u4") & PRIME
+    while np.any(again := elements == PRIME):
+        elements[again] = np.frombuffer(entropy(4 * int(again.sum())), dtype="<u4") & PRIME
+    return elements.astype(np.uint64).reshape(shape)
 
 
 def _powers(x: Field, count: int) -> Field:
-    """x^0 ... x^(count - 1), (n, count), by doubling."""
+    """Return x^0 ... x^(count - 1), (n, count), by doubling."""
     powers = np.ones((len(x), count), dtype=np.uint64)
     done = 1
     while done < count:
@@ -92,25 +92,24 @@ def _powers(x: Field, count: int) -> Field:
 
 
 def _matmul(A: Field, B: Field) -> Field:
-    """AB modulo the prime: of B 11 bits at a time, so that sums of 2^11 products, below 2^53, are exact in floats."""
+    """Return AB modulo the prime, 11 bits of B at a time: sums of 2^11 products, below 2^53, are exact in floats."""
     parts = np.concatenate([B >> shift & 0x7FF for shift in (0, 11, 22)], axis=1).astype(np.float64)
     products = (A[:, some].astype(np.float64) @ parts[some] for some in blocks(len(B), most=1 << 11))
-    low, middle, high = np.split(sum(one.astype(np.uint64) % PRIME for one in products) % PRIME, 3, axis=1)
+    low, middle, high = np.split(sum(part.astype(np.uint64) % PRIME for part in products) % PRIME, 3, axis=1)
     return (low + (middle << 11) + (high << 22)) % PRIME
 
 
 @lru_cache(maxsize=64)
 def _weights_at_zero(holders: bytes) -> Field:
-    """Lagrange weights (t,): the product over j != i of x_j / (x_j - x_i)."""
+    """Return the Lagrange weights (t,): the product over j != i of x_j / (x_j - x_i)."""
     x = np.frombuffer(holders, dtype=np.uint64)
     check_holders(x)
     differences = (x[None, :] + PRIME - x[:, None]) % PRIME
-    np.fill_diagonal(differences, x)  # for x_i, which is in the product of all x_j
-    return _product(x[None]) * _inverse(_product(differences)) % PRIME
+    np.fill_diagonal(differences, x)  # cancels x_i in the product of all x_j
+    return _row_products(x[None]) * _inverse(_row_products(differences)) % PRIME
 
 
-def _product(factors: Field) -> Field:
-    """The products of the rows."""
+def _row_products(factors: Field) -> Field:
     while factors.shape[1] > 1:
         if factors.shape[1] % 2:
             factors = np.concatenate([factors, np.ones_like(factors[:, :1])], axis=1)
@@ -119,7 +118,7 @@ def _product(factors: Field) -> Field:
 
 
 def _inverse(x: Field) -> Field:
-    """1/x = x^(PRIME - 2), by Fermat."""
+    """Return 1/x = x^(PRIME - 2), by Fermat."""
     result = np.ones_like(x)
     for bit in bin(PRIME - 2)[2:]:
         result = result * result % PRIME

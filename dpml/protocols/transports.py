@@ -1,4 +1,4 @@
-"""A run of secure aggregation: its outcome, and the transport of its messages, here within one process."""
+"""The transport of the messages of a session, here within one process, and its outcome."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ Dropouts = Mapping[int, Stage]
 
 
 class Transport(Protocol):
-    """A way to carry the messages of a session. Parties bring `inputs` (M, length), `beside` (M, beside).
+    """A way to carry the messages of a session, with `inputs` (M, length) and open numbers `beside` (M, beside).
 
     It first enrols the parties, with new signing keys.
     """
@@ -65,7 +65,7 @@ def in_process(
     (`dpml.protocols.identities`), and the keys and masks that two parties share (`dpml.protocols.masks.OncePerPair`).
 
     Raises:
-        ProtocolError: too few parties are left, or one drops out that there is not.
+        ProtocolError: too few parties are left, or an unknown party drops out.
     """
     check_inputs(session, inputs, beside)
     silent = dict(dropouts or {})
@@ -79,16 +79,16 @@ def in_process(
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: Mapping[int, bytes] = {}
-    order = seated(session.parties, session.topology.degree, session.name)  # so that little waits for a neighbour
+    order = seated(session.parties, session.topology.degree, session.name)  # few masks then wait for a neighbour
     while server.stage is not Stage.DONE:
         due = server.waiting
         for k in (k for k in order if k in due):
-            told = mail.get(k, b"")
-            received[k] += len(told)
+            payload = mail.get(k, b"")
+            received[k] += len(payload)
             if silent.get(k, Stage.DONE) <= server.stage:
                 continue
             try:
-                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(told)
+                message = parties[k].start() if server.stage is Stage.KEYS else parties[k].receive(payload)
                 sent[k] += len(message)
                 server.receive(message, k)
             except RefusedError as error:
@@ -99,7 +99,7 @@ def in_process(
 
 
 def advance(server: Server, refused: Sequence[str]) -> Mapping[int, bytes]:
-    """`Server.advance`; if it ends the run, the error also gives the first refused message."""
+    """Call `Server.advance`; if it ends the run, the error also gives the first refused message."""
     try:
         return server.advance()
     except ProtocolError as error:

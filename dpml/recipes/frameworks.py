@@ -25,11 +25,7 @@ FRAMEWORKS = {"flower", "opacus"}
 
 
 def translated(content: Mapping[str, Any]) -> TrainingRecipe:
-    """The recipe in our own keys; keys of ours beside a framework's add to it.
-
-    Raises:
-        UserError: a key or a value is unknown, or missing, or a key of ours says something else than the framework's.
-    """
+    """The recipe in our own keys; keys of ours beside a framework's add to it."""
     named = sorted(FRAMEWORKS & set(content))
     if len(named) > 1:
         raise UserError(f"a recipe is in the words of one framework, got {' and '.join(named)}.")

@@ -130,7 +130,6 @@ def _alone(recipe: TrainingRecipe) -> bool:
 
 
 def _open(recipe: TrainingRecipe, view: View) -> str | None:
-    """Why nothing is proven, in the order in which somebody would mend it."""
     came = recipe.neighbours == "add_remove"
     hidden = recipe.noise_by == "server"
     way = recipe.row_sampling if recipe.unit == "record" else recipe.client_sampling
@@ -246,11 +245,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """The certificate of the views that are Gaussian releases, as the content of a file for `dpml verify`.
-
-    Raises:
-        UserError: there is none.
-    """
+    """The certificate of the views that are Gaussian releases, as the content of a file for `dpml verify`."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:

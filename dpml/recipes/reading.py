@@ -12,11 +12,7 @@ from dpml.recipes.recipe import TrainingRecipe, typed
 
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
-    """The recipe of a file, in which words KEY=VALUE and keys take the place of values.
-
-    Raises:
-        UserError: the file cannot be read, or a key or a value of it is wrong.
-    """
+    """The recipe of a file, in which words KEY=VALUE and keys take the place of values."""
     content, seen = _content(Path(path)) if path is not None else {}, set()
     for word in words:
         key, equals, value = word.partition("=")

@@ -133,11 +133,7 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """The recipe of keys and values, as text or of their type.
-
-    Raises:
-        UserError: a key is unknown or missing, or a value is not of its kind.
-    """
+    """The recipe of keys and values, as text or of their type."""
     values = {}
     for key, value in content.items():
         if key not in KEYS:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import singledispatch
 from typing import Any
 
 from dpml.algorithms import Algorithm
@@ -23,7 +22,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 FORMAT = "dpml certificate 1"
 
@@ -69,7 +68,8 @@ def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[d
         said = {g.view: g.eps for g in guaranteed(algorithm, budget, problem) if g.basis in HELD}
         if algorithm.pure(budget):
             worst = max(said.values())
-            return curator, [{"law": "laplace", "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
+            law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
+            return curator, [{"law": law, "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
         sharing = algorithm.sharing(problem)
         noise, plain = _drawn_by(sharing), type(algorithm).proven is Program.proven
         if noise is None or not plain or said != {v: p.eps for v, p in algorithm.proven(budget, problem).items()}:
@@ -77,21 +77,17 @@ def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[d
         return noise, [_sum(message, problem, sharing, algorithm) for message in algorithm.messages(budget, problem)]
     if getattr(type(algorithm), "guarantees", None) is not guarantees_of:
         return nothing
-    sent = algorithm.messages(budget, problem)  # type: ignore[attr-defined]
-    try:
-        return curator, [part for message in sent for part in described_as(message)]
-    except TypeError:
-        return nothing
+    sent = [described_as(message) for message in algorithm.messages(budget, problem)]  # type: ignore[attr-defined]
+    return nothing if None in sent else (curator, [message for message in sent if message])
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
     """What a guarantee says by itself."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
-    if guarantee.curve is not None:
-        deviation, ridge, mu = guarantee.curve
-        beside = [{"law": "gaussian", "times": 1, "sensitivity": mu, "deviation": 1}] if mu else []
-        return [{"law": "gaussian objective", "times": 1, "deviation": deviation, "ridge": ridge}, *beside]
+    if guarantee.curve is not None and guarantee.curve[2] == 0:
+        deviation, ridge, _ = guarantee.curve
+        return [{"law": "gaussian objective", "times": 1, "deviation": deviation, "ridge": ridge, "stated": True}]
     return []
 
 
@@ -108,7 +104,7 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
     if algorithm.noise != "discrete":
-        moved = up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
+        moved = round_up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
     of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, colluders=0)
     grid = discrete.grid(message, drawing)
@@ -124,43 +120,24 @@ def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -
 
 
 def _exact(number: Fraction) -> str:
-    """As the verifier reads it."""
     return f"{number.numerator}/{number.denominator}" if number.denominator != 1 else str(number.numerator)
 
 
-def described_as(message: Any) -> list[Message]:
-    """A message that is no sum.
-
-    Raises:
-        TypeError: nothing is known of its own class.
-    """
-    return (describe if type(message) in describe.registry else describe.dispatch(object))(message)
-
-
-@singledispatch
-def describe(message: Any) -> list[Message]:
-    """A message that is no sum."""
-    raise TypeError(f"{type(message).__name__} has no description")
-
-
-@describe.register
-def _(message: NoisyOutput) -> list[Message]:
+def described_as(message: Any) -> Message | None:
+    """Return the description of a message that is not a sum; None if nothing is known of exactly its class."""
+    if type(message) is PerturbedObjective:
+        common: Message = {"times": 1, "deviation": message.scale, "ridge": message.ridge}
+        if message.law == "gaussian":
+            return {"law": "gaussian objective", **common}
+        logistic = {"slope": 1, "curvature": 0.25}
+        loss = logistic if message.slope is None else {"slope": message.slope, "curvature": message.curvature}
+        return {"law": "laplace objective", **common, **loss}
+    if type(message) is not NoisyOutput or message.law == "radial":  # whose density is infinite at the model
+        return None
     one: Message = {"times": 1, "sensitivity": message.sensitivity}
     if message.law == "gaussian":
-        return [{"law": "gaussian", **one, "deviation": message.scale}]
-    if message.law == "radial":
-        raise TypeError("a density that is infinite at the model hides nothing")
+        return {"law": "gaussian", **one, "deviation": message.scale}
     if message.law == "laplace":
         # above the exact number, and below what `proven` adds for rounding
         one["sensitivity"] = message.sensitivity * math.sqrt(message.size) * (1 + 2.0**-50)
-    return [{"law": "l2 laplace" if message.law == "l2_laplace" else "laplace", **one, "scale": message.scale}]
-
-
-@describe.register
-def _(message: PerturbedObjective) -> list[Message]:
-    common: Message = {"times": 1, "deviation": message.scale, "ridge": message.ridge}
-    if message.law == "gaussian":
-        return [{"law": "gaussian objective", **common}]
-    logistic = {"slope": 1, "curvature": 0.25}
-    loss = logistic if message.slope is None else {"slope": message.slope, "curvature": message.curvature}
-    return [{"law": "laplace objective", **common, **loss}]
+    return {"law": "l2 laplace" if message.law == "l2_laplace" else "laplace", **one, "scale": message.scale}

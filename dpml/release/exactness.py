@@ -46,11 +46,7 @@ def option_node(name: str) -> dict[Any, Any]:
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """The algorithm of the option `node`, with exact noise where it has some and the node does not say which.
-
-    Raises:
-        UserError: an option is wrong.
-    """
+    """The algorithm of the option `node`, with exact noise where it has some and the node does not say which."""
     if "noise" not in node:
         with suppress(UserError):  # it has no such noise; another mistake is found again below
             return algorithm_of(OmegaConf.create({**node, "noise": "discrete"}), loss, calibration)

@@ -8,7 +8,6 @@ proven eps infinite, with the reason; what would hold otherwise then stands besi
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any, Literal
 
 from dpml.algorithms import Algorithm
@@ -18,8 +17,7 @@ from dpml.mechanism.declared import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import HELD, REAL
-from dpml.privacy.safe import above, written
-from dpml.release import verify
+from dpml.privacy.safe import written
 from dpml.release.certificate import certificate
 from dpml.release.exactness import has_exact_noise, of_these_bits
 
@@ -41,8 +39,6 @@ class Facts:
         labels: whether the set of classes was read off the records, and is taken as public.
         dealt: how rows came to their parties.
         missing: whether rows may have been left out for what is in them.
-        another: the eps against one other party alone, who knows its own noise, inf: nothing is proven; None: there is
-            no such party.
         trust: a sentence about who saw rows; None: one place had all of them.
         certificate: the messages, as `certificate.certificate` describes them; None: there is no noise.
         tight: whether the noise is the least that is proven, not a paper's.
@@ -59,7 +55,6 @@ class Facts:
     labels: bool = False
     dealt: Dealt = "one place"
     missing: bool = False
-    another: float | None = None
     trust: str | None = None
     certificate: Mapping[str, Any] | None = None
     tight: bool = True
@@ -134,6 +129,15 @@ class Facts:
                 f"{remedy}take another algorithm."
             )
 
+    def require_messages(self) -> None:
+        """Raise UserError where the certificate lists nothing that is sent, so that nobody could verify a model."""
+        described = self.certificate or {"messages": [], "views": {}}
+        if not all(described["messages"] or view.get("messages") for view in described["views"].values()):
+            raise UserError(
+                f"what algo={self.algorithm} sends cannot be described in a certificate, so that nobody could verify "
+                "its model: take another algorithm."
+            )
+
     @property
     def delta(self) -> float:
         """The largest delta of a view."""
@@ -180,22 +184,8 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     who, held = author(algorithm), [guarantee for guarantee in given if guarantee.basis in HELD]
     finite = all(math.isfinite(guarantee.eps) for guarantee in held)
     described = certificate(algorithm, budget, problem, held, away) if held and finite else None
-    another = _against_another_party(described) if described else None
     return Facts(
-        algorithm.name, problem, tuple(given), another=another, certificate=described,
+        algorithm.name, problem, tuple(given), certificate=described,
         tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact,
         noiseless=math.isinf(budget.eps) or any(guarantee.source == "no noise" for guarantee in held), **others,
     )  # fmt: skip
-
-
-def _against_another_party(described: Mapping[str, Any]) -> float | None:
-    """What holds against one other party, who sees the model and knows its own noise; None: there is none such."""
-    if described["noise"]["by"] not in ("parties", "cape"):
-        return None
-    try:
-        unknown = verify.unknown_noise(described["noise"], "another party")
-    except verify.RejectedError:  # nobody else is left
-        return None
-    at = verify.delta_with(described["messages"], unknown)
-    least = verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
-    return math.inf if least is None else above(least)

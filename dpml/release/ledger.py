@@ -190,7 +190,6 @@ class Ledger:
         cap: Cap | None,
         parties: str | None,
     ) -> tuple[LedgerEntry, dict[str, Any]]:
-        """The next entry, and the content of its row."""
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or worst(proven).eps == float("inf"):
             raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
@@ -376,7 +375,6 @@ class _Event:
 
 
 def _events(connection: sqlite3.Connection, path: Path) -> list[_Event]:
-    """All rows, after a check of each."""
     columns = ", ".join(field.name for field in fields(_Event))
     events = [_Event(*row) for row in connection.execute(f"SELECT {columns} FROM event ORDER BY number")]
     before = ""

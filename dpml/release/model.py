@@ -9,21 +9,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from dpml.arrays import Array
-from dpml.atomic import seal_object, unseal_object
+from dpml.atomic import seal_object
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.info import Task
 from dpml.data.preprocess import stated_apply
 from dpml.errors import UserError
 from dpml.optim.losses import scores
 from dpml.privacy import Guarantee
-
-FORMAT = "dpml model 1"
+from dpml.release import verify
 
 PROBABILITY = "probability_"
 """How a column of the probabilities of a class begins."""
@@ -68,7 +67,7 @@ class Model:
     def text(self) -> str:
         """The content of its file: JSON that ends with a checksum of everything else in it."""
         content = {
-            "format": FORMAT,
+            "format": verify.MODEL,
             "task": self.task,
             "loss": self.loss,
             "label": self.label,
@@ -124,21 +123,9 @@ def _guarantee(content: Mapping[str, Any]) -> Guarantee:
 
 
 def read_model(path: Path) -> Model:
-    """The model in a file.
-
-    Raises:
-        UserError: there is no file, it does not have this form, or its checksum is wrong.
-    """
+    """Return the model in a file."""
     try:
-        content = unseal_object(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    if content is None:
-        raise UserError(f"{path} is no model file, or not as it was written: take another copy of the published one.")
-    if content.get("format") != FORMAT:
-        raise UserError(f"{path} is no model file of this dpml: it does not say format: {FORMAT!r}.")
-    try:
-        _check_kinds(content)
+        content = verify.read(path)
         model = Model(
             task=content["task"],
             loss=content["loss"],
@@ -152,27 +139,12 @@ def read_model(path: Path) -> Model:
             statement=tuple(content["statement"]),
             setting=content["setting"],
             versions=content["versions"],
-            certificate=content.get("certificate"),  # there was none in version 0.1
+            certificate=content["certificate"],
             errors=content.get("errors"),
         )
         model.scores(np.zeros((1, len(model.stated.columns))))
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        raise UserError(f"{path} is no model file: {str(error)[:200]!r}.") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    except (verify.RejectedError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        raise UserError(f"{path} is not a valid model file: {str(error)[:200]}.") from None
     return model
-
-
-_KINDS: Mapping[str, type] = {
-    "label": str, "loss": str, "setting": str, "stated": dict, "steps": list, "statement": list, "guarantees": list,
-    "versions": dict,
-}  # fmt: skip
-
-
-def _check_kinds(content: Mapping[str, Any]) -> None:
-    """Raise ValueError unless the values are of the kinds that `Model.text` writes."""
-    for key, kind in _KINDS.items():
-        if not isinstance(content[key], kind):
-            raise ValueError(f"{key} is not what it should be")
-    if not all(isinstance(each, str) for each in (*content["steps"], *content["statement"])):
-        raise ValueError("its steps and its statement must be text")
-    if content["task"] not in get_args(Task):
-        raise ValueError("its task is unknown")

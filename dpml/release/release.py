@@ -116,6 +116,7 @@ def _check_setting(request: Request) -> None:
 def _check_facts(facts: Facts, request: Request) -> None:
     """Raise UserError unless what was asked for is proven, or may be declared, at a delta that means something."""
     facts.require_proof(request.budget.eps, request.declared)
+    facts.require_messages()
     if not request.floating:
         require_exact(request.algorithm, "say --floating")
     if not request.any_delta:

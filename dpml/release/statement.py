@@ -1,89 +1,36 @@
-"""What a release guarantees, in six sentences computed from its facts: who is protected, how well, and from whom.
+"""What a release guarantees, in sentences computed from its facts: who is protected, how well, and from whom.
 
-They answer the questions of NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025), in its
-order: the unit and the neighbours, the parameters, the trust model, the mechanism, the data's processing, what is left.
+They answer the questions of NIST SP 800-226, "Guidelines for Evaluating Differential Privacy Guarantees" (2025). What
+follows from a certificate is in the words of `dpml.release.verify`, so that whoever reads a model can compare them.
 """
 
 import math
 
 from dpml.privacy import worst
 from dpml.privacy.safe import written
-from dpml.release.exactness import NOT_THESE_BITS
+from dpml.release import verify
 from dpml.release.facts import Facts
 
 HIGH = 10.0
-"""An eps above which the odds say little: e^10 is 22,026."""
-
-_SEEN = {
-    "release": "those who see the published model and nothing else",
-    "aggregate": "those who see every sum that the parties release together",
-    "client": "those who see all that one party sends",
-    "transcript": "those who see all messages",
-    "colluders": "the aggregator together with {C} of the {M} parties",
-}
+"""An eps above which a guarantee excludes little: e^10 is 22,026."""
 
 
 def statement(facts: Facts) -> tuple[str, ...]:
-    """Six sentences about a release: its unit, its guarantee, who is trusted, its noise, its ranges, what is left
-    out."""
-    return _unit(facts), _guarantee(facts), _trust(facts), _noise(facts), _ranges(facts), _NOT_COVERED
-
-
-def _unit(facts: Facts) -> str:
-    public = "The number of records" + (", of each party, and whose a record is," if facts.problem.M > 1 else "")
-    if facts.unit == "sample":
-        what = "one record: it is replaced by any other; a person with several records is protected for one of them"
-    else:
-        what = "all records of one party: they are replaced by any others"
-    which = ", and so is which classes the records have: one of them alone may show that it is there" * facts.labels
-    return f"Unit of privacy: {what}. {public} and of features is taken as public{which}."
-
-
-def _guarantee(facts: Facts) -> str:
-    if facts.noiseless:
-        return "Guarantee: nothing is proven, because no noise was added."
+    """Return the sentences about a release: the first three are about its unit, its guarantee and its noise."""
     weakest = worst(facts.held)
-    if math.isinf(weakest.eps):
-        rest = [g for g in facts.guarantees if g.basis == "conditional"]
-        otherwise = (
-            f" Otherwise eps = {written(worst(rest).eps)} would {'be declared' if facts.author else 'hold'}."
-            if rest
-            else ""
-        )
-        why = "; and because ".join(facts.open or (weakest.source,))
-        return f"Guarantee: nothing is proven, because {why}.{otherwise}"
-    most = "whoever sees most"
-    if facts.another is not None and float(written(facts.another)) > float(written(weakest.eps)):
-        most += " and is no party to it"
-    proven = f"proven for {most}" if facts.exact else NOT_THESE_BITS
-    if facts.author:
-        proven = f"declared by {facts.author}, which is not part of dpml, and proven by nobody here; if it is right"
-    high = f" So large an eps excludes little: odds of e^{written(weakest.eps)} to one." if weakest.eps > HIGH else ""
-    if facts.may_show_a_record:
-        high += f" So large a delta, 1/N or more, allows that one of the N = {facts.problem.N:,} records is published"
-        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0
-        high += f", with a probability of {often:.3g}." if often < 1 else "."
-    return (
-        f"Guarantee: eps = {written(weakest.eps)}, delta = {written(weakest.delta, 6)}, {proven}"
-        f"{',' if facts.author else ':'} from what is seen nobody can tell at odds above e^{written(weakest.eps)}, "
-        f"but for a probability of {written(weakest.delta, 6)}, which of two such neighbours it was made from.{high}"
-    )
+    if facts.certificate and math.isfinite(weakest.eps):
+        proven = verify.statement(dict(facts.certificate))
+    else:
+        proven = (f"Unit of privacy: {verify.UNITS[facts.unit]} (replace one).", _nothing(facts), _noise(facts))
+    return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED)
 
 
-def _trust(facts: Facts) -> str:
-    M, C = facts.problem.M, facts.problem.colluders
-    if M == 1:
-        return "Trust: the one place that had all records and drew the noise is trusted with them."
-    own = ", ".join(f"eps = {written(g.eps)} against {_SEEN[g.view].format(C=C, M=M)}" for g in facts.held)
-    where = facts.trust or (
-        f"this release was computed in one place on behalf of {M} parties, and that place is trusted with all records; "
-        "the rest is about parties that run the protocol on their own machines"
-    )
-    other = ""
-    if facts.another is not None:
-        what = f"eps = {written(facts.another)}" if math.isfinite(facts.another) else "nothing is proven"
-        other = f"; {what} against one other party, who knows its noise"
-    return f"Trust: {where}: {own}{other}."
+def _nothing(facts: Facts) -> str:
+    why = facts.open or ("no noise was added" if facts.noiseless else worst(facts.held).source,)
+    rest = [g for g in facts.guarantees if g.basis == "conditional" and math.isfinite(g.eps)]
+    would = "be declared" if facts.author else "hold"
+    otherwise = f" Otherwise eps = {written(worst(rest).eps)} would {would}." if rest else ""
+    return f"Guarantee: nothing is proven, because {'; and because '.join(why)}.{otherwise}"
 
 
 def _noise(facts: Facts) -> str:
@@ -91,21 +38,39 @@ def _noise(facts: Facts) -> str:
         return "Noise: none."
     if facts.randomness == "seed":
         return "Noise: from a generator with a seed, for tests: whoever has the seed has the noise."
-    if facts.author:
-        floating = ", and are floating-point numbers, whose low bits can tell neighbours apart (Mironov 2012)"
-        return (
-            "Noise: drawn by that code, which was given the operating system's random numbers; its sums and what it "
-            f"releases are its own{'' if facts.exact else floating}."
+    return f"Noise: {'exact integers' if facts.exact else 'floating-point numbers'}."
+
+
+def _warnings(facts: Facts) -> list[str]:
+    found, eps = [], worst(facts.held).eps
+    if HIGH < eps < math.inf:
+        found.append(f"Warning: so weak a guarantee excludes little: odds of e^{written(eps)} to one.")
+    if facts.may_show_a_record:
+        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0
+        chance = f", with a probability of {often:.3g}" if often < 1 else ""
+        found.append(
+            "Warning: a guarantee that fails with a probability of 1/N or more allows that one of the "
+            f"N = {facts.problem.N:,} records is published{chance}."
         )
-    if facts.exact:
-        return (
-            "Noise: exact integers from the operating system's random numbers; the guarantee holds for the numbers as "
-            "they are published."
-        )
-    return (
-        "Noise: floating-point numbers from the operating system's random numbers, whose low bits can tell neighbours "
-        "apart (Mironov 2012)."
+    return found
+
+
+def _trust(facts: Facts) -> str:
+    if facts.problem.M == 1:
+        return "Trust: the one place that had all records and drew the noise is trusted with them."
+    where = facts.trust or (
+        "one place computed this release on behalf of several parties, and it is trusted with all records. The "
+        "guarantees are about parties that run the protocol on their own machines"
     )
+    alone = (facts.certificate or {"noise": {}})["noise"].get("colluders") == 0
+    party = " None of them is against another party, which knows its own share of the noise."
+    return f"Trust: {where}.{party if alone else ''}"
+
+
+def _public(facts: Facts) -> str:
+    parties = ", of the records of each party, and whose a record is" if facts.problem.M > 1 else ""
+    classes = "; and which classes the records have: one of them alone may show that it is there" * facts.labels
+    return f"Public: the number of records{parties}; the number of features{classes}."
 
 
 def _ranges(facts: Facts) -> str:
@@ -119,5 +84,6 @@ def _ranges(facts: Facts) -> str:
 
 _NOT_COVERED = (
     "Not covered: what was learned from the records before (features, algorithm, parameters), other releases about the "
-    "same people (see the ledger), the time a computation takes, and what others' records tell about a person."
+    "same people (see the ledger), the other records of a person who has several, the time a computation takes, and "
+    "what others' records tell about a person."
 )

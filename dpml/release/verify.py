@@ -1,13 +1,11 @@
 #!/usr/bin/env python3
-"""Check what a published model guarantees, without dpml: ``python3 verify.py model.json``.
+"""Read a published model and check what it guarantees, without dpml: ``python3 verify.py model.json``.
 
-This file needs Python's standard library only and shares no code with dpml. It reads the certificate in a model, or one
-that ``dpml guarantee --certificate FILE`` wrote: for every message how far one unit moves it at most, the law and width
-of its noise, and how often it was sent; and who drew the noise. From these it computes for every view an eps that
-holds, and compares it with the stated one. It does not see the rows: how far a message moves, and that the noise was
-drawn as is said, is the word of whoever made the model. Where there is no noise but its ratio to the move, as `stated`,
-only what follows from the ratio is computed, and this is said. Whatever else is in a certificate may weaken the rest:
-it is rejected. Numbers are rational, or enclosed by such; what is uncertain counts against the guarantee. Used:
+This file needs Python's standard library only. dpml reads models with it, and computes no privacy number with it. A
+certificate has for every message how far one unit moves it at most, the law and width of its noise, how often it was
+sent, and who drew the noise: the word of whoever made it. From these an eps that holds is computed for every view. All
+that a model says of its privacy must follow from its certificate. Whatever is not known here is rejected, as it may
+weaken the rest. Numbers are rational, or enclosed by such; what is uncertain counts against the guarantee. Used:
 
 1. *Gaussian noise* of deviation s on a message that moves by at most D in L2 norm is mu-GDP with mu = D/s. Messages
    compose to ``mu^2 = sum times (D/s)^2``, adaptively chosen or not (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
@@ -19,9 +17,7 @@ it is rejected. Numbers are rational, or enclosed by such; what is uncertain cou
    Roughgarden & Sundararajan 2009). Noise of density exp(-|z|/b): the same with the norm |.|. Such eps add up.
 5. *Objective perturbation* (docs/privacy/perturbed_minima.md), logistic loss, Gaussian noise s, ridge R: the curve of
    mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2; L2-Laplace noise of scale b, gradients below g and curvatures
-   below c: eps = 2 g/b + c/R, and for the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b. A model beside its
-   minimiser, mu-GDP given that: `delta_with` (proofs/approximate_minima.py), 1e-6 of delta for what a grid misses.
-   Softmax: K - 1 times the curve of 2 sqrt2/s at eps - k, if at least 2/s^2, k = (K - 1) log(1 + 1/(K R)).
+   below c: eps = 2 g/b + c/R, and for the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b.
 6. *Views.* The noise of parties is as wide in each; one who knows the noise of all but h of M sees h/M of its variance.
    CAPE (Imtiaz, Mohammadi & Sarwate 2019) with zero-sum noise: docs/privacy/imtiaz2019.md.
 """
@@ -29,32 +25,43 @@ it is rejected. Numbers are rational, or enclosed by such; what is uncertain cou
 import hashlib
 import json
 import math
+import re
 import sys
 from collections.abc import Callable
 from fractions import Fraction as Q
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Pair = tuple[Q, Q]  # a lower and an upper bound
 BITS = 180
 FAR = 1 << 10  # e^-FAR is as good as 0
 PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # the digits of pi, cut
-VIEWS = ("release", "aggregate", "colluders", "client", "transcript", "another party")
-NEIGHBOURS = ("replace one", "add or remove one", "zero out one")
+VIEWS = {
+    "release": "those who see the published model and nothing else",
+    "aggregate": "those who see every sum that the parties release together",
+    "colluders": "the aggregator together with the colluding parties",
+    "client": "those who see all that one party sends",
+    "transcript": "those who see all messages",
+}
 VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # how many of these there are, by whose noise it is; else it is said
-SHARED, MOVED = "by parties colluders away", "sensitivity scale numbers"
-READ = {  # all that may be said of noise that these draw, and of a message of such a law
-    "curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread",
+NEIGHBOURS = ("replace one", "add or remove one", "zero out one")
+UNITS = {"sample": "one record", "party": "all records of one party"}
+SHARED, MOVED = "by parties colluders away", "sensitivity scale"
+READ = {"curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread"}  # all that may be said of noise
+LAWS = {  # and of a message, by the law of its noise
     "gaussian": "sensitivity deviation", "discrete gaussian": "sensitivity rounding blocks",
     "laplace": MOVED, "discrete laplace": MOVED, "l2 laplace": MOVED,
     "laplace objective": "deviation ridge slope curvature", "gaussian objective": "deviation ridge",
-    "softmax objective": "deviation ridge classes",
 }  # fmt: skip
-
-
-def down(x: Q, bits: int) -> Q:
-    """The largest multiple of 2^-bits that is at most x."""
-    return Q((x.numerator << bits) // x.denominator, 1 << bits)
+CERTIFICATE, MODEL, REAL = "dpml certificate 1", "dpml model 2", "proven for real numbers"
+FLOATING = "floating-point numbers, whose low bits can tell neighbours apart (Mironov 2012)"
+NOISES = {  # what is proven, and what the noise is, by the basis of the guarantees
+    "proven": ("proven", "exact integers; the guarantee holds for the numbers as they are published"),
+    REAL: (f"{REAL}, not for these bits", f"real numbers, rounded to {FLOATING}"),
+    "declared": ("declared by {}, which is not part of dpml, and proven by nobody here", f"its own; {FLOATING}"),
+}
+KEYS = "format task loss label stated steps offset scale guarantees statement setting versions weights certificate"
+FREE = r"(Trust|Public|Preprocessing|Not covered|Warning|Counted|Errors): ((?!\beps\b|\bdelta ?=|collu|ε|δ).)*"
 
 
 def root_above(x: Q) -> Q:
@@ -84,18 +91,6 @@ def exp_minus(x: Q) -> Pair:
     return Q(low, 1 << w), Q(high, 1 << w)
 
 
-def log_above(x: Q) -> Q:
-    """An upper bound on log(1 + x), x >= 0: a rounded logarithm where its exponential is as large, else x."""
-    near = Q(math.log1p(x)) * (1 + Q(1, 10**14))
-    return near if exp_minus(near)[1] * (1 + x) <= 1 else x
-
-
-def density(z: Q) -> Pair:
-    """phi(z)."""
-    low, high = exp_minus(z * z / 2)
-    return low / ROOT_2PI[1], high / ROOT_2PI[0]
-
-
 def mills(z: Q) -> Pair:
     """m(z) = Q(z)/phi(z) for z >= 0; in whole numbers of 2^-BITS, for fractions take ten times as long."""
     one, p, q = 1 << BITS, z.numerator, z.denominator
@@ -118,42 +113,45 @@ def delta_of(mu: Q, eps: Q) -> Q:
     if mu == 0:
         return Q(0)
     z1, z2 = eps / mu - mu / 2, eps / mu + mu / 2
-    phi, first, second = density(z1), mills(abs(z1)), mills(z2)
-    return phi[1] * (first[1] - second[0]) if z1 >= 0 else 1 - phi[0] * (first[0] + second[0])
+    (low, high), first, second = exp_minus(z1 * z1 / 2), mills(abs(z1)), mills(z2)
+    return high / ROOT_2PI[0] * (first[1] - second[0]) if z1 >= 0 else 1 - low / ROOT_2PI[1] * (first[0] + second[0])
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
     """An eps above `low` at which a bound on delta is at most `delta`, to six digits; None: not below 2^30."""
-    high = 2 * (low := -down(-max(low, Q(1, 1 << 40)), 60))
+    high = 2 * (low := Q(math.ceil(max(low, Q(1, 1 << 40)) * 2**60), 2**60))
     while delta_at(high) > delta:
         low, high = high, 2 * high
         if high > 1 << 30:
             return None
     while high - low > high / 10**6:
-        middle = down((low + high) / 2, 80)
+        middle = Q(math.floor((low + high) * 2**79), 2**80)
         low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
     return high
 
 
-class RejectedError(ValueError):
-    """A certificate that says nothing, or something impossible."""
+class RejectedError(Exception):
+    """A file that says nothing, or something impossible, or that contradicts itself."""
 
 
-def number(content: dict[str, Any], key: str, least: Q = Q(0)) -> Q:
-    """A number of a certificate, exactly as it is written."""
+def require(holds: object, why: str) -> None:
+    """Raise RejectedError unless something holds."""
+    if not holds:
+        raise RejectedError(why)
+
+
+def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
+    """Return a number of a file, exactly as it is written: above 0, or at least `least`."""
     value: Any = content.get(key)
-    fraction = isinstance(value, str) and value.replace("/", "", 1).isdigit() and len(value) < 200
-    if not fraction and (type(value) not in (int, float) or not math.isfinite(value)):
-        raise RejectedError(f"{key} is no number: {str(value)[:40]!r}")
-    if Q(value) < least:
-        raise RejectedError(f"{key}={value} is below {least}")
+    fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
+    require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is no number")
+    require(Q(value) > 0 if least is None else Q(value) >= least, f"{key}={value} is too small")
     return Q(value)
 
 
 def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
-    """A whole number of a certificate."""
-    if (found := number(content, key, Q(least))).denominator != 1:
-        raise RejectedError(f"{key} is no whole number")
+    """Return a whole number of a file."""
+    require((found := number(content, key, Q(least))).denominator == 1, f"{key} is no whole number")
     return int(found)
 
 
@@ -170,9 +168,8 @@ def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
     if by == "curator":
         return 1, 1, Q(1)
     M, C, away = whole(noise, "parties", 1), whole(noise, "colluders"), whole(noise, "away")
-    honest = {"colluders": M - C, "another party": M - 1}.get(view, M) - away
-    if C + away >= M or honest < 1:
-        raise RejectedError(f"no noise is left: {C} of {M} parties collude, {away} are away")
+    honest = (M - C if view == "colluders" else M) - away
+    require(C + away < M, f"no noise is left: {C} of {M} parties collude, {away} are away")
     if by == "parties" or view in ("release", "aggregate"):
         return honest, M, Q(1)
     if by == "open":  # a message has its sender's noise alone
@@ -194,101 +191,184 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
         require_only(block, "numbers variance step")
         variance, count = number(block, "variance"), whole(block, "numbers", 1)
         rest = Q(13, 4) + Q((h * count).bit_length(), 28)
-        step = number(block, "step")  # in units of the sensitivity
-        if factor != 1 or variance < 2 * rest or step == 0:
-            raise RejectedError("discrete noise is too narrow, or not of this kind")
-        widths.append((h * variance - rest) * step**2)
-    return (root_above(moved**2 / min(widths)) + number(message, "rounding") + len(widths) * Q(1, 10**25)) ** 2
+        require(factor == 1 and variance >= 2 * rest, "discrete noise is too narrow, or not of this kind")
+        widths.append((h * variance - rest) * number(block, "step") ** 2)  # a step in units of the sensitivity
+    return (root_above(moved**2 / min(widths)) + number(message, "rounding", Q(0)) + len(widths) * Q(1, 10**25)) ** 2
 
 
-def delta_with(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Callable[[Q], Q]:
-    """An upper bound on the delta of all messages together, as a function of eps."""
-    squares, pure, apart, missed = Q(0), Q(0), [], Q(0)
+class Total(NamedTuple):
+    """What messages guarantee together: a mu, what is added to eps, and the deviation and ridge of an objective."""
+
+    mu: Q
+    pure: Q
+    objective: tuple[Q, Q] | None
+
+    def delta(self, eps: Q) -> Q:
+        """Return an upper bound on their delta at an eps."""
+        if self.objective is None:
+            return delta_of(self.mu, eps - self.pure) if eps >= self.pure else Q(1)
+        deviation, ridge = self.objective
+        known = eps <= 1 / deviation**2 or eps >= 2 / ridge - 2 / deviation**2
+        return delta_of(2 / deviation, eps) if known else Q(1)
+
+
+def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
+    """Return what all messages guarantee together to one who does not know the noise of these heads."""
+    squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
-        times, law = whole(message, "times"), str(message.get("law"))
-        if law not in READ or 0 in (message.get("scale"), message.get("deviation"), message.get("ridge")):
-            raise RejectedError(f"unknown law {law[:40]!r}, or no noise, or no ridge")
-        require_only(message, f"law times missed stated {READ[law]}")
-        missed += times * number({"missed": 0} | message, "missed")
+        times, law = whole(message, "times", 1), message["law"]
+        require(law in LAWS, f"unknown law {str(law)[:40]!r}")
+        require_only(message, f"law times stated {LAWS[law]}")
+        require(message.get("stated", True) is True, "stated is not true")
         if law.endswith("gaussian"):
             squares += times * squared_mu(message, heads)
         elif law.endswith("laplace"):
             pure += times * number(message, "sensitivity") / number(message, "scale")
-        elif law != "laplace objective":
-            classes = whole(message, "classes", 2) if law == "softmax objective" else 0
-            apart += [(number(message, "deviation"), number(message, "ridge"), classes)] * min(times, 2)
+        elif law == "gaussian objective":
+            objectives += [(number(message, "deviation"), number(message, "ridge"))] * min(times, 2)
         else:
-            scale, ridge, slope, curvature = (number(message, key) for key in READ[law].split())
+            scale, ridge, slope, curvature = (number(message, key) for key in LAWS[law].split())
             free = slope == 1 and curvature == Q(1, 4) and ridge >= scale
             pure += times * (2 * slope / scale + (0 if free else curvature / ridge))
-    mu = root_above(squares) if squares else Q(0)
-    if len(apart) > 1 or (mu and any(classes for _, _, classes in apart)):
-        raise RejectedError("objectives are not composed here")
+    require(not objectives or (len(objectives) == 1 and not squares and not pure), "objectives are not composed here")
+    return Total(root_above(squares) if squares else Q(0), pure, objectives[0] if objectives else None)
 
-    def delta_at(eps: Q) -> Q:
-        low, tiny, share = exp_minus(eps)[0] if missed else Q(1), Q(bool(missed), 10**24), Q(bool(missed), 10**6)
-        return max((1 + tiny) * counted(eps - tiny) / (1 - share), 4 * 10**6 * missed / low) if low else Q(1)
 
-    def counted(eps: Q) -> Q:
-        left = eps - pure
-        if left < 0 or not apart:
-            return Q(1) if left < 0 else delta_of(mu, left)
-        ((deviation, ridge, classes),) = apart
-        if classes:
-            left -= (classes - 1) * log_above(1 / (classes * ridge))
-            return (classes - 1) * delta_of(root_above(8 / deviation**2), left) if left >= 2 / deviation**2 else Q(1)
-        paid = 2 / ridge - 2 / deviation**2  # the curvature of the loss costs nothing from here on
-        if not mu:
-            return delta_of(2 / deviation, left) if left <= 1 / deviation**2 or left >= paid else Q(1)
-        z = (left - mu * mu / 2 - paid) / mu
-        excess = delta_of(2 / deviation, 1 / deviation**2) * (density(z)[1] * mills(z)[1] if z >= 0 else 1)
-        return delta_of(root_above(4 / deviation**2 + mu * mu), left) + excess
-
-    return delta_at
+def totals(certificate: dict[str, Any]) -> dict[str, Total]:
+    """Return what the messages of a certificate guarantee in every view that it names."""
+    require_only(certificate, "format declared unit neighbours delta noise messages views")
+    unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
+    require(certificate["format"] == CERTIFICATE, f"it does not say format: {MODEL!r}, nor {CERTIFICATE!r}")
+    require(unit in UNITS and certificate["neighbours"] in NEIGHBOURS, "its unit or its neighbours are unknown")
+    require(views and set(list(VIEWS)[: VISIBLE.get(by, 0)]) <= set(views), "there is no view, or one is left out")
+    require(number(certificate, "delta", Q(0)) < 1, "there is no delta below 1")
+    require(re.fullmatch(r"[\w.<>]{1,200}", certificate.get("declared", "dpml")), "it is declared by nobody")
+    found = {}
+    for view, stated in views.items():
+        require_only(stated, "eps messages")
+        sent = certificate["messages"] or stated.get("messages")
+        require(view in VIEWS and sent, f"nothing is known of what is sent, or seen in the view {view[:40]!r}")
+        require(unit == "sample" or "objective" not in json.dumps(sent), "objectives are of rows")
+        found[view] = total(sent, unknown_noise(certificate["noise"], view))
+    return found
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
     """For every view: its name, the stated eps, and an eps that holds, at most the stated one where that is proven."""
-    require_only(certificate, "format declared unit neighbours delta noise messages views checksum")
-    whole_delta, messages, views = number(certificate, "delta"), certificate["messages"], certificate["views"]
-    known = certificate["neighbours"] in NEIGHBOURS and certificate["unit"] in ("sample", "party")
-    if certificate["format"] != "dpml certificate 1" or not known:
-        raise RejectedError("this is no certificate that this file can read")
-    if not views or whole_delta >= 1 or set(VIEWS[: VISIBLE.get(certificate["noise"]["by"], 0)]) - set(views):
-        raise RejectedError("there is no view, or one is left out, or no delta below 1")
-    rows, found = certificate["unit"] == "sample", []  # theorem 5 is about these
-    for view, stated in views.items():
-        require_only(stated, "eps messages")
-        sent = messages or stated.get("messages")
-        if view not in VIEWS or not sent or not (rows or all("objective" not in message["law"] for message in sent)):
-            raise RejectedError(f"nothing is known of what is sent, or seen in the view {view[:40]!r}")
-        at, eps = delta_with(sent, unknown_noise(certificate["noise"], view)), number(stated, "eps")
-        found.append((view, eps, eps if at(eps) <= whole_delta else least_eps(at, whole_delta, eps)))
+    delta, found = number(certificate, "delta", Q(0)), []
+    for view, sent in totals(certificate).items():
+        eps = number(certificate["views"][view], "eps", Q(0))
+        found.append((view, eps, eps if sent.delta(eps) <= delta else least_eps(sent.delta, delta, eps)))
     return found
+
+
+def basis_of(certificate: dict[str, Any]) -> str:
+    """Return the basis of its guarantees: they hold for the published numbers if all noise is exact integers."""
+    sent = certificate["messages"] or [one for view in certificate["views"].values() for one in view["messages"]]
+    exact = sent and all(message["law"].startswith("discrete") for message in sent)
+    return "declared" if "declared" in certificate else "proven" if exact else REAL
+
+
+def written(x: float) -> str:
+    """Return a proven number in four digits, rounded up, but for an excess of a millionth."""
+    near = float(f"{x:.4g}")
+    return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
+
+
+def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
+    """Return the first sentences of a model's statement, about its unit, its guarantee and its noise."""
+    noise, delta = certificate["noise"], float(number(certificate, "delta", Q(0)))
+    how, drawn = NOISES[basis_of(certificate)]
+    who = "One trusted place adds it."
+    if noise["by"] != "curator":
+        who = "{parties} parties add it, of whom {colluders} may collude and {away} more may be missing."
+    stated = {VIEWS[view]: written(float(number(of, "eps", Q(0)))) for view, of in certificate["views"].items()}
+    against = "; ".join(f"eps = {eps} against {whom}" for whom, eps in stated.items())
+    return (
+        f"Unit of privacy: {UNITS[certificate['unit']]} ({certificate['neighbours']}).",
+        f"Guarantee: {against}; delta = {delta:.6g}: {how.format(certificate.get('declared'))}. Two neighbours make "
+        "what is published equally likely up to a factor of e^eps, but for a probability of delta.",
+        f"Noise: {drawn}. {who.format(**noise)}",
+    )
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON none of whose keys occurs twice: another reader may take the other value."""
+    require(len(dict(pairs)) == len(pairs), "a key occurs twice")
+    return dict(pairs)
+
+
+def check_form(content: dict[str, Any]) -> None:
+    """Raise RejectedError unless a model has all that models have, each of its kind."""
+    require({*content, "errors"} == {*KEYS.split(), "errors"}, "it has other keys than a model has")
+    require(all(isinstance(content[key], str) for key in ("loss", "label", "setting")), "its words are no text")
+    require(content["task"] in ("binary", "multiclass", "regression"), "its task is unknown")
+    rows, errors = content["weights"], content.get("errors", {})
+    require(all(isinstance(each, str) for each in (*content["steps"], *content["statement"])), "a sentence is no text")
+    require(rows and all(row and len(row) == len(rows[0]) for row in rows), "it has no weights")
+    require_only(errors, "measure of rows error deviation level low high")
+    counted = (x for key, x in errors.items() if key not in ("measure", "of"))
+    numbers = (content["offset"], content["scale"], *counted, *(each for row in rows for each in row))
+    require(all(type(x) in (int, float) and math.isfinite(x) for x in numbers), "a weight or an error is no number")
+    require_only(content["versions"], "dpml python numpy scipy pandas scikit-learn hydra-core")
+    require(all(re.fullmatch(r"[\w.+!-]{1,40}", of) for of in content["versions"].values()), "a version is unknown")
+
+
+def check_model(content: dict[str, Any]) -> None:
+    """Raise RejectedError unless all that a model says of its privacy follows from its certificate."""
+    check_form(content)
+    certificate, given, said = content["certificate"], content["guarantees"], content["statement"]
+    if certificate is None:
+        finite = any(each["eps"] is not None and each["basis"] not in ("published", "conditional") for each in given)
+        nothing = "".join(said[1:2]).startswith("Guarantee: nothing is proven")
+        require(nothing and not finite, "something is proven without a certificate")
+        return
+    found, basis = totals(certificate), basis_of(certificate)
+    require([each["view"] for each in given] == list(found), "the model has other views than its certificate")
+    for each, sent in zip(given, found.values(), strict=True):
+        require_only(each, "view unit eps delta basis source mu curve")
+        same = {"delta": certificate["delta"], "unit": certificate["unit"], "basis": basis}
+        same["eps"] = certificate["views"][each["view"]]["eps"]
+        mu = each["mu"] is None or (0 < sent.mu <= Q(each["mu"] * (1 + 1e-12)) and not sent.pure)
+        curve = each["curve"] is None or (sent.objective is not None and each["curve"] == [*sent.objective, 0])
+        require(mu and curve and {**each, **same} == each, "the model says something else than its certificate")
+    require(tuple(said[:3]) == statement(certificate), "its statement says something else than its certificate")
+    require(all(re.fullmatch(FREE, each) for each in said[3:]), "its statement says more than its certificate")
+    asked = re.findall(r"(?<!\S)eps=([0-9.e+-]+)(?!\S)", content["setting"])[-1:]
+    more = "count_errors=" in content["setting"]  # with an eps of its own
+    enough = all(float(eps) > 0.999999 * each["eps"] for eps in asked for each in given)
+    require(more or enough, "it asks for a smaller eps")
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """Return the content of a model or a certificate; raise RejectedError if it is neither or contradicts itself."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=without_repeats)
+        seal, plain = content.pop("checksum"), json.dumps(content)
+        require(hashlib.sha256(plain.encode()).hexdigest() == seal, "its checksum is another: it was cut or edited")
+        require(not re.search(r"\\u00([01]|7f)", plain), "it has control characters")
+        if content["format"] == MODEL:
+            check_model(content)
+        else:
+            _ = totals(content), statement(content)
+    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
+        raise RejectedError(repr(error)[:200]) from None
+    return content
 
 
 def main(path: str) -> int:
     """Print what holds; 0 if every stated eps does, 1 if one does not, 2 if the file cannot be judged."""
     try:
-        text = Path(path).read_text(encoding="utf-8")  # an object with a key twice is another one elsewhere: it is lost
-        content = json.loads(text, object_pairs_hook=lambda each: dict(each) if len(dict(each)) == len(each) else {})
-        seal = content.pop("checksum")
-        if hashlib.sha256(json.dumps(content).encode()).hexdigest() != seal:
-            raise RejectedError("the file is not as it was written: its checksum is another")
+        content = read(path)
         certificate = content.get("certificate", content)
-        results = verify(certificate)
-        own = [certificate["delta"], certificate["unit"], "declared" in certificate]
-        for each in content.get("guarantees", []):
-            eps, basis = certificate["views"].get(each["view"], {}).get("eps"), each["basis"]
-            same = [eps, *own] == [each["eps"], each["delta"], each["unit"], basis == "declared"]
-            if not (same or basis in ("published", "conditional")):
-                raise RejectedError("the model says something else than its certificate")
-        given = ", given its ratio of move and noise" if '"stated": true' in json.dumps(content) else ""
-        given += f", if what {str(certificate.get('declared'))[:80]!r} declares is right" * ("declared" in certificate)
-    except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
-        print(f"{path}: not verified: {error if isinstance(error, (RejectedError, OSError)) else repr(error)}")
+        require(certificate, "nothing is proven of it")
+        results, (unit, _, noise) = verify(certificate), statement(certificate)
+    except (OSError, RejectedError) as error:
+        print(f"{path}: not verified: {error}")
         return 2
-    print(f"of one {certificate['unit']} ({certificate['neighbours']}), at delta = {certificate['delta']}:")
+    given = ", given its ratio of move and noise" * ('"stated": true' in json.dumps(certificate))
+    given += f", if what {certificate.get('declared')!r} declares is right" * ("declared" in certificate)
+    print(f"{unit}\n{noise}\nAt delta = {certificate['delta']}:")
     for view, stated, proven in results:
         least = "nothing" if proven is None else f"eps = {float(proven):.9g}"
         word = f"holds{given}" if proven == stated else f"is NOT VERIFIED: {least} is proven"

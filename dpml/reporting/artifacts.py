@@ -106,13 +106,13 @@ def write_claims(folder: Path) -> list[Path]:
 
     Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    pages = overviews(manifests(folder), folder)
+    pages = overviews(manifests(folder))
     return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
 
 
-def overviews(known: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, str]:
+def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the pages that are about several figures by their names in a results folder, from manifests."""
-    papers = papers_of([*known, *not_computed(known)], folder)
+    papers = papers_of([*known, *not_computed(known)])
     ranked: dict[str, list[Mapping[str, Any]]] = {}
     for about in known:
         if about.get("rankings"):

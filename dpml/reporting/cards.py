@@ -9,7 +9,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, refuse_unknown
 from dpml.plain import read_mapping
-from dpml.reporting import claim_exact, claim_laws, claim_places, claim_points, claim_sets, claim_tests
+from dpml.reporting import claim_exact, claim_laws, claim_points, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 from dpml.running.computed import check_arguments
 from dpml.running.store import digest
@@ -26,27 +26,28 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
     made.__name__: made
     for made in (
         claim_points.agrees,
-        claim_places.alike,
-        claim_laws.as_stated,
-        claim_places.at,
+        claim_exact.as_stated,
         claim_exact.at_most,
-        claim_tests.beats,
         claim_laws.below_bound,
-        claim_places.best_inside,
-        claim_sets.by_data_set,
-        claim_places.compared,
+        claim_tests.best_inside,
+        claim_tests.by_data_set,
+        claim_tests.compare,
         claim_tests.degrades,
-        claim_places.depends,
-        claim_places.easier,
-        claim_laws.exceeds,
+        claim_tests.depends,
+        claim_tests.easier,
+        claim_exact.exceeds,
         claim_laws.falls_as,
-        claim_places.gap_grows,
+        claim_tests.fluctuates,
         claim_tests.improves,
         claim_tests.is_steady,
-        claim_sets.on_sets,
-        claim_tests.reaches,
+        claim_tests.on_sets,
+        claim_exact.private,
+        claim_tests.wider_gap,
     )
 }
+
+AUDIT = "audit/all"
+"""The experiment whose rows decide claims about privacy."""
 
 _CARD = ("title", "citation", "proposes", "headline", "sentences", "privacy", "metrics", "readings", "claims")
 _CLAIM = ("id", "figure", "text", "criterion", "readings", "test")
@@ -104,9 +105,10 @@ def claims_of(pack: str) -> Mapping[str, Claim]:
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """The claims about an experiment, PACK/FIGURE, by id; none if it is of no pack."""
-    claims = claims_of(experiment.partition("/")[0])
-    return {name: claim for name, claim in claims.items() if claim.figure == experiment}
+    """Return the claims about an experiment, PACK/FIGURE, by id; those about the audit are of all packs."""
+    names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
+    claims = [claim for pack in names for claim in claims_of(pack).values()]
+    return {claim.id: claim for claim in claims if claim.figure == experiment}
 
 
 @lru_cache(maxsize=64)
@@ -187,7 +189,7 @@ class _Reader:
             if key not in entry:
                 raise UserError(f"{where} needs a value for {key!r}.")
         text, criterion = (str(entry[key]).strip() for key in ("text", "criterion"))
-        figure = f"{self.pack}/{entry['figure']}"
+        figure = AUDIT if entry["figure"] == AUDIT else f"{self.pack}/{entry['figure']}"
         test = self._test(entry["test"], where)
         readings = tuple(self._readings(entry.get("readings"), where))
         return Claim(str(entry["id"]), figure, text, criterion, test, readings)
@@ -221,22 +223,19 @@ class _Reader:
         if not isinstance(content, dict) or len(content) != 1 or not isinstance(next(iter(content)), str):
             raise UserError(f"the test of {where} must be one name with its arguments, or a list of such.")
         ((name, arguments),) = content.items()
-        maker, given = self._named(name, where), self._with_functions(arguments or {}, where)
-        check_arguments(maker, _lines(given, f"{name} in {where}"), f"{name} in {where}")
+        maker, given = self._named(name, where), _lines(arguments or {}, f"{name} in {where}")
+        check_arguments(maker, given, f"{name} in {where}")
+        if "tests" in given:  # of one block, whatever it is called
+            parts = given["tests"]
+            tests = cache(lambda block: self._test(_in_block(parts, block), where))
+            tests("{block}")
+            given = given | {"tests": tests}
 
         def test(evidence: Evidence, reading: Reading) -> Check:
             made: Test = maker(**filled(given, {**reading.more, "reading": reading.name}))
             return made(evidence, reading)
 
         return test
-
-    def _with_functions(self, value: Any, where: str) -> Any:
-        """Arguments, with the pack's functions in the place of their names."""
-        if isinstance(value, dict):
-            return {key: self._with_functions(inner, where) for key, inner in value.items()}
-        if isinstance(value, str) and packs.absolute(value, self.pack) != value:
-            return self._named(value, where)
-        return value
 
     def _named(self, name: str, where: str) -> Callable[..., Any]:
         """The test, or the function that makes it, of a name."""
@@ -250,6 +249,13 @@ class _Reader:
             raise UserError(f"{name} in {where}: {error}.") from None
         self.modules.add(module)
         return found
+
+
+def _in_block(tests: Any, block: str) -> Any:
+    """The tests of a card for one block."""
+    if isinstance(tests, list):
+        return [_in_block(one, block) for one in tests]
+    return {name: {**arguments, "blocks": [block]} for name, arguments in tests.items()}
 
 
 def _lines(content: Any, where: str) -> dict[str, Any]:

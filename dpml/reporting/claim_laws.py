@@ -1,24 +1,17 @@
-"""Tests of claims about laws and bounds: how fast something falls, and what is never above a bound."""
+"""Tests of claims about laws: how fast something falls, and what is on average below a bound."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claim_tests import failing, fewest_seeds, several
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test, every
-from dpml.reporting.criteria import Comparison, MetricScale, scale, similar
+from dpml.reporting.claim_tests import fewest_seeds, several
+from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading, Test, every
+from dpml.reporting.criteria import MetricScale, scale, similar
 from dpml.reporting.statistics import per_seed
 
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
-
-
-def one_value(values: pd.Series) -> float:
-    """The only value of a series; NaN if there are several."""
-    return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
 
 
 def falls_as(block: str, free: str, stated: Mapping[str, float], M: float | None = None) -> Test:
@@ -35,7 +28,7 @@ def falls_as(block: str, free: str, stated: Mapping[str, float], M: float | None
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         noisy = evidence.all_runs({block: tuple(stated)}, reading)
-        shown, texts = {}, []
+        groups = []
         for (_, algorithm), runs in noisy.items():
             base = evidence.runs(free, algorithm, reading)
             if base.empty:
@@ -51,9 +44,10 @@ def falls_as(block: str, free: str, stated: Mapping[str, float], M: float | None
             slopes = np.polyfit(np.log(np.array(grid, dtype=float)), np.log(added.to_numpy()).T, 1)[0]
             index = pd.MultiIndex.from_product([added.index, [0]], names=["seed", "draw"])
             found = pd.Series(slopes, index)
-            shown[f"{algorithm}, {block}"] = similar(found, 0 * found + stated[algorithm], EXPONENTS)
-            texts.append(f"{algorithm}: exponent {slopes.mean():.3f} (stated {stated[algorithm]:g})")
-        return replace(Check.of(", ".join(texts), shown), seeds=fewest_seeds(noisy))
+            one = similar(found, 0 * found + stated[algorithm], EXPONENTS)
+            one = replace(one, value=f"exponent {slopes.mean():.3f}", needs=f"{stated[algorithm]:g} up to 0.1")
+            groups.append(Group(block, algorithm, "the stated exponent", {"": one}, one.holds))
+        return Check(groups, fewest_seeds(runs[x] for runs in noisy.values() for x in runs))
 
     return test
 
@@ -65,10 +59,10 @@ def below_bound(blocks: Sequence[str], algorithm: str, metric: str, key: str) ->
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        rows, ratios, seeds, missing = evidence.rows, [], [], []
-        shown: dict[Any, Comparison] = {}
+        groups, seeds, missing = [], [], []
+        on = scale(metric)
         for block in blocks:
-            own = rows[rows["block"] == block]
+            own = evidence.rows[evidence.rows["block"] == block]
             for variant, value in own[["variant", key]].drop_duplicates().itertuples(index=False):
                 part = replace(evidence, rows=own[own[key] == value])
                 name = f"{block}, {variant}, {key.rpartition('.')[2]} = {value:g}"
@@ -76,83 +70,13 @@ def below_bound(blocks: Sequence[str], algorithm: str, metric: str, key: str) ->
                 if risk.empty or bound.empty:
                     missing.append(name)
                     continue
-                on = scale(metric)
-                shown |= {(name, x): similar(risk[x], bound[x], on, 0.0, better_too=True) for x in risk}
-                ratios += [float(bound[x].mean() / risk[x].mean()) for x in risk]
+                shown = {x: similar(risk[x], bound[x], on, 0.0, better_too=True) for x in risk}
+                groups.append(Group(name, algorithm, "the bound", shown, every(one.holds for one in shown.values())))
                 seeds.append(risk.index.get_level_values("seed").nunique())
             if not len(own):
                 missing.append(block)
-        if missing or not shown:
+        if missing or not groups:
             raise NotComputedError(missing)
-        below = sum(one.holds is True for one in shown.values())
-        text = f"below at {below} of {len(shown)}; the bound is {min(ratios):.3g}"
-        text += f" to {max(ratios):.3g} times the {metric.replace('_', ' ')}{failing('above', shown)}"
-        return replace(Check.of(text, shown), seeds=min(seeds))
-
-    return test
-
-
-def exceeds(blocks: Sequence[str], algorithm: str, other: str, kind: str, said: str) -> Test:
-    """In every block, wherever the other's value is above 0, the algorithm's is larger: of computed rows, no runs.
-
-    Args:
-        blocks: of rows with one value for every x.
-        algorithm: the one, and `other` the other.
-        other: than which it is larger.
-        kind: the `reading` of the rows.
-        said: the word for it in the numbers.
-    """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        rows = evidence.rows[evidence.rows["metric"] == reading.metric]
-        if not len(rows):
-            raise NotComputedError(blocks)
-        rows = rows[rows["reading"] == kind]
-        missing = [
-            f"{name} in {block}"
-            for block in blocks
-            for name in (algorithm, other)
-            if not ((rows["block"] == block) & (rows["algo"] == name)).any()
-        ]
-        if missing:
-            raise NotComputedError(missing)
-        holds, counts = True, []
-        for block in blocks:
-            x = evidence.axis(block)
-            own = rows[(rows["block"] == block) & rows["algo"].isin([algorithm, other])]
-            table = own.pivot_table("value", x, "algo", one_value, dropna=False)
-            if table.isna().any(axis=None):
-                raise NotComputedError([f"{algorithm} and {other} in {block} with one value each at every {x}"])
-            table = table[table[other] > 0]
-            larger = int((table[algorithm] > table[other]).sum())
-            holds &= larger == len(table) > 0
-            counts.append(f"{block}: {said} at {larger} of {len(table)}")
-        return Check(holds, ", ".join(counts))
-
-    return test
-
-
-def as_stated(metric: str, least: bool = False) -> Test:
-    """In every setting the value of a computed row is the stated one to 1 %; with `least` it is at least that.
-
-    The rows of the reading have its name as `reading`, those of what is stated have ``stated``.
-    """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        rows = evidence.rows
-        if "reading" not in rows or not (rows["metric"] == metric).any():
-            raise NotComputedError([metric])
-        rows = rows[(rows["metric"] == metric) & rows["reading"].isin([reading.name, "stated"])]
-        table = rows.pivot_table("value", "setting", "reading", one_value, dropna=False)
-        if not {reading.name, "stated"} <= {*table}:
-            raise NotComputedError([f"{metric} [{reading.name}]"])
-        table = table.loc[rows["setting"][rows["reading"] == reading.name].unique()]
-        if missing := [*table.index[table.isna().any(axis=1)]]:
-            raise NotComputedError(
-                [f"one value, and one that is stated, of {metric} for {', '.join(map(str, missing))}"]
-            )
-        pairs = {name: (ours, stated) for name, ours, stated in table[[reading.name, "stated"]].itertuples()}
-        holds = [ours >= s * 0.99 and (least or ours <= s * 1.01) for ours, s in pairs.values()]
-        return Check(every(holds), ", ".join(f"{name}: {v:.3g}, stated {s:.3g}" for name, (v, s) in pairs.items()))
+        return Check(groups, min(seeds))
 
     return test

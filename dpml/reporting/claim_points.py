@@ -1,13 +1,14 @@
 """A test of published numbers: means and standard deviations of the authors' runs compared with ours."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
 from dpml.reporting.claim_tests import fewest_seeds
-from dpml.reporting.claims import MOST, Check, Evidence, NotComputedError, Reading, Test, every
-from dpml.reporting.criteria import Comparison, MetricScale, scale
+from dpml.reporting.claims import MOST, Check, Evidence, Group, NotComputedError, Reading, Test, every
+from dpml.reporting.criteria import Comparison, scale
 from dpml.reporting.statistics import per_seed
 
 ERRORS = 3.0
@@ -31,9 +32,9 @@ def agrees(series: Mapping[str, str], algorithms: Sequence[str]) -> Test:
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = evidence.all_runs(dict.fromkeys(series, algorithms), reading)
         on = scale(reading.metric)
-        found: dict[str, list[Comparison]] = {algorithm: [] for algorithm in algorithms}
+        needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
+        found: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
         absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
-        near, furthest = dict.fromkeys(algorithms, 0), dict.fromkeys(algorithms, 0.0)
         for (block, algorithm), values in runs.items():
             for x, mean, error in _points(evidence.published, series[block], algorithm, reading):
                 at = np.isclose(values.columns.to_numpy(dtype=float), x, atol=0)
@@ -43,23 +44,22 @@ def agrees(series: Mapping[str, str], algorithms: Sequence[str]) -> Test:
                 ours = values.loc[:, at].iloc[:, 0].dropna()
                 theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
                 apart = abs(float(theirs - here))
-                near[algorithm] += apart <= on.near
-                furthest[algorithm] = max(furthest[algorithm], apart)
-                found[algorithm].append(Comparison(True) if apart <= on.near else by_chance(ours, mean, error))
+                one = Comparison(True) if apart <= on.near else by_chance(ours, mean, error)
+                found[algorithm][f"{block} at {x:g}"] = replace(
+                    one, value=on.words(apart), slack=on.near - apart, needs=needs
+                )
         unpublished = [algorithm for algorithm in algorithms if not found[algorithm]]
         if unpublished:
             raise NotComputedError([f"published points of {', '.join(unpublished)}"])
         left_out = list(dict.fromkeys(point for points in absent.values() for point in points))
         holds, at_best = (
-            every(nine_in_ten(found[a], [absent_ones] * len(absent[a])) for a in algorithms)
+            [nine_in_ten([*found[a].values()], [absent_ones] * len(absent[a])) for a in algorithms]
             for absent_ones in (False, True)
         )
-        if holds != at_best and holds is not True:
+        if every(holds) != every(at_best) and every(holds) is not True:
             raise NotComputedError(left_out)
-        text = ", ".join(_words(a, found[a], near[a], furthest[a], on) for a in algorithms)
-        text += f"; not computed: {', '.join(left_out)}" if left_out else ""
-        shown = {(a, "published point", number): one for a in algorithms for number, one in enumerate(found[a])}
-        return Check(holds, text, fewest_seeds(runs), shown)
+        groups = [Group("", a, "published points", found[a], one) for a, one in zip(algorithms, holds, strict=True)]
+        return Check(groups, fewest_seeds(values[x] for values in runs.values() for x in values))
 
     return test
 
@@ -91,15 +91,6 @@ def nine_in_ten(points: Sequence[Comparison], others: Sequence[bool] = ()) -> bo
     if values.count(True) >= MOST * len(values):
         return True
     return None if values.count(True) + values.count(None) >= MOST * len(values) else False
-
-
-def _words(algorithm: str, points: Sequence[Comparison], near: int, furthest: float, on: MetricScale) -> str:
-    explained = sum(point.holds is True for point in points) - near
-    undecided = sum(point.holds is None for point in points)
-    parts = [f"{algorithm} {near} of {len(points)}"]
-    parts += [f"{explained} more within the errors"] if explained else []
-    parts += [f"{undecided} undecided"] if undecided else []
-    return f"{' and '.join(parts)}, furthest {on.words(furthest)}"
 
 
 def _points(

@@ -1,104 +1,186 @@
-"""Tests for the claims of more than one paper. What their words mean is defined in `criteria`."""
+"""The tests of claims on runs: pairs (a, b) of runs of which a is better than b, as good as it, or equal to it.
+
+What these words mean is defined in `criteria`. A test groups its pairs by block and algorithms. In every group all,
+most or some of the pairs must be as the claim says; where a claim says better, none may be worse.
+"""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from dpml.errors import UserError, nearest
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Runs, Test, every, some, worded
+from dpml.reporting.claims import (
+    Check,
+    Evidence,
+    Group,
+    NotComputedError,
+    NothingCountsError,
+    Reading,
+    Runs,
+    Test,
+    every,
+    some,
+)
 from dpml.reporting.criteria import Comparison, MetricScale, better, scale, similar
-
-Amount = Callable[[Sequence[bool | None]], bool | None]
-"""How many of several statements must hold, in three-valued logic: `every`, `some` or `most`."""
-
+from dpml.reporting.statistics import per_seed
 
 Each = Mapping[str, Sequence[float]]
 """A setting and its values, each of which a test looks at by itself."""
 
-Blocks = Sequence[str] | Mapping[str, str]
-"""Blocks, or blocks by what they are called in words."""
+Place = str | float | Sequence[Any]
+"""An algorithm, a pair of it and the x at which it is, or a number."""
 
 
-def on_runs(
-    needs: Mapping[str, Sequence[str]],
-    decide: Callable[[Runs, MetricScale], Check],
-    each: Each | None = None,
-    words: Mapping[str, str] | None = None,
-) -> Test:
-    """A test on runs in absolute size: losses that can have either sign are drawn so, too.
+class Key(NamedTuple):
+    """What a pair is about: `algorithm` is compared with `against` in a block, at x."""
+
+    block: str
+    algorithm: str
+    against: str
+    x: Any
+
+
+Pairs = Mapping[Key, tuple[pd.Series, pd.Series]]
+"""Pairs of runs, indexed by (seed, draw)."""
+
+
+def most(values: Sequence[bool | None]) -> bool | None:
+    """Whether more than half hold; None if that depends on the undecided ones."""
+    won, possible = values.count(True), len(values) - values.count(False)
+    return True if won > len(values) / 2 else None if possible > len(values) / 2 else False
+
+
+AMOUNT: Mapping[str, Callable[[Sequence[bool | None]], bool | None]] = {
+    "all": every,
+    "most": most,
+    "some": some,
+    "any": some,  # whatever the others are: they may be worse
+}
+BY = ("better", "not better", "as good as", "equal")
+
+
+def one_of(key: str, word: str, words: Iterable[str]) -> str:
+    """Return the word of a card if it is one of these.
+
+    Raises:
+        UserError: it is none.
+    """
+    if word not in words:
+        raise UserError(f"{key} of a test must be one of {', '.join(words)}, got {word!r}: {nearest(str(word), words)}")
+    return word
+
+
+# ---- the test
+
+
+def judged(
+    pairs: Pairs,
+    on: MetricScale,
+    by: str = "better",
+    often: str = "all",
+    limit: float | str | None = None,
+    steps: Pairs | None = None,
+) -> list[Group]:
+    """Compare all pairs and decide for every group of them.
 
     Args:
-        needs: the algorithms of every block.
-        decide: gets the runs by block and algorithm, and the scale of their metric.
-        each: settings at each of whose values, of several all combinations, the blocks are looked at; they stand in
-            front of their names.
-        words: what `decide` and readers call a block, unless by its name.
+        pairs: the runs.
+        on: the scale of their metric.
+        by: what the first of a pair must be (`BY`).
+        often: how many pairs of a group must be so (`AMOUNT`).
+        limit: the largest difference of what is equal or as good, if not that of the scale, or "matters".
+        steps: further pairs. The first of them must not be worse.
     """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        parts = {"": evidence}
-        for key, values in (each or {}).items():
-            if not isinstance(values, list | tuple) or not all(isinstance(value, int | float) for value in values):
-                raise UserError(f"each of a test needs a list of numbers for {key}, got {values!r}.")
-            if key not in evidence.rows:
-                raise NotComputedError([f"anything by {key}"])
-            at = [(where, part, value) for where, part in parts.items() for value in values]
-            parts = {f"{where}{key} = {value:g}, ": part.where(key, value) for where, part, value in at}
-        runs: dict[tuple[str, str], pd.DataFrame] = {}
-        missing: list[str] = []
-        for where, part in parts.items():
-            try:
-                found = part.all_runs(needs, reading)
-            except NotComputedError as error:
-                missing += [f"{name}{f' at {where[:-2]}' if where else ''}" for name in error.missing]
-            else:
-                runs |= {
-                    (f"{where}{(words or {}).get(block, block)}", algorithm): values.abs()
-                    for (block, algorithm), values in found.items()
-                }
-        if missing or not runs:
-            raise NotComputedError(missing or ["anything to compare"])
-        check = decide(runs, scale(reading.metric))
-        return replace(check, seeds=fewest_seeds(runs), substitutes=evidence.stand_ins(needs))
-
-    return test
+    groups: dict[tuple[str, str, str], dict[Any, Comparison]] = {}
+    for key, one in _compared(pairs, on, by, on.matters if limit == "matters" else limit).items():
+        groups.setdefault(key[:3], {})[key.x] = one
+    back: dict[tuple[str, str, str], dict[Any, Comparison]] = {}
+    for key, one in better(steps or {}, on, same_noise=True).items():
+        if one.against:
+            back.setdefault(key[:3], {})[key.x] = one
+    found = []
+    for (block, algorithm, against), shown in groups.items():
+        worse = back.get((block, algorithm, against), {})
+        lost = bool(worse) or (often != "any" and any(one.against for one in shown.values()))
+        holds = every([AMOUNT[often]([one.holds for one in shown.values()]), not lost])
+        found.append(Group(block, algorithm, against, {**shown, **worse}, holds))
+    return found
 
 
-def in_blocks(
-    blocks: Blocks, algorithms: Sequence[str], decide: Callable[[Runs, MetricScale], Check], each: Each | None = None
-) -> Test:
-    """A test on the runs of the same algorithms in all blocks."""
-    named = blocks if isinstance(blocks, Mapping) else {block: block for block in blocks}
-    return on_runs(dict.fromkeys(named.values(), algorithms), decide, each, {b: word for word, b in named.items()})
+def _compared(pairs: Pairs, on: MetricScale, by: str, limit: Any) -> dict[Key, Comparison]:
+    if by in ("as good as", "equal"):
+        return {
+            key: similar(a, b, on, limit, better_too=by != "equal", same_noise=key.algorithm == key.against)
+            for key, (a, b) in pairs.items()
+        }
+    shown: dict[Key, Comparison] = {}
+    for own in (True, False):  # with itself an algorithm shares the noise
+        part = {key: pair for key, pair in pairs.items() if (key.algorithm == key.against) == own}
+        shown |= better(part, on, same_noise=own)
+    if by == "not better":
+        turn = {True: False, False: True, None: None}
+        return {k: replace(v, holds=turn[v.holds], against=False, slack=-v.slack) for k, v in shown.items()}
+    return shown
 
 
-def curves_of(runs: Runs) -> dict[str, tuple[pd.DataFrame, list[Any]]]:
-    """The runs of every panel and algorithm by a name of both, and their x in order."""
-    between = {True: ", ", False: " "}  # a panel of several words
-    return {
-        f"{algo}{between[', ' in panel]}{panel}": (values, several(values, panel))
-        for (panel, algo), values in runs.items()
-    }
+def fewest_seeds(runs: Iterable[pd.Series]) -> int:
+    """Return the smallest number of seeds among some runs."""
+    return min(int(one.dropna().index.get_level_values("seed").nunique()) for one in runs)
 
 
-def fewest_seeds(runs: Runs) -> int:
-    """The smallest number of seeds among some runs, at the x that has the fewest."""
-    fewest = []
-    for values in runs.values():
-        known = values.notna()
-        whole = known.to_numpy().all()  # nearly always
-        fewest.append(
-            values.index.get_level_values("seed").nunique() if whole else known.groupby(level="seed").any().sum().min()
-        )
-    return int(min(fewest))
+def check_of(groups: Sequence[Group], pairs: Pairs, evidence: Evidence, blocks: Iterable[str]) -> Check:
+    """Return a check of groups, with the seeds of their pairs and the substitutes in their blocks."""
+    if not pairs:
+        raise NotComputedError(["anything to compare"])
+    seeds = fewest_seeds({id(one): one for pair in pairs.values() for one in pair}.values())
+    return Check(groups, seeds, substitutes=evidence.stand_ins(blocks))
+
+
+# ---- the runs
+
+
+def runs_of(
+    evidence: Evidence, reading: Reading, blocks: Mapping[str, Sequence[str]], each: Each | None = None
+) -> Runs:
+    """Return the runs of some algorithms by block and algorithm, in absolute size: losses may have either sign.
+
+    Args:
+        evidence: the rows.
+        reading: the variant and the metric.
+        blocks: the algorithms of every block.
+        each: settings at each of whose values, of several all combinations, the blocks are looked at. They stand
+            behind the name of a block.
+    """
+    parts = {"": evidence}
+    for key, values in (each or {}).items():
+        if not isinstance(values, list | tuple) or not all(isinstance(value, int | float) for value in values):
+            raise UserError(f"each of a test needs a list of numbers for {key}, got {values!r}.")
+        if key not in evidence.rows:
+            raise NotComputedError([f"anything by {key}"])
+        at = [(where, part, value) for where, part in parts.items() for value in values]
+        parts = {f"{where}, {key} = {value:g}": part.where(key, value) for where, part, value in at}
+    runs: dict[tuple[str, str], pd.DataFrame] = {}
+    missing: list[str] = []
+    for where, part in parts.items():
+        try:
+            found = part.all_runs(blocks, reading)
+        except NotComputedError as error:
+            missing += [f"{name}{where.replace(',', ' at', 1)}" for name in error.missing]
+        else:
+            runs |= {(f"{block}{where}", algorithm): values.abs() for (block, algorithm), values in found.items()}
+    if missing or not runs:
+        raise NotComputedError(missing or ["anything to compare"])
+    return runs
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """The values of x of some runs, from the first to the last: shares of parties from equal to skewed.
+    """Return the values of x of some runs, from the first to the last: shares of parties from equal to skewed.
 
     Raises:
         NotComputedError: there are fewer than two.
@@ -110,145 +192,267 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
     return list(runs.columns)
 
 
-def trend(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricScale, better_at_the_end: bool) -> Check:
-    """From the first to the last x every curve gets better (or worse), and the opposite at no step on the way.
+def _chosen(runs: pd.DataFrame, block: str, x: Any) -> list[Any]:
+    """The values of x that a card chooses: every one, the first, the last, a number, or a range of two."""
+    if x == "every":
+        return list(runs.columns)
+    grid = several(runs, block)
+    ends = [{"first": grid[0], "last": grid[-1]}.get(end, end) for end in (x if isinstance(x, list) else [x])]
+    missing = [f"{block} at {runs.columns.name} = {end}" for end in ends if end not in grid]
+    if missing:
+        raise NotComputedError(missing)
+    return [at for at in grid if ends[0] <= at <= ends[-1]] if isinstance(x, list) else ends
+
+
+# ---- tests that compare algorithms
+
+
+def compare(  # many parameters: the arguments of a test on a card
+    blocks: Sequence[str],
+    first: Place | Sequence[Place],
+    second: Place | Sequence[Place],
+    by: str = "better",
+    often: str = "all",
+    x: Any = "every",
+    metrics: Sequence[str] = (),
+    factor: float = 1.0,
+    limit: float | str | None = None,
+    each: Each | None = None,
+) -> Test:
+    """In every block each of `first` is better than each of `second` (or as `by` says) at all x (or as `often` says).
 
     Args:
-        curves: by name, their runs and their x in order.
-        on: the scale of the metric.
-        better_at_the_end: the direction.
+        blocks: the blocks.
+        first: an algorithm, or a list of algorithms, pairs [algorithm, x], and numbers.
+        second: the same.
+        by: better, not better, as good as, or equal.
+        often: all, most, some (and worse at none), or any.
+        x: every, first, last, a number, or a range [low, high], of which both must be there.
+        metrics: those that are compared, if not that of the reading.
+        factor: by which the first must be better.
+        limit: the largest difference of what is equal or as good, or "matters".
+        each: settings whose values are looked at one by one.
     """
-    way = slice(None, None, -1 if better_at_the_end else 1)
-    ends: dict[Any, Any] = {}
-    steps: dict[Any, Any] = {}
-    means = []
-    for name, (values, grid) in curves.items():
-        ends[name] = tuple(values[x] for x in (grid[0], grid[-1])[way])
-        steps |= {(name, f"{a} to {b}"): tuple(values[x] for x in (a, b)[way]) for a, b in pairwise(grid)}
-        means.append(f"{name} {' '.join(f'{values[x].mean():.3g}' for x in grid)}")
-    shown, back = (better(pairs, on, same_noise=True) for pairs in (ends, steps))
-    turned = [key for key, one in back.items() if one.against]
-    text = "; ".join(means) + failing(f"not {'better' if better_at_the_end else 'worse'} in the end", shown)
-    text += f"; the other way: {', '.join(map(worded, turned))}" if turned else ""
-    return Check.of(text, shown | {key: back[key] for key in turned}, lambda k: every([not turned, *map(k.get, shown)]))
+    one_of("by", by, BY)
+    one_of("often", often, AMOUNT)
+    firsts, seconds = ([*one] if isinstance(one, list | tuple) else [one] for one in (first, second))
+    curves = [place for place in (*firsts, *seconds) if isinstance(place, str)]
+
+    def pairs_of(evidence: Evidence, reading: Reading) -> dict[Key, tuple[pd.Series, pd.Series]]:
+        runs = runs_of(evidence, reading, dict.fromkeys(blocks, curves), each) if curves else {}
+        found = {}
+        for panel in dict.fromkeys(panel for panel, _ in runs) if runs else blocks:
+            grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
+
+            def at(place: Place, here: Any, panel: str = panel) -> pd.Series:
+                if isinstance(place, str):
+                    return runs[panel, place][here]
+                return _runs_at(evidence, panel, place, reading)
+
+            for (a, b), here in product(product(firsts, seconds), grid):
+                if isinstance(b, int | float):
+                    ours = at(a, here)
+                    theirs = pd.Series(float(b), ours.index)
+                else:
+                    ours, theirs = at(a, here), at(b, here) / factor
+                found[Key(panel, _name(a), _name(b), here)] = ours, theirs
+        return found
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        checks = []
+        for metric in metrics or (reading.metric,):
+            pairs = pairs_of(evidence, replace(reading, metric=metric))
+            groups = judged(pairs, scale(metric), by, often, limit)
+            if len(metrics) > 1:
+                groups = [replace(group, block=f"{group.block}, {metric}") for group in groups]
+            checks.append(check_of(groups, pairs, evidence, blocks))
+        return together(checks)
+
+    return test
 
 
-def one_of(key: str, word: str, words: Sequence[str]) -> str:
-    """The word of a card, if it is one of these.
+def _name(place: Place) -> str:
+    if isinstance(place, str):
+        return place
+    return f"{place:g}" if isinstance(place, int | float) else f"{place[0]} at {place[1]:g}"
+
+
+def _runs_at(evidence: Evidence, block: str, place: Any, reading: Reading) -> pd.Series:
+    name, x = place
+    found = evidence.runs(block, name, reading).abs()
+    if len(found) < 2 or x not in found:
+        raise NotComputedError([f"{name} in {block} at {x:g}"])
+    return found[x]
+
+
+def easier(blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "most", x: Any = "every") -> Test:
+    """In each block an algorithm is better at most x, or as `often` says, than in the block that is named behind it."""
+    one_of("often", often, AMOUNT)
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        runs = runs_of(evidence, reading, dict.fromkeys((*blocks, *blocks.values()), algorithms))
+        pairs: dict[Key, Any] = {}
+        for (block, other), name in product(blocks.items(), algorithms):
+            ours, theirs = runs[block, name], runs[other, name]
+            shared = [at for at in _chosen(ours, block, x) if at in theirs]
+            if not shared:
+                raise NotComputedError([f"{block} and {other} at the same {ours.columns.name}"])
+            pairs |= {Key(block, name, f"{name} in {other}", at): (ours[at], theirs[at]) for at in shared}
+        return check_of(judged(pairs, scale(reading.metric), often=often), pairs, evidence, blocks)
+
+    return test
+
+
+def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[str]) -> Test:
+    """The gap between `algorithm` and each other one is larger in one place than in another.
+
+    `gaps` lists [block, x, other block, other x]; an x may be "first" or "last".
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        runs = runs_of(evidence, reading, {block: (algorithm, *others) for gap in gaps for block in (gap[0], gap[2])})
+
+        def gap(block: str, x: Any, other: str) -> pd.Series:
+            best, ours = runs[block, algorithm], runs[block, other]
+            (at,) = _chosen(best, block, x)
+            if best.index.equals(ours.index):
+                return (best[at] - ours[at]).dropna()
+            apart = (per_seed(best[at]) - per_seed(ours[at])).dropna()
+            if len(apart) < 2:
+                raise NotComputedError([f"a second seed of {algorithm} and {other} in {block}"])
+            return pd.concat({0: apart}, names=["draw"]).swaplevel()
+
+        pairs = {
+            Key(block, f"{algorithm} less {other}", f"the gap in {than} at {than_x}", x):
+                (gap(block, x, other), gap(than, than_x, other))
+            for (block, x, than, than_x), other in product(gaps, others)
+        }  # fmt: skip
+        return check_of(judged(pairs, scale(reading.metric)), pairs, evidence, {key.block for key in pairs})
+
+    return test
+
+
+# ---- tests that compare an algorithm with itself at another x
+
+PairsOf = Callable[[str, str, pd.DataFrame, list[Any], MetricScale], tuple[Pairs, Pairs]]
+"""What gives the pairs and the steps of a curve: its block, its algorithm, its runs, the x, and the metric's scale."""
+
+
+def _along(
+    blocks: Sequence[str],
+    algorithms: Sequence[str],
+    pairs_of: PairsOf,
+    by: str = "better",
+    each: Each | None = None,
+    limit: str | None = None,
+    often: str = "all",
+) -> Test:
+    """A test of pairs, and of steps that must not be the wrong way, on the curve of every algorithm in every block."""
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        pairs: dict[Key, Any] = {}
+        steps: dict[Key, Any] = {}
+        on = scale(reading.metric)
+        for (panel, name), values in runs_of(evidence, reading, dict.fromkeys(blocks, algorithms), each).items():
+            own, way = pairs_of(panel, name, values, several(values, panel), on)
+            pairs |= own
+            steps |= way
+        return check_of(judged(pairs, on, by, often, limit, steps), pairs, evidence, blocks)
+
+    return test
+
+
+def _ends(way: int) -> PairsOf:
+    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
+        def pair(a: Any, b: Any) -> dict[Key, Any]:
+            return {Key(panel, name, name, f"{_plain(b)} to {_plain(a)}"): (values[a], values[b])[::way]}
+
+        steps = [pair(b, a) for a, b in pairwise(grid)]
+        return pair(grid[-1], grid[0]), {key: value for step in steps for key, value in step.items()}
+
+    return pairs_of
+
+
+def _plain(x: Any) -> str:
+    return f"{x:g}" if isinstance(x, float) else str(x)
+
+
+def improves(blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Test:
+    """From the first to the last x every algorithm gets better, and at no step on the way worse."""
+    return _along(blocks, algorithms, _ends(1), each=each)
+
+
+def degrades(blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Test:
+    """From the first to the last x every algorithm gets worse, and at no step on the way better."""
+    return _along(blocks, algorithms, _ends(-1), each=each)
+
+
+def is_steady(
+    blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None, first: float | None = None
+) -> Test:
+    """At every x every algorithm is equal to what it is at the first, which is `first` if that is given."""
+    return _along(blocks, algorithms, _from_first(first, 1), "equal", each)
+
+
+def fluctuates(blocks: Sequence[str], algorithms: Sequence[str], first: float | None = None) -> Test:
+    """At some x every algorithm is worse than at the first; elsewhere it may be better."""
+    return _along(blocks, algorithms, _from_first(first, -1), often="any")
+
+
+def _from_first(first: float | None, way: int) -> PairsOf:
+    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
+        if first is not None and grid[0] != first:
+            raise NotComputedError([f"{name} in {panel} at {values.columns.name} = {first:g}"])
+        return {Key(panel, name, name, x): (values[x], values[grid[0]])[::way] for x in grid[1:]}, {}
+
+    return pairs_of
+
+
+def depends(blocks: Sequence[str], algorithms: Sequence[str], others: Sequence[str]) -> Test:
+    """The algorithms are better at the largest x than at the smallest; others do not differ there by what matters."""
+
+    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
+        key = Key(panel, name, name, f"{_plain(grid[0])} to {_plain(grid[-1])}")
+        return {key: (values[grid[-1]], values[grid[0]])}, {}
+
+    return all_of(
+        [
+            _along([block], names, pairs_of, by, limit="matters")
+            for block in blocks for names, by in ((algorithms, "better"), (others, "equal")) if names
+        ]
+    )  # fmt: skip
+
+
+def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")) -> Test:
+    """On every curve the best x of all but the `ends` is better than these.
+
+    It is chosen by the means that are then compared, which favours the claim.
+    """
+
+    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[Pairs, Pairs]:
+        outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
+        inner = [x for x in grid if x not in outer]
+        if not inner:
+            raise NotComputedError([f"an x inside {panel}"])
+        best = inner[int(np.argmin(on.badness(values[inner].mean().to_numpy())))]
+        return {Key(panel, name, name, f"{best} against {x}"): (values[best], values[x]) for x in outer}, {}
+
+    return _along(blocks, algorithms, pairs_of)
+
+
+# ---- several tests, several data sets
+
+
+def together(checks: Sequence[Check]) -> Check:
+    """Return a check that holds if all of several do.
 
     Raises:
-        UserError: it is none.
+        NotComputedError: there are none.
     """
-    if word not in words:
-        raise UserError(f"{key} of a test must be one of {', '.join(words)}, got {word!r}: {nearest(str(word), words)}")
-    return word
-
-
-def improves(blocks: Blocks, algorithms: Sequence[str], each: Each | None = None) -> Test:
-    """From the first to the last x every algorithm gets better, and at no step on the way worse."""
-    return in_blocks(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=True), each)
-
-
-def degrades(blocks: Blocks, algorithms: Sequence[str], each: Each | None = None) -> Test:
-    """From the first to the last x every algorithm gets worse, and at no step on the way better."""
-    return in_blocks(blocks, algorithms, lambda runs, on: trend(curves_of(runs), on, better_at_the_end=False), each)
-
-
-def failing(words: str, shown: Mapping[Any, Comparison]) -> str:
-    """Text to add to a check's numbers: the comparisons that fail, and those that are undecided."""
-    texts = []
-    for kind, name in ((False, words), (None, f"undecided whether {words}")):
-        keys = [worded(key) for key in shown if shown[key].holds is kind]
-        texts += [f"; {name}: {', '.join(keys)}"] if keys else []
-    return "".join(texts)
-
-
-def beats(blocks: Blocks, algorithm: str, others: Sequence[str], often: str = "most") -> Test:
-    """`algorithm` is better than each other one at most x of every block, or at `some`, and worse at none."""
-    amount = {"most": most, "some": some}[one_of("often", often, ("most", "some"))]
-
-    def decide(runs: Runs, on: MetricScale) -> Check:
-        pairs = {
-            (f"{block}, {algorithm} against {other}", x): (runs[block, algorithm][x], runs[block, other][x])
-            for block in dict.fromkeys(block for block, _ in runs) for other in others for x in runs[block, algorithm]
-        }  # fmt: skip
-        return wins(pairs, on, amount)
-
-    return in_blocks(blocks, (algorithm, *others), decide)
-
-
-def wins(pairs: Mapping[tuple[str, Any], tuple[pd.Series, pd.Series]], on: MetricScale, amount: Amount) -> Check:
-    """Of the pairs (a, b) of every group, the first part of a key, a is better in an `amount`, and worse in none."""
-    shown = better(pairs, on)
-    groups = {name: [key for key in shown if key[0] == name] for name in dict.fromkeys(key[0] for key in shown)}
-    lost = {name: sum(shown[key].against for key in keys) for name, keys in groups.items()}
-    texts = [
-        f"{name}: {sum(shown[key].holds is True for key in keys)} won, {lost[name]} lost of {len(keys)}"
-        for name, keys in groups.items()
-    ]
-
-    def rule(known: Mapping[tuple[str, Any], bool | None]) -> bool | None:
-        return every(every([amount([known[key] for key in keys]), not lost[name]]) for name, keys in groups.items())
-
-    return Check.of(", ".join(texts), shown, rule)
-
-
-def most(values: Sequence[bool | None]) -> bool | None:
-    """Whether more than half hold; None if that depends on the undecided ones."""
-    won, possible = values.count(True), len(values) - values.count(False)
-    return True if won > len(values) / 2 else None if possible > len(values) / 2 else False
-
-
-def steady(curves: Mapping[str, tuple[pd.DataFrame, Sequence[Any]]], on: MetricScale) -> Check:
-    """At every x every curve is similar to what it is at the first."""
-    shown: dict[Any, Comparison] = {}
-    texts = []
-    for name, (values, (first, *others)) in curves.items():
-        shown |= {(name, x): similar(values[x], values[first], on, same_noise=True) for x in others}
-        means = [values[x].mean() for x in (first, *others)]
-        texts.append(f"{name} {min(means):.3g} to {max(means):.3g}")
-    return Check.of(", ".join(texts) + failing("not as at first", shown), shown)
-
-
-def is_steady(blocks: Blocks, algorithms: Sequence[str], each: Each | None = None) -> Test:
-    """At every x every algorithm is similar to what it is at the first."""
-    return in_blocks(blocks, algorithms, lambda runs, on: steady(curves_of(runs), on), each)
-
-
-def reaches(blocks: Mapping[str, Sequence[str]], until: float = math.inf) -> Test:
-    """In every block the first of two algorithms is similar to the second at the last x up to `until`.
-
-    The numbers say from which x on it is. That, unlike a share of the way from the first x, does not depend on where
-    the grid starts.
-    """
-
-    def decide(runs: Runs, on: MetricScale) -> Check:
-        last, texts = {}, []
-        for block, (algorithm, target) in blocks.items():
-            ours, theirs = (runs[block, name] for name in (algorithm, target))
-            near = {x: similar(ours[x], theirs[x], on) for x in several(ours, block) if x <= until}
-            if not near:
-                raise NotComputedError([f"{block} at {ours.columns.name} <= {until:g}"])
-            end = list(near)[-1]
-            last[f"{block}, {algorithm} against {target}", end] = near[end]
-            texts.append(f"{block}: {_reached(near)}, {ours[end].mean():.3g} and {theirs[end].mean():.3g} at {end:g}")
-        return Check.of(", ".join(texts), last)
-
-    return on_runs(blocks, decide)
-
-
-def _reached(near: Mapping[Any, Comparison]) -> str:
-    """From which x on all are near: with undecided points as near, and as not near."""
-    places, ends = list(near), []
-    for far in (False,), (False, None):
-        beyond = [number for number, one in enumerate(near.values()) if one.holds in far]
-        ends.append(
-            places[beyond[-1] + 1] if beyond and beyond[-1] + 1 < len(places) else None if beyond else places[0]
-        )
-    early, late = (None if end is None else f"{end:g}" for end in ends)
-    if early == late:
-        return "never reached" if early is None else f"reached from {early} on"
-    return f"reached from {early} on or {'never' if late is None else f'from {late} on'}"
+    groups = [group for check in checks for group in check.groups]
+    seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
+    stand_ins = tuple(dict.fromkeys(name for check in checks for name in check.substitutes))
+    return Check(groups, seeds, "; ".join(dict.fromkeys(check.on for check in checks if check.on)), stand_ins)
 
 
 def all_of(tests: Sequence[Test]) -> Test:
@@ -269,20 +473,97 @@ def all_of(tests: Sequence[Test]) -> Test:
     return test
 
 
-def together(checks: Sequence[Check]) -> Check:
-    """Several checks, all of which must hold, combined into one, with the numbers of all.
+def on_sets(
+    blocks: Sequence[str], algorithms: Sequence[str], tests: Callable[[str], Test], extra: str = "", said: str = ""
+) -> Test:
+    """The tests hold in each block, one per data set.
 
-    Raises:
-        NotComputedError: there are none.
+    A data set does not count if it is not here, if it is a substitute, or if nothing that is compared is more accurate
+    than the constant classifier: chance. The claim is judged if more than half count.
+
+    Args:
+        blocks: one per data set.
+        algorithms: those that are compared.
+        tests: the test of a block.
+        extra: an end of names: blocks with it are shown, too, and do not count.
+        said: why they do not.
     """
-    if not checks:
-        raise NotComputedError(["anything to compare"])
-    shown: dict[Any, Comparison] = {}
-    for part, check in enumerate(checks):
-        shown |= {key if key not in shown else (worded(key), f"({part + 1})"): one for key, one in check.shown.items()}
-    seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
-    numbers = "; ".join(check.numbers for check in checks)
-    stand_ins = tuple(dict.fromkeys(name for check in checks for name in check.substitutes))
-    on = "; ".join(dict.fromkeys(check.on for check in checks if check.on))
-    holds = every(check.holds for check in checks)  # also of exact numbers, which have no comparisons
-    return Check(holds, numbers, seeds, shown, on, stand_ins)
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        have = set(evidence.rows["block"].unique())
+        here = [block for block in blocks if block in have and not evidence.stand_ins([block])]
+        if 2 * len(here) <= len(blocks):
+            here = list(blocks)  # which says what is missing
+        evidence.all_runs({block: algorithms for block in blocks if block in (*here, *have)}, reading)
+        found: list[Check] = []
+        left: list[Group] = []
+        gone = []
+        for block in blocks:
+            why = _why_not(evidence, block, algorithms, reading, block in here)
+            check = tests(block)(evidence, reading) if block in have else None
+            if check and not why:
+                found.append(check)
+                continue
+            gone.append(f"{block} ({why})")
+            left += [replace(group, why=why) for group in (check.groups if check else ())]
+        if 2 * len(found) <= len(blocks):
+            raise NothingCountsError([f"{len(gone)} of {len(blocks)} data sets do not count: {', '.join(gone)}"])
+        for block in blocks if extra else ():
+            with suppress(NotComputedError):
+                left += [replace(group, why=said) for group in tests(f"{block}{extra}")(evidence, reading).groups]
+        whole = together(found)
+        on = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
+        return replace(whole, groups=[*whole.groups, *left], on=on)
+
+    return test
+
+
+def _why_not(evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading, here: bool) -> str:
+    """Why a data set does not count; empty if it does."""
+    curves = [evidence.runs(block, name, reading).abs() for name in algorithms]
+    if any(values.empty for values in curves):
+        return "it is not here"
+    chance = evidence.runs(block, "constant", reading) if reading.metric == "accuracy" else pd.DataFrame()
+    floor = -math.inf if chance.empty else float(np.nanmean(chance.to_numpy()))
+    if all((values.mean() < floor + 1e-9).all() for values in curves):
+        return f"none is above the constant classifier, {floor:.3g}"
+    return "" if here or not (stand_ins := evidence.stand_ins([block])) else f"on {', '.join(stand_ins)}"
+
+
+def by_data_set(  # many parameters: the arguments of a test on a card
+    block: str,
+    names: Mapping[str, str],
+    axis: str,
+    where: Mapping[str, object],
+    algorithms: Sequence[str],
+    tests: Callable[[str], Test],
+) -> Test:
+    """`on_sets` on the rows of one block with some settings, of any variant: its data sets are blocks of their own.
+
+    Args:
+        block: with several data sets.
+        names: what the data sets are called, by their names in rows.
+        axis: the column that is x.
+        where: the settings; a text is a part of a list in words.
+        algorithms: as for `on_sets`.
+        tests: as for `on_sets`.
+    """
+    blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
+    whole = on_sets(blocks, algorithms, tests)
+
+    def chosen(evidence: Evidence, variant: str) -> Evidence:
+        rows = evidence.where("block", block).rows
+        for key, value in where.items():
+            if key not in rows:
+                raise NotComputedError([f"{block} by {key}"])
+            text = rows[key].astype(str).str.contains(str(value), regex=False)
+            # what has no such setting belongs to every value of it
+            rows = rows[(text if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
+        rows = rows.assign(variant=variant, block=rows["dataset"].map(names) + "_chosen", of=rows["block"])
+        return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        key = (block, *where.items(), axis, reading.variant)
+        return whole(evidence.kept(key, lambda: chosen(evidence, reading.variant)), reading)
+
+    return test

@@ -9,6 +9,7 @@ same x. Otherwise it cannot be tested here, and the verdict names what is missin
 paper may allow some to be missing; the verdict then says on how many it was judged.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -17,8 +18,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.cells import Cell, cells_of, deciding
-from dpml.reporting.criteria import Comparison, decisive
+from dpml.reporting.criteria import Comparison
 from dpml.reporting.statistics import numbered_runs, settings
 from dpml.running.rows import own_columns
 
@@ -32,7 +32,7 @@ Decision = Literal[
 ]
 
 MOST = 0.9  # nine in ten published points
-ONE_SEED = "one seed: these rows and this partition only"
+ANY_VARIANT = "any"  # of a reading whose algorithms have one variant each
 
 
 class NotComputedError(Exception):
@@ -61,40 +61,104 @@ class Reading:
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
+GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
+"""What a manifest stores of a group: how many of its comparisons hold, and why it does not count."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The comparisons of one algorithm with another in one block, a comparison for every x.
+
+    Args:
+        block: the block, with the settings at which it was looked at, if these are not all of its settings.
+        algorithm: the algorithm that the claim is about.
+        against: what it is compared with: another algorithm, itself at another x, a number.
+        shown: the comparisons by x.
+        holds: whether what the claim says holds here; None if it is open.
+        why: why the group does not count; empty if it does.
+    """
+
+    block: str
+    algorithm: str
+    against: str
+    shown: Mapping[Any, Comparison]
+    holds: bool | None
+    why: str = ""
+
+    @property
+    def record(self) -> list[Any]:
+        """What a manifest stores of the group (`GROUP`)."""
+        kept = sum(one.holds is True for one in self.shown.values())
+        return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
+
+
+@dataclass(frozen=True)
+class Check:
+    """The comparisons of a test under one interpretation.
+
+    Args:
+        groups: the comparisons; all groups that count must hold.
+        seeds: the number of seeds; None: no runs.
+        on: what it is about, if not all that its claim is about.
+        substitutes: the data sets in it that stand for others.
+    """
+
+    groups: Sequence[Group]
+    seeds: int | None = None
+    on: str = ""
+    substitutes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not any(group.shown for group in self.groups):
+            raise NotComputedError(["anything to compare"])
+
+    @cached_property
+    def holds(self) -> bool | None:
+        """Whether the test holds; None if the available seeds leave it undecided."""
+        return every(group.holds for group in self.groups if not group.why)
+
+    def decisive(self) -> tuple[Group, Any, Comparison] | None:
+        """Return the comparison that decides, with its group and x.
+
+        Of those that turned out like the test it is the one nearest to the limit. If the test fails it is the one
+        furthest beyond.
+        """
+        groups = [group for group in self.groups if group.holds is self.holds and not group.why]
+        alike = [(group, x, one) for group in groups for x, one in group.shown.items() if one.holds is self.holds]
+        known = [each for each in alike if not math.isnan(each[2].slack)]
+        return min(known, key=lambda each: each[2].slack, default=None)
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, the decision on it, and the numbers behind it: what manifests store and every page shows.
+    """A claim, the decision on it, and the comparisons behind it: what manifests store and every page shows.
 
     Args:
         id: of the claim.
         text: what the claim says.
         criterion: its test, in words.
         decision: the decision on the claim.
-        numbers: in words, by reading.
-        effect: the effect that the decision hangs on, with its 95 % interval.
+        readings: an entry for every interpretation: name, metric, outcome, what it lacks, and its groups (`GROUP`).
+        deciding: the comparison that decides: the interpretation, the group, the x, the effect and what it had to be.
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
         substitute: the data that stood for the paper's; the decision is then about these.
-        cells: the outcome by interpretation and data set (`cells.cells_of`).
-        number: the deciding comparison, and what it had to be (`cells.deciding`).
     """
 
     id: str
     text: str
     criterion: str
     decision: Decision
-    numbers: str
-    effect: str = ""
+    readings: Sequence[Mapping[str, Any]] = ()
+    deciding: Mapping[str, str] = field(default_factory=dict)
     seeds: int | None = None
     on: str = ""
     substitute: str = ""
-    cells: list[Cell] = field(default_factory=list)
-    number: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
         """The verdict in a manifest; a text that the manifest lacks is empty."""
-        texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision", "numbers"), "")
+        texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     @property
@@ -113,50 +177,42 @@ class Verdict:
         words = f"{self.decision}{f' on {self.on}' if self.on else ''}"
         return f"on a substitute, {self.substitute}: {words}" if self.substitute else words
 
+    @property
+    def effect(self) -> str:
+        """The effect that decides, where it is, and what it had to be."""
+        if not self.deciding:
+            return ""
+        one = self.deciding
+        reading = f"[{one['reading']}] " if len(self.readings) > 1 else ""
+        return (
+            f"{reading}{_place(one)}{f' at {at}' if (at := one['x']) else ''}: {one['effect']} (needs {one['needs']})"
+        )
 
-Rule = Callable[[Mapping[Any, bool | None]], bool | None]
-"""What a test decides from the outcomes of its comparisons, in three-valued logic."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """Whether a test holds under one reading, and the numbers behind it.
-
-    Args:
-        holds: None if the available seeds leave it undecided.
-        numbers: in words.
-        seeds: the number of seeds; None: no runs.
-        shown: the comparisons that it rests on, by what they are about.
-        on: what it is about, if not all that its claim is about.
-        substitutes: the data sets in it that stand for others.
-        parts: the check of every data set by its block, and why it does not count.
-    """
-
-    holds: bool | None
-    numbers: str
-    seeds: int | None = None
-    shown: Mapping[Any, Comparison] = field(default_factory=dict)
-    on: str = ""
-    substitutes: tuple[str, ...] = ()
-    parts: Mapping[str, "tuple[Check, str]"] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, numbers: str, shown: Mapping[Any, Comparison], rule: Rule | None = None) -> "Check":
-        """A check based on comparisons: all of them must hold, or as `rule` says.
-
-        Raises:
-            NotComputedError: there are none.
-        """
-        if not shown:
-            raise NotComputedError(["anything to compare"])
-        known = {key: one.holds for key, one in shown.items()}
-        return cls(rule(known) if rule else every(known.values()), numbers, shown=shown)
+    def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the groups of one of `readings`, by the keys of `GROUP`."""
+        return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
     @property
-    def decisive(self) -> tuple[Any, Comparison] | None:
-        """The comparison that the decision hangs on."""
-        key = decisive(self.shown, self.holds)
-        return None if key is None else (key, self.shown[key])
+    def numbers(self) -> list[str]:
+        """A line for every interpretation: its outcome, and the groups that turned out otherwise than they had to."""
+        return [f"[{one['name']}] {_line(one, self.groups(one))}" for one in self.readings]
+
+
+def _place(group: Mapping[str, str]) -> str:
+    against = f" against {group['against']}" if group["against"] else ""
+    return ", ".join(filter(None, [group["block"], group["algorithm"] + against]))
+
+
+def _line(reading: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
+    """The outcome of an interpretation in words."""
+    parts = [reading["outcome"], *reading["lacks"]]
+    for outcome in (IN_WORDS[False], IN_WORDS[None]):
+        own = [one for one in groups if one["outcome"] == outcome and not one["why"]]
+        places = [f"{_place(one)} ({one['hold']} of {one['of']} hold)" for one in own]
+        parts += [f"{outcome}: {'; '.join(places)}"] if places else []
+    left_out = dict.fromkeys(f"{one['block']} ({one['why']})" for one in groups if one["why"])
+    parts += [f"does not count: {', '.join(left_out)}"] if left_out else []
+    return "; ".join(parts)
 
 
 def every(values: Iterable[bool | None]) -> bool | None:
@@ -249,7 +305,11 @@ class Evidence:
     @cached_property
     def _places(self) -> Mapping[Hashable, Any]:
         """Row numbers, by block, algorithm, variant and metric."""
-        return self.rows.groupby(["block", "algo", "variant", "metric"]).indices
+        places: dict[Any, Any] = {**self.rows.groupby(["block", "algo", "variant", "metric"]).indices}
+        for (block, algorithm, _, metric), own in [*places.items()]:
+            key = block, algorithm, ANY_VARIANT, metric
+            places[key] = np.concatenate([places[key], own]) if key in places else own
+        return places
 
     def _runs(self, block: str, algorithm: str, places: Any) -> pd.DataFrame:
         x = self.axis(block)
@@ -310,9 +370,6 @@ def _and(words: Sequence[str]) -> str:
 Test = Callable[[Evidence, Reading], Check]
 """The test of a claim under one reading; it raises NotComputedError."""
 
-Missing = dict[str, dict[tuple[str, ...], list[str]]]
-"""Readings without a test, by what they lack, and that by the words in front of it (`NotComputedError.words`)."""
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -325,46 +382,29 @@ class Claim:
     test: Test
     readings: Sequence[Reading]
 
-    def checked(self, evidence: Evidence) -> tuple[dict[str, Check], Missing]:
-        """The test of every reading, by name; and the names of those that lack something, by what they lack."""
-        checks: dict[str, Check] = {}
-        missing: Missing = {}
-        for reading in self.readings:
-            try:
-                checks[reading.name] = self.test(evidence, reading)
-            except NotComputedError as error:
-                missing.setdefault(error.words, {}).setdefault(error.missing, []).append(reading.name)
-        return checks, missing
-
     def judge(self, evidence: Evidence) -> Verdict:
-        """Apply the test to every reading."""
-        checks, missing = self.checked(evidence)
-        tested = {reading: checks[reading.name] for reading in self.readings if reading.name in checks}
-        cells = [cell for reading, check in tested.items() for cell in cells_of(reading, check)]
-        numbers = "; ".join(f"[{name}] {check.numbers}" for name, check in checks.items())
-        if any(check.seeds == 1 for check in checks.values()):
-            numbers += f"; {ONE_SEED}"
-        verdict = Verdict(self.id, self.text, self.criterion, "not reproduced", numbers, cells=cells)
+        """Apply the test to every interpretation."""
+        checks: dict[str, Check] = {}
+        readings: list[dict[str, Any]] = []
+        for reading in self.readings:
+            known: dict[str, Any] = {"name": reading.name, "metric": reading.metric}
+            known |= {"outcome": UNTESTED, "lacks": [], "groups": []}
+            try:
+                check = self.test(evidence, reading)
+            except NotComputedError as error:
+                known["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
+            else:
+                checks[reading.name] = check
+                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record for group in check.groups]}
+            readings.append(known)
+        verdict = Verdict(self.id, self.text, self.criterion, UNTESTED, readings)
         found = {check.holds for check in checks.values()}
-        if missing:
-            lists = "; ".join(
-                words + "; ".join(f"[{', '.join(names)}] {'; '.join(what)}" for what, names in all_.items())
-                for words, all_ in missing.items()
-            )
-            others = "".join(f"; [{name}] {IN_WORDS[check.holds]}" for name, check in checks.items())
-            if not {True, False} <= found:
-                return replace(verdict, decision="cannot be tested here", numbers=f"{lists}{others}")
-            numbers += f"; {lists}"
+        if len(checks) < len(readings) and not {True, False} <= found:
+            return verdict
         seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
-        number = deciding(tested)
-        verdict = replace(verdict, effect=effect_of(checks), seeds=seeds, number=number, **_about(checks, evidence))
+        verdict = replace(verdict, deciding=_deciding(checks), seeds=seeds, **_about(checks, evidence))
         if {True, False} <= found:
-            choices, open_ = (
-                ", ".join(f"[{name}]" for name, check in checks.items() if check.holds == kind) for kind in (True, None)
-            )
-            also = f"; undecided for {open_}" if open_ else ""
-            words = f"holds only for {choices}{also}: {numbers}"
-            return replace(verdict, decision="depends on an unstated choice", numbers=words)
+            return replace(verdict, decision="depends on an unstated choice")
         if None in found:
             return replace(verdict, decision="undecided with these seeds")
         return replace(verdict, decision="reproduced" if True in found else "not reproduced")
@@ -378,20 +418,16 @@ def _about(checks: Mapping[str, Check], evidence: Evidence) -> dict[str, Any]:
     return {"on": "; ".join(on), "substitute": ", ".join(words)}
 
 
-def effect_of(checks: Mapping[str, Check]) -> str:
-    """The effect that the decision hangs on: of readings that fail, otherwise of open ones, otherwise of all."""
+def _deciding(checks: Mapping[str, Check]) -> dict[str, str]:
+    """The comparison that decides: of interpretations that fail, otherwise of open ones, otherwise of all."""
     kind = next(kind for kind in (False, None, True) if kind in {check.holds for check in checks.values()})
-    found = [(name, *check.decisive) for name, check in checks.items() if check.holds == kind and check.decisive]
+    found = [(name, *best) for name, check in checks.items() if check.holds == kind and (best := check.decisive())]
     if not found:
-        return ""
-    name, key, one = min(found, key=lambda each: each[2].slack)
-    return f"{f'[{name}] ' if len(checks) > 1 else ''}{worded(key)}: {one.words}" if one.words else ""
-
-
-def worded(key: Any) -> str:
-    """What a comparison is about: names, and values of x."""
-    parts = key if isinstance(key, tuple) else (key,)
-    return " ".join(part if isinstance(part, str) else f"{part:g}" for part in parts)
+        return {}
+    name, group, x, one = min(found, key=lambda each: each[3].slack)
+    about = {"reading": name, "block": group.block, "algorithm": group.algorithm, "against": group.against}
+    return about | {"x": f"{x:g}" if isinstance(x, float) else str(x), "effect": one.words, "needs": one.needs}
 
 
 IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
+UNTESTED: Decision = "cannot be tested here"

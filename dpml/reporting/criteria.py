@@ -112,7 +112,8 @@ class Comparison:
         significant: whether the effect is significantly above 0, however small.
         against: whether the opposite of a criterion of `better` is met.
         slack: by how much the estimate meets the criterion.
-        share: of a criterion of `covers`, in words.
+        needs: what the effect had to be.
+        value: what was compared if it is not an effect: a share, a number that was computed exactly.
     """
 
     holds: bool | None
@@ -121,13 +122,14 @@ class Comparison:
     significant: bool = False
     against: bool = False
     slack: float = math.nan
-    share: str = ""
+    needs: str = ""
+    value: str = ""
 
     @property
     def words(self) -> str:
-        """The effect, or the share, and its 95 % interval."""
-        if self.share:
-            return self.share
+        """The effect and its 95 % interval, or the value."""
+        if self.value:
+            return self.value
         if self.effect is None or self.scale is None:
             return ""
         low, high = self.effect.interval(1 - LEVEL)
@@ -153,7 +155,8 @@ def better(
         ruled_out = one.interval(1 - 2 * LEVEL)[1] < scale.matters
         holds = True if above[key] and matters else False if ruled_out else None
         against = below[key] and -one.estimate >= scale.matters
-        found[key] = Comparison(holds, one, scale, above[key], against, one.estimate - scale.matters)
+        needs = f"at least {scale.words(scale.matters)}"
+        found[key] = Comparison(holds, one, scale, above[key], against, one.estimate - scale.matters, needs)
     return found
 
 
@@ -176,7 +179,17 @@ def similar(
     inside = low > -limit and (better_too or high < limit)
     low, high = one.interval(1 - LEVEL)
     holds = True if inside else False if apart >= limit and not low <= 0 <= high else None
-    return Comparison(holds, one, scale, one.p_above() <= LEVEL, False, limit - apart)
+    needs = f"above {scale.words(-limit)}" if better_too else f"{scale.words(-limit)} to {scale.words(limit)}"
+    return Comparison(holds, one, scale, one.p_above() <= LEVEL, False, limit - apart, needs)
+
+
+def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
+    """Return whether a number that was computed exactly is at most one limit and at least another."""
+    limits = [f"at least {least:.4g}" if least > -math.inf else "", f"at most {most:.4g}" if most < math.inf else ""]
+    # a ratio for positive limits, so that numbers of different sizes can be ordered by how far they are off
+    slack = float(min(most - value, value - least) / max(abs(value), 1e-300))
+    needs = ", ".join(filter(None, limits))
+    return Comparison(bool(least <= value <= most), slack=slack, needs=needs, value=f"{value:.4g}")
 
 
 def covers(kept: int, of: int, share: float) -> Comparison:
@@ -192,7 +205,7 @@ def covers(kept: int, of: int, share: float) -> Comparison:
     low, high = (float(lower(np.array(k), np.array(of))) for k in (kept, of - kept))
     holds = True if low >= share else False if 1 - high < share else None
     words = f"kept by {kept} of {of} [{low:.3g}, {1 - high:.3g}]"
-    return Comparison(holds, slack=kept / of - share, share=words)
+    return Comparison(holds, slack=kept / of - share, needs=f"at least {share:.3g} of them", value=words)
 
 
 def _effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool) -> Effect:
@@ -238,12 +251,3 @@ def holm(values: Mapping[K, float]) -> dict[K, bool]:
         significant[key] = True
         left -= 1
     return significant
-
-
-def decisive(shown: Mapping[K, Comparison], holds: bool | None) -> K | None:
-    """The comparison that a decision hangs on: of those that turned out like it, the one nearest to the limit.
-
-    For what does not hold it is the one furthest beyond.
-    """
-    alike = [key for key in shown if shown[key].holds is holds and not math.isnan(shown[key].slack)]
-    return min(alike, key=lambda key: shown[key].slack, default=None)

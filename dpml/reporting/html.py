@@ -69,7 +69,7 @@ def _experiments(results: Path) -> dict[str, str]:
     """The pages of experiments by their names in the results folder."""
     known = [{**_EMPTY, **about} for about in manifests(results)]
     try:
-        pages = overviews(known, results) if known else {}
+        pages = overviews(known) if known else {}
         for about in known:
             paper = about["experiment"].rpartition("/")[0]
             for figure in about["figures"]:

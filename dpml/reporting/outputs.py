@@ -5,6 +5,7 @@ from typing import Any
 
 from dpml import packs
 from dpml.reporting.cards import claims_of
+from dpml.reporting.claims import UNTESTED, Verdict
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -21,19 +22,9 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         first = file.read_text(encoding="utf-8").partition("\n")[0]
         command, _, needs = first.removeprefix("# To run: ").partition("(")
-        about = {
-            "experiment": claim.figure,
-            "title": "not computed here",
-            "command": command.strip(),
-            "panels": [],
-            "claims": [],
-        }
-        verdict = {
-            "id": claim.id,
-            "text": claim.text,
-            "criterion": claim.criterion,
-            "decision": "cannot be tested here",
-        }
-        verdict["numbers"] = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
-        missing.setdefault(claim.figure, about)["claims"].append(verdict)
+        lacks = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
+        reading = {"name": "all", "metric": "", "outcome": UNTESTED, "lacks": [lacks], "groups": []}
+        verdict = Verdict(claim.id, claim.text, claim.criterion, UNTESTED, [reading])
+        about: dict[str, Any] = {"experiment": claim.figure, "title": "not computed here", "command": command.strip()}
+        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(verdict.record)
     return list(missing.values())

@@ -3,24 +3,19 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from dpml.config.compose import natural
 from dpml.reporting import ranking
-from dpml.reporting.audit_table import Audited, audited
-from dpml.reporting.cards import Card, card_of
-from dpml.reporting.claims import Verdict
+from dpml.reporting.cards import AUDIT, Card, card_of, claims_of
+from dpml.reporting.claims import IN_WORDS, UNTESTED, Verdict
 from dpml.reporting.render import page
-from dpml.reporting.words import AXES, VERDICTS, dataset, interpretation, metric, plain
+from dpml.reporting.words import AXES, VERDICTS, WORDS, algorithm, dataset, interpretation, metric, plain, symbols
 
-NOT_TESTED = "cannot be tested here"
 MIXED = "depends on an unstated choice"
-_HOLDS = {True: "reproduced", False: "not reproduced", None: "undecided with these seeds"}
 _KINDS = ("Privacy", "Theory", "Experiments")
 _OTHER = "Other interpretations"
-_LONGEST = 300
-"""Characters of the numbers of an interpretation without comparisons."""
+_OUTCOMES = {IN_WORDS[True]: "✓", IN_WORDS[None]: "?", IN_WORDS[False]: "✗"}
 
 
 class Sentence:
@@ -28,7 +23,7 @@ class Sentence:
 
     Args:
         name: its id.
-        verdicts: each with the manifest of its experiment; those with another interpretation come last.
+        verdicts: each with the manifest of its experiment.
         card: of the paper.
     """
 
@@ -38,18 +33,20 @@ class Sentence:
         first = self.main[0][1]
         text = (card.sentences if card else {}).get(name) or re.sub(r" \[.*?\]", "", first.text)
         stated = re.match(r"((?:Theorem|Remark|Table|Lemma|Corollary|Sec\.|Eq\.) ?[\w.]*): (.)", text)
-        self.text = stated[2].upper() + text[stated.end() :] if stated else text
+        self.text = symbols(_capital(text[stated.end() - 1 :]) if stated else text)
         self.where = stated[1] if stated else _figures([short(about) for about, _ in self.main])
-        self.criterion = f"{plain(first.criterion).rstrip('.')}." if first.criterion else ""
+        criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
+        self.criterion = f"{criterion}." if criterion else ""
         computed = all(not about.get("cells", 1) for about, _ in self.main)
-        private = card is not None and name in card.privacy
+        self.audited = self.main[0][0]["experiment"] == AUDIT
+        private = self.audited or (card is not None and name in card.privacy)
         self.kind = "Privacy" if private else "Theory" if computed or stated else "Experiments"
 
     @property
     def decision(self) -> str:
         """One decision from those of all figures."""
         kinds = {one.kind for _, one in self.main}
-        tested = kinds - {NOT_TESTED} or kinds
+        tested = kinds - {UNTESTED} or kinds
         if len(tested) == 1:
             return tested.pop()
         if "reproduced" in tested or MIXED in tested:
@@ -58,11 +55,11 @@ class Sentence:
 
     @property
     def symbol(self) -> str:
-        return VERDICTS[self.decision][0]
+        return symbol(self.decision, self.audited)
 
     @property
     def word(self) -> str:
-        return VERDICTS[self.decision][1]
+        return word(self.decision, self.audited)
 
     @property
     def extent(self) -> str:
@@ -72,16 +69,14 @@ class Sentence:
         if len(self.main) > 1:
             holds = sum(one.kind == "reproduced" for _, one in self.main)
             return f"{holds} of {len(self.main)} figures"
-        outcomes = {cell["reading"]: cell["outcome"] for cell in self.main[0][1].cells}
-        known = sum(outcome is True for outcome in outcomes.values())
-        return f"{known} of {len(outcomes)} interpretations" if outcomes else ""
+        outcomes = [reading["outcome"] for reading in self.main[0][1].readings]
+        return f"{outcomes.count(IN_WORDS[True])} of {len(outcomes)} interpretations"
 
     @property
     def number(self) -> str:
         """The deciding number, and what it had to be."""
-        order = ["not reproduced", MIXED, "undecided with these seeds", "on a substitute", "reproduced"]
-        several = sorted(self.main, key=lambda pair: order.index(pair[1].kind) if pair[1].kind in order else 9)
-        about, one = several[0]
+        order = ["not reproduced", MIXED, "undecided with these seeds", "on a substitute", "reproduced", UNTESTED]
+        about, one = min(self.main, key=lambda pair: order.index(pair[1].kind))
         return number_of(one, _figures([short(about)]) if len(self.main) > 1 else "", self.decision == MIXED)
 
     @property
@@ -93,30 +88,31 @@ class Sentence:
         return _grids(self.verdicts)
 
     @property
-    def uncounted(self) -> list[str]:
-        """Why outcomes in brackets do not count."""
-        why = {f"{dataset(cell['about'])}: {plain(cell['why'])}" for _, one in self.verdicts for cell in one.cells
-               if cell["why"]}  # fmt: skip
-        reasons = sorted({re.sub(r", [\d.]+$", "", reason) for reason in why})
-        return [f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []
-
-    @property
     def notes(self) -> list[str]:
-        """What has no comparisons: numbers in words, and what is missing."""
-        lines = []
-        for about, one in self.verdicts:
-            if one.numbers and not any(cell["of"] for cell in one.cells):
-                where = f"{short(about)}: " if len(self.verdicts) > 1 else ""
-                parts = [part for part in by_reading(one.numbers) if not part.startswith("holds only for")]
-                lines += [f"{where}{_shortened(plain(part), _LONGEST)}" for part in parts]
-        return list(dict.fromkeys(lines))
+        """Why outcomes in brackets do not count, and what is missing."""
+        why, lacks = set(), []
+        for _, one in self.verdicts:
+            for reading in one.readings:
+                groups = one.groups(reading)
+                why |= {f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups if group["why"]}
+                lacks += [plain(lack) for lack in reading["lacks"]]
+        reasons = sorted({re.sub(r", [\d.]+$", "", reason) for reason in why})
+        found = [f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []
+        return found + [f"Not tested: {lack}." for lack in dict.fromkeys(lacks)]
 
     @property
     def links(self) -> str:
         """Links to the figures."""
-        names = dict.fromkeys(short(about) for about, _ in self.verdicts if about.get("figures"))
-        shown = [f"[{_figures([name])}]({name}.md)" for name in names]
+        names = {short(about): about["experiment"] for about, _ in self.verdicts if about.get("figures")}
+        shown = [
+            f"[{_figures([name])}]({'../audit/' if full == AUDIT else ''}{name}.md)" for name, full in names.items()
+        ]
         return f"Means and pictures: {', '.join(shown)}." if shown else ""
+
+
+def _capital(text: str) -> str:
+    """Return a text with a capital letter first, unless its first word is a name such as capeFM."""
+    return text if re.match(r"\w+[A-Z]", text) else text[:1].upper() + text[1:]
 
 
 def short(about: Mapping[str, Any]) -> str:
@@ -124,30 +120,63 @@ def short(about: Mapping[str, Any]) -> str:
     return str(about["experiment"]).rpartition("/")[2]
 
 
+def symbol(decision: str, audited: bool = False) -> str:
+    """Return the symbol of a decision, of one about privacy if it is `audited`."""
+    return str(WORDS["privacy"].get(decision, VERDICTS[decision])[0] if audited else VERDICTS[decision][0])
+
+
+def word(decision: str, audited: bool = False) -> str:
+    """Return the word for a decision, for one about privacy if it is `audited`."""
+    return str(WORDS["privacy"].get(decision, VERDICTS[decision])[1] if audited else VERDICTS[decision][1])
+
+
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
-    """Return the deciding number of a verdict with its place and what it had to be; otherwise its numbers in words.
+    """Return the deciding number of a verdict, its place, and what it had to be.
 
     A mixed verdict says that the number is of what fails.
     """
-    number = verdict.number
-    if number.get("effect"):
-        fails = "fails: " if mixed or verdict.kind == MIXED else ""
-        place = "; ".join(filter(None, [", ".join(filter(None, [where, _place(number["place"])])), number["needs"]]))
-        return f"{fails}{number['effect']}<br>{place}"
-    compared = [cell for cell in verdict.cells if cell["of"]]
-    if compared:
-        return f"{sum(cell['won'] for cell in compared)} of {sum(cell['of'] for cell in compared)} comparisons"
-    parts = by_reading(verdict.numbers)
-    parts = [re.sub(r"^\[.*?\] ", "", part) for part in parts if not part.startswith("holds only for")]
-    return _shortened(plain(parts[0]), 60) if parts else ""
+    one = verdict.deciding
+    if not one:
+        lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
+        return _shortened(lacks[0], 90) if lacks else ""
+    found = re.match(r"proven eps (\S+), attacked eps at least (\S+)$", one["effect"])
+    if found:
+        attack = f", attack ≥ {found[2]}" if found[2] != "0" else ""
+        claimed = one["needs"].removeprefix("at most ")
+        view = WORDS["views"].get(one["against"], one["against"])
+        return f"claimed ε {claimed}, proven {found[1]}{attack}<br>{algorithm(one['algorithm'])}, {view}"
+    fails = "fails: " if mixed or verdict.kind == MIXED else ""
+    place = ", ".join(filter(None, [where, subject(one)]))
+    needs = f"needs {factors(one['needs'])}" if one["needs"] else ""
+    return f"{fails}{effect(one['effect'])}<br>{'; '.join(filter(None, [place, needs]))}"
 
 
-def _place(parts: Sequence[str]) -> str:
-    """Return what a comparison is about in plain words: its subject, and the value of x."""
-    subject, *x = parts
-    found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", subject)
-    symbol = f"{AXES.get(found[1], found[1]).split()[-1]} = " if found else ""
-    return ", ".join([plain(subject), *(f"{symbol}{value}" for value in x)])
+def effect(text: str) -> str:
+    """Return an effect in words: a factor between two sizes says whether the first is lower or higher."""
+    found = re.fullmatch(r"x(\S+) \[x(\S+), x(\S+)\]", text)
+    if not found:
+        return factors(text)
+    middle, low, high = map(float, found.groups())
+    if not middle > 0 or abs(middle - 1) < 0.05:
+        return f"ratio {factors(text)}"
+    turned = middle < 1
+    ends = [1 / end if end else float("inf") for end in (middle, high, low)] if turned else [middle, low, high]
+    first, *rest = (f"{end:.0f}" if 100 <= end < 1e5 else f"{end:.2g}" for end in ends)
+    return f"{first}× {'higher' if turned else 'lower'} [{', '.join(rest)}]"
+
+
+def factors(text: str) -> str:
+    """Return a text in which factors are written 2×, and not x2."""
+    return re.sub(r"(?<!\w)-(?=[\d.])", "−", re.sub(r"\bx(\d[\d.e+-]*)", r"\1×", text))
+
+
+def subject(one: Mapping[str, str]) -> str:
+    """Return what a comparison is about: the data set, the algorithm and what it is compared with, and x."""
+    found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
+    sign = f"{AXES.get(found[1], found[1]).split()[-1]} = " if found and re.match(r"[\d.-]", one["x"]) else ""
+    against = plain(one["against"]) if one["against"] != one["algorithm"] else ""
+    who = " against ".join(filter(None, [algorithm(one["algorithm"]), against]))
+    return ", ".join(filter(None, [plain(one["block"]), who, f"{sign}{plain(one['x'])}" if one["x"] else ""]))
 
 
 def _shortened(text: str, most: int) -> str:
@@ -157,11 +186,6 @@ def _shortened(text: str, most: int) -> str:
     cut = text[:most]
     end = max(cut.rfind(sign) for sign in (", ", "; ", ". "))
     return f"{cut[: end if end > most // 3 else cut.rfind(' ')]} …"
-
-
-def by_reading(numbers: str) -> list[str]:
-    """The numbers of a verdict, reading by reading."""
-    return re.split(r"[;:] (?=\[)", numbers) if numbers else []
 
 
 def _figures(names: Sequence[str]) -> str:
@@ -184,42 +208,56 @@ def _bare(name: str) -> str:
     return "" if name == "as stated" else re.sub(r"^(accuracy|gap)(, |$)", "", interpretation(name))
 
 
+Matrices = dict[str, dict[str, dict[str, str]]]
+"""Outcomes by the title of a matrix, its row and its column."""
+
+
 def _grids(verdicts: Sequence[tuple[Mapping[str, Any], Verdict]]) -> list[dict[str, Any]]:
     """Return matrices of outcomes: a figure a row and a data set a column, a matrix for every interpretation.
 
-    Claims that are not about data sets have what their comparisons are about as rows and interpretations as columns,
-    and how many comparisons hold. Of other interpretations only the outcomes are shown.
+    Claims of one figure have what their comparisons are about as rows and interpretations as columns. Of other
+    interpretations only the outcomes are shown.
     """
-    found: dict[str, dict[str, dict[str, str]]] = {}
-    several = len({about["experiment"] for about, _ in verdicts}) > 1
+    found: Matrices = {}
+    figures = {about["experiment"] for about, one in verdicts if not one.id.endswith("r")}
     for about, one in verdicts:
-        other = one.id.endswith("r") and several
-        blocks = {panel["block"] for panel in about["panels"]}
-        for cell in one.cells:
-            words = interpretation(cell["reading"])
-            bare = _bare(cell["reading"]) or "verdict"
-            if other:
-                grid, row, column, outcome = _OTHER, bare, metric(cell["metric"]), _symbol(cell["outcome"])
-            elif cell["why"] or cell["about"] in blocks or cell["about"].endswith("_chosen"):
-                figure = f"{metric(cell['metric'])} ({_figures([short(about)])})"
-                grid, row, column, outcome = _bare(cell["reading"]), figure, dataset(cell["about"]), _outcome(cell)
-            elif cell["about"]:
-                grid, row, column, outcome = "", plain(cell["about"]), bare, _outcome(cell)
-                found.setdefault(grid, {}).setdefault("verdict", {})[column] = _symbol(cell["outcome"])
+        for reading in one.readings:
+            outcome = _OUTCOMES.get(reading["outcome"], "○")
+            bare = _bare(reading["name"])
+            if one.id.endswith("r") and figures:
+                found.setdefault(_OTHER, {}).setdefault(bare, {})[metric(reading["metric"])] = outcome
+            elif len(figures) > 1:
+                row = f"{metric(reading['metric'])} ({_figures([short(about)])})"
+                found.setdefault(bare, {}).setdefault(row, {}).update(_by_block(one.groups(reading)))
             else:
-                grid, row, column, outcome = "", words, "verdict", _symbol(cell["outcome"])
-            found.setdefault(grid, {}).setdefault(row, {})[column] = outcome
+                rows = found.setdefault("", {})
+                for name, cell in _by_subject(one.groups(reading)).items():
+                    rows.setdefault(name, {})[bare or "verdict"] = cell
+                rows.setdefault("verdict", {})[bare or "verdict"] = outcome
     return [_grid(title, rows) for title, rows in found.items() if len(rows) > 1 or len(next(iter(rows.values()))) > 1]
 
 
-def _outcome(cell: Mapping[str, Any]) -> str:
-    if cell["why"]:
-        return f"({_symbol(cell['holds'])})"
-    return f"{cell['won']}/{cell['of']}" if cell["holds"] is None and cell["of"] > 1 else _symbol(cell["holds"])
+def _by_block(groups: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the outcome of every data set; in brackets if it does not count."""
+    blocks: dict[str, list[Mapping[str, Any]]] = {}
+    for group in groups:
+        if not group["block"].endswith("_rule"):
+            blocks.setdefault(group["block"], []).append(group)
+    return {dataset(block): _cell(own) for block, own in blocks.items()}
 
 
-def _symbol(holds: bool | None) -> str:
-    return VERDICTS[_HOLDS[holds]][0]
+def _by_subject(groups: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the outcome of every group by what it is about."""
+    subjects: dict[str, list[Mapping[str, Any]]] = {}
+    for group in groups:
+        subjects.setdefault(subject({**group, "x": ""}), []).append(group)
+    return {name: _cell(own) for name, own in subjects.items() if name}
+
+
+def _cell(groups: Sequence[Mapping[str, Any]]) -> str:
+    outcomes = {group["outcome"] for group in groups}
+    worst = next(kind for kind in (IN_WORDS[False], IN_WORDS[None], IN_WORDS[True]) if kind in outcomes)
+    return f"({_OUTCOMES[worst]})" if any(group["why"] for group in groups) else _OUTCOMES[worst]
 
 
 def _grid(title: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
@@ -230,10 +268,8 @@ def _grid(title: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     lines = [[name, *(cells.get(column, "·") for column in columns)] for name, cells in rows.items()]
     every = [value for cells in rows.values() for value in cells.values()]
     same = every[0] if len(set(every)) == 1 and "(" not in every[0] else ""
-    return {
-        "title": title, "columns": columns, "rows": lines, "same": same, "size": len(every),
-        "folded": title == _OTHER,
-    }  # fmt: skip
+    facts = {"title": title, "columns": columns, "rows": lines, "same": same, "size": len(every)}
+    return facts | {"folded": title == _OTHER}
 
 
 class PaperPage:
@@ -241,11 +277,10 @@ class PaperPage:
 
     Args:
         key: the name of its folder.
-        experiments: the manifests of its experiments.
-        results: the folder of all results, which may have an audit.
+        experiments: the manifests of its experiments, and of the audit with the claims about privacy.
     """
 
-    def __init__(self, key: str, experiments: Sequence[Mapping[str, Any]], results: Path) -> None:
+    def __init__(self, key: str, experiments: Sequence[Mapping[str, Any]]) -> None:
         card = card_of(key)
         self.key, self.experiments = key, experiments
         self.title = card.title if card else key.capitalize()
@@ -259,60 +294,42 @@ class PaperPage:
                 groups.setdefault(name, []).append((about, one))
         sentences = [Sentence(name, members, card) for name, members in groups.items()]
         self.claims = sorted(sentences, key=lambda one: _KINDS.index(one.kind))
-        self.audited: list[Audited] = audited(results, self.title)
 
     @property
     def kinds(self) -> list[tuple[str, list[Sentence]]]:
         """The claims by kind."""
-        return [
-            (kind, [one for one in self.claims if one.kind == kind])
-            for kind in _KINDS
-            if any(one.kind == kind for one in self.claims)
-        ]
-
-    @property
-    def counts(self) -> Mapping[str, Counter[str]]:
-        """How many claims of every kind got which decision."""
-        return {kind: Counter(one.decision for one in claims) for kind, claims in self.kinds}
+        found = [(kind, [one for one in self.claims if one.kind == kind]) for kind in _KINDS]
+        return [(kind, claims) for kind, claims in found if claims]
 
     @property
     def tally(self) -> dict[str, str]:
-        """The counts of theory and of experiments, in symbols."""
-        return {
-            kind.lower(): " ".join(f"{VERDICTS[name][0]} {number}" for name, number in _ordered(self.counts.get(kind)))
-            for kind in _KINDS
-        }
-
-    @property
-    def privacy_in_short(self) -> str:
-        """The counts of privacy claims, and the worst line of the audit."""
-        found = []
-        if self.tally["privacy"]:
-            found.append(f"{self.tally['privacy']} of its claims")
-        if self.audited:
-            order = ("no", "open", "yes")
-            one = min(self.audited, key=lambda one: (one.once, order.index(one.status), -one.lines[0]["proven"]))
-            attack = f", attack ≥ {one.attacked}" if one.attacked != "0" else ""
-            numbers = f"{one.algorithm}: claimed {one.claimed}, proven {one.proven}{attack}"
-            found.append(f"{one.symbol} **{one.word}**<br>{numbers}")
-        return "<br>".join(found)
+        """How many claims of every kind got which verdict, in symbols."""
+        return {kind.lower(): " ".join(f"{sign} {n}" for (sign, _), n in counts) for kind, counts in self._counts}
 
     @property
     def summary(self) -> str:
-        """The counts in one line."""
-        parts = [f"{number} {word}" for word, number in Counter(one.word for one in self.audited).items()]
-        lines = [f"**Privacy**: {', '.join(parts)}"] if parts else []
-        for kind, counts in self.counts.items():
-            words = ", ".join(f"{number} {VERDICTS[name][1]}" for name, number in _ordered(counts))
-            if kind == "Privacy" and lines:
-                lines[0] += f", {words}"
-            else:
-                lines.append(f"**{kind}**: {words}")
+        """How many claims of every kind got which verdict, in words."""
+        lines = [f"**{kind}**: {', '.join(f'{n} {text}' for (_, text), n in counts)}" for kind, counts in self._counts]
         return " · ".join(lines)
 
     @property
-    def audit_table(self) -> list[list[str]]:
-        return [line for one in self.audited for line in one.table]
+    def _counts(self) -> list[tuple[str, list[tuple[tuple[str, str], int]]]]:
+        order = list(VERDICTS)
+        found = []
+        for kind, claims in self.kinds:
+            ordered = sorted(claims, key=lambda one: order.index(one.decision))
+            found.append((kind, list(Counter((one.symbol, one.word) for one in ordered).items())))
+        return found
+
+    @property
+    def privacy_in_short(self) -> str:
+        """The verdicts on claims about privacy, with the numbers of the worst."""
+        order = ["not reproduced", "undecided with these seeds"]
+        own = [one for one in self.claims if one.audited]
+        if not own:
+            return self.tally.get("privacy", "")
+        worst = min(own, key=lambda one: order.index(one.decision) if one.decision in order else len(order))
+        return f"{worst.symbol} **{worst.word}**<br>{worst.number.partition('<br>')[0]}"
 
     @property
     def figures(self) -> list[str]:
@@ -320,6 +337,8 @@ class PaperPage:
         lines = []
         for about in self.experiments:
             name, title = _figures([short(about)]), about.get("title", "")
+            if about["experiment"] == AUDIT:
+                continue
             if about.get("figures"):
                 lines.append(f"[{name}]({short(about)}.md): {title}")
             else:
@@ -327,16 +346,20 @@ class PaperPage:
         return lines
 
 
-def _ordered(counts: Mapping[str, int] | None) -> list[tuple[str, int]]:
-    return [(name, counts[name]) for name in VERDICTS if (counts or {}).get(name)] if counts else []
-
-
-def papers_of(known: Iterable[Mapping[str, Any]], results: Path) -> list[PaperPage]:
-    """Return the papers whose experiments have claims, from manifests."""
+def papers_of(known: Iterable[Mapping[str, Any]]) -> list[PaperPage]:
+    """Return the papers whose experiments have claims, from manifests; claims about the audit are their papers'."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
+    audits = []
     for about in sorted(known, key=lambda about: natural(about["experiment"])):
-        papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
-    return [PaperPage(key, own, results) for key, own in papers.items() if any(about["claims"] for about in own)]
+        if about["experiment"] == AUDIT:
+            audits.append(about)
+        else:
+            papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
+    for paper, own in papers.items():
+        for about in audits:
+            claims = [one for one in about["claims"] if one["id"] in claims_of(paper)]
+            own[:0] = [{**about, "claims": claims}] if claims else []
+    return [PaperPage(key, own) for key, own in papers.items() if any(about["claims"] for about in own)]
 
 
 def start_page(papers: Sequence[PaperPage], known: Sequence[Mapping[str, Any]]) -> str:
@@ -355,18 +378,23 @@ def paper_page(paper: PaperPage) -> str:
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     """Return the page of one of an experiment's figures, whose picture is ``NAME.svg``, from the manifest's content."""
-    claims = [] if figure["twin"] else [_claim(Verdict.stored(claim)) for claim in about["claims"]]
+    audited = about.get("experiment") == AUDIT
+    claims = [] if figure["twin"] else [_claim(Verdict.stored(one), audited) for one in about["claims"]]
     modified = about["command"] != f"dpml-run experiment={about.get('experiment')}"  # its folder has no page of claims
-    source = f"[{about['source']}](claims.md)" if claims and about["source"] and not modified else about["source"]
+    source = (
+        f"[{about['source']}](claims.md)"
+        if claims and about["source"] and not (modified or audited)
+        else about["source"]
+    )
     noise = (figure["twin"] or "").capitalize()
     figure = {"caption": "", **figure}
     return page("figure.md", about=about, figure=figure, claims=claims, source=source, noise=noise)
 
 
-def _claim(verdict: Verdict) -> dict[str, str]:
-    symbol, word, _ = VERDICTS[verdict.kind]
-    text = re.sub(r" \[.*?\]", "", verdict.text)
-    return {"id": verdict.id, "text": text, "symbol": symbol, "word": word, "number": number_of(verdict)}
+def _claim(verdict: Verdict, audited: bool) -> dict[str, str]:
+    text = symbols(re.sub(r" \[.*?\]", "", verdict.text))
+    words = {"symbol": symbol(verdict.kind, audited), "word": word(verdict.kind, audited)}
+    return {"id": verdict.id, "text": text, "number": number_of(verdict)} | words
 
 
 def which_page(known: Iterable[Mapping[str, Any]]) -> str:

@@ -59,6 +59,11 @@ def _parts(name: str) -> list[str]:
     return [part.replace("\0", ", ") for part in name.split(", ")]
 
 
+def symbols(text: str) -> str:
+    """Replace eps, delta and lam in a text by the Greek letters."""
+    return re.sub(r"\b(eps|delta|lam)\b", lambda found: _SYMBOLS[found[0]], text)
+
+
 def plain(text: str) -> str:
     """Replace the keys of algorithms and symbols in a text by their display names, and blocks by their data sets."""
 

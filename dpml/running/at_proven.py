@@ -62,7 +62,6 @@ def loss_at_proven_eps(  # many parameters: the keys of a block in an experiment
 
 
 def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[str, Array]) -> list[dict[str, Any]]:
-    """Rows of metrics, each an array (eps, draws)."""
     return [
         {"algo": algorithm, "noise": label, "metric": metric, "draw": draw, "value": value, "proven_eps": target}
         for metric, table in metrics.items()

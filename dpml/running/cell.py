@@ -51,11 +51,7 @@ class Cell:
             raise UserError(f"seed must be a whole number >= 0, got seed={self.seed}.")
 
     def check(self) -> None:
-        """Reject settings that cannot be calibrated, before any data are read.
-
-        Raises:
-            UserError: the algorithm has no noise for any of the budgets, or there are too few rows.
-        """
+        """Reject settings that cannot be calibrated, before any data are read."""
         _calibrated(self.algorithm, self.budgets, self.problem)
 
     @property
@@ -64,9 +60,6 @@ class Cell:
 
         If rows are dealt by their labels, sizes are not known yet, and parties count as equal. `measure` uses the sizes
         that were dealt.
-
-        Raises:
-            UserError: there are too few rows, or every party colludes, or there are no classes to deal rows by.
         """
         rows, d = self.dataset.size(self.N)
         info = self.dataset.info
@@ -129,12 +122,7 @@ class Measured:
 
 
 def measure(cell: Cell) -> Measured:
-    """Load, deal, prepare, release, score, on one BLAS thread: more threads may sum in another order, to other bits.
-
-    Raises:
-        UserError: the algorithm cannot be used on these data, or not with any of the budgets; the message gives the
-            reason.
-    """
+    """Load, deal, prepare, release, score, on one BLAS thread: more threads may sum in another order, to other bits."""
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
@@ -152,11 +140,7 @@ def measure(cell: Cell) -> Measured:
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
 ) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
-    """By budget number: the guarantees of budgets for which there is noise, and the reasons for the other budgets.
-
-    Raises:
-        UserError: there is no noise for any of them.
-    """
+    """By budget number: the guarantees of budgets for which there is noise, and the reasons for the other budgets."""
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:

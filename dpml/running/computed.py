@@ -61,11 +61,7 @@ class Computed:
 
     @classmethod
     def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
-        """The block described by the content of a file.
-
-        Raises:
-            UserError: there is no such function, or it has no such argument.
-        """
+        """The block described by the content of a file."""
         made = cls(block, str(content["_target_"]), {k: v for k, v in content.items() if k != "_target_"})
         try:
             function = made._function()

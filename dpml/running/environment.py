@@ -49,7 +49,6 @@ def _git_state() -> dict[str, Any] | None:
 
 
 def _cpu() -> dict[str, Any]:
-    """The processor's name and the number of cores."""
     name = platform.processor()
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()

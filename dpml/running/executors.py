@@ -54,7 +54,6 @@ def attempt(job: Job) -> Outcome:
 
 
 def _written(block: Computed) -> Written | Failure:
-    """The rows of a block."""
     try:
         return block.written()
     except Exception as error:
@@ -119,9 +118,6 @@ def in_order(work: Callable[[A], B], items: Sequence[A], sizes: Sequence[int]) -
         work: a function of a module.
         items: what it is called with.
         sizes: of the items, in bytes; where all together have less than `WORTH`, this process does the work.
-
-    Raises:
-        UserError: a process died.
     """
     workers = min(os.cpu_count() or 1, len(items))
     if workers < 2 or sum(sizes) < WORTH:
@@ -151,9 +147,6 @@ def compute(  # many parameters: where and by whom jobs are run
         workers: number of processes; an existing Dask cluster has its own workers.
         address: of the scheduler of that cluster, tcp://HOST:PORT; None starts a cluster on this machine.
         pool: processes that were started for these jobs, and perhaps for further ones (`start`): who did so ends them.
-
-    Raises:
-        UserError: the engine is not installed, or cannot be reached.
     """
     if engine == "auto":
         engine = "dask" if address else "processes" if workers > 1 else "serial"

@@ -76,11 +76,7 @@ class Expansion:
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def run(self) -> list[Point]:
-        """The points of the configuration itself, as one block.
-
-        Raises:
-            UserError: one of them has no cell.
-        """
+        """The points of the configuration itself, as one block."""
         shared = {key: self.config[key] for key in _SHARED}
         axes = {key: _values(self.config[key], key) for key in _CROSSED}
         points = []
@@ -90,11 +86,7 @@ class Expansion:
         return points
 
     def available(self, experiment: Experiment) -> Experiment:
-        """The experiment on data that can be had here: with a substitute where official files are missing.
-
-        Raises:
-            UserError: a substitute, or what it stands for, is no data set.
-        """
+        """The experiment on data that can be had here: with a substitute where official files are missing."""
         if "dataset" in self.overrides or not experiment.substitutes:
             return using(experiment, {})
         pairs = experiment.substitutes.items()
@@ -140,7 +132,6 @@ class Expansion:
     def _cells(
         self, settings: Mapping[str, Any], shared: Mapping[str, Any], options: Mapping[tuple[str, str], Any]
     ) -> Iterator[Cell]:
-        """The cells of one combination: one for every DRAWS draws."""
         config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
         for group in GROUPS:
             if group in settings:

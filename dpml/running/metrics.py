@@ -87,11 +87,7 @@ def evaluate(
 
 
 def named(path: str) -> Metric:
-    """The metric that a dotted path such as ``my_metrics.auc`` names.
-
-    Raises:
-        UserError: there is no such function.
-    """
+    """The metric that a dotted path such as ``my_metrics.auc`` names."""
     module, _, name = path.rpartition(".")
     try:
         metric: Metric = getattr(importlib.import_module(module), name)
@@ -120,9 +116,6 @@ def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
     """The area under the ROC curve on the test rows: the share of pairs of rows of both classes in the right order.
 
     Equal scores count half. For tasks with two classes; NaN if the test rows are all of one class.
-
-    Raises:
-        UserError: the task does not have two classes, or there are no test rows.
     """
     data = parties.data
     if data.task != "binary" or not len(data.y_test):

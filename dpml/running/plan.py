@@ -166,11 +166,7 @@ class Plan:
         return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
 
     def measured(self, entry: Entry) -> Measured:
-        """The numbers of a finished cell.
-
-        Raises:
-            UserError: they were damaged after the plan was made.
-        """
+        """The numbers of a finished cell."""
         assert entry.record is not None
         try:
             return entry.record.measured or self.store.read(entry.key, entry.record)
@@ -222,7 +218,6 @@ class Plan:
 
 
 def _alike(entry: Entry) -> list[tuple[Any, ...]]:
-    """Keys of cells that may take about as long, the most similar first."""
     cell = entry.point.cell
     assert cell is not None
     algorithm, data = cell.algorithm, repr(cell.dataset)
@@ -230,11 +225,7 @@ def _alike(entry: Entry) -> list[tuple[Any, ...]]:
 
 
 def make_plan(tasks: Iterable[Task], store: Store, options: Options) -> Plan:
-    """Determine which cells are finished, which cannot be computed, and which are waiting.
-
-    Raises:
-        UserError: run.force names no algorithm of the tasks.
-    """
+    """Determine which cells are finished, which cannot be computed, and which are waiting."""
     tasks = list(tasks)
     looked_up = _LookedUp()
     points: dict[str, list[tuple[Point, Entry]]] = {}

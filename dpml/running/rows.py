@@ -137,7 +137,6 @@ def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _types(part: Part) -> list[list[tuple[str, type]]]:
-    """The types of all values, which a table's columns have their types from."""
     return [[(key, type(value)) for key, value in line.items()] for line in (*part.budgets, *part.guarantees)]
 
 

@@ -69,7 +69,6 @@ def _outlined(name: str, entries: Sequence[Entry], plan: Plan, options: Options)
 
 
 def _duration(seconds: float, options: Options) -> str:
-    """How long CPU seconds take, in words."""
     seconds /= 1 if options.engine == "serial" else options.workers
     if seconds < 1:
         return "a second"
@@ -84,7 +83,6 @@ def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExe
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
 
     Raises:
-        UserError: there is no such executor, or it cannot be reached.
         KeyboardInterrupt: the user wants to stop; what is finished is kept.
     """
     waiting = {id(entry.point.cell): entry for entry in plan.waiting()}
@@ -114,7 +112,6 @@ def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExe
 
 
 def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Screen) -> None:
-    """Store the outcome of a cell, and report it if it has no numbers."""
     if not isinstance(outcome, Failure) and _of_other_data(entry, outcome):
         line = "the data have changed since the command began: give it again"
         outcome = Failure(line, f"{line}\n")

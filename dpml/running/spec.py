@@ -100,11 +100,7 @@ class Experiment:
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
-        """The experiment described by the content of a file.
-
-        Raises:
-            UserError: a key is unknown or missing.
-        """
+        """The experiment described by the content of a file."""
         content = _one_block(content)
         panels = [_from_fields(Panel, panel, f"a panel of experiment={name}") for panel in content.get("panels", ())]
         oracle = content.get("oracle")
@@ -146,7 +142,6 @@ class Experiment:
 
 
 def _one_block(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The content with the defaults of an experiment of one block: the `grid`, and the block of every panel."""
     grid = content.get("grid") or {"all": {}}
     if len(grid) > 1:
         return content

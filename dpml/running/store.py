@@ -145,7 +145,6 @@ def digest(values: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    """A class or a function by its name."""
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
         raise UserError(f"{name} has no name of its own: write a function with def, at the top of its module.")

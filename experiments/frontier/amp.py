@@ -26,7 +26,7 @@ from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import objective_perturbation as objective
-from dpml.privacy.safe import down, up
+from dpml.privacy.safe import round_down, round_up
 
 from .outpert import gradient_lengths
 
@@ -165,9 +165,9 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
     """
     if sigma == 0 or ridge == 0 or math.isinf(mu):
         return math.inf
-    most, rest = down((1 - REST) * delta), down(REST * delta)
-    apart = up(objective.eps_of(sigma, ridge, most) + gdp.eps_of(mu, rest))
-    whole = gdp.eps_of(up(math.hypot(2 / sigma, mu)), most)
+    most, rest = round_down((1 - REST) * delta), round_down(REST * delta)
+    apart = round_up(objective.eps_of(sigma, ridge, most) + gdp.eps_of(mu, rest))
+    whole = gdp.eps_of(round_up(math.hypot(2 / sigma, mu)), most)
     return min(apart, whole) if _log_excess(whole, sigma, ridge, mu) + _LOGARITHM <= math.log(rest) else apart
 
 

@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from dpml.arrays import Array
+from dpml.reporting.claim_exact import exact_check
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading
+from dpml.reporting.criteria import exact
 from dpml.seeds import generator
 
 
@@ -63,6 +65,5 @@ def bounded(evidence: Evidence, _: Reading) -> Check:
     if "labels" not in rows or set(rows["sample"].dropna()) != {"same", "other"}:
         raise NotComputedError(["moves"])
     worst = rows.groupby(["labels", "sample"], as_index=False)["value"].max()
-    lines = worst[["labels", "sample", "value"]].to_numpy()
-    text = ", ".join(f"{labels}, {sample} sample: {value:.3g} of the bound" for labels, sample, value in lines)
-    return Check(bool((worst["value"] <= 1).all()), text)
+    shown = {f"{labels}, {sample} sample": exact(value, 1.0) for labels, sample, value in worst.to_numpy()}
+    return exact_check([("move", "", "the bound", shown)])

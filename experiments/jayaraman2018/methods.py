@@ -62,11 +62,7 @@ class LocalOutput(RegularisedLogistic):
         return LocalAggregation(self.loss, self.calibration, self.variant, self.lam)
 
     def message(self, budget: Budget, problem: Problem) -> NoisyOutput | PerturbedObjective:
-        """What a party would release.
-
-        Raises:
-            UserError: the parties are not of equal size.
-        """
+        """What a party would release."""
         if problem.M * problem.smallest != problem.N:
             raise UserError(f"algo={self.name} needs partition=equal, and M to divide N={problem.N}.")
         (sent,) = self.alone.messages(budget, Problem(1, problem.smallest, problem.d))

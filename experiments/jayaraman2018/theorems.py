@@ -6,16 +6,15 @@ Proofs: docs/privacy/jayaraman2018.md.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Any
 
 import pandas as pd
 from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpml.privacy import gdp
-from dpml.reporting.claim_places import Pairs, Place, places
+from dpml.reporting.claim_exact import exact_check
 from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
-from dpml.reporting.criteria import Comparison, better, scale, similar
+from dpml.reporting.criteria import exact
 
 PRINTED = {
     "Pathak": ("laplace", 1150e-3),
@@ -94,10 +93,9 @@ def _rows(evidence: Evidence, metric: str, **values: object) -> pd.DataFrame:
 
 def private(evidence: Evidence, reading: Reading) -> Check:
     """No privacy loss is above the eps claimed."""
-    rows = _rows(evidence, "privacy_loss", reading=reading.name)
-    text = ", ".join(f"{a}, n = {n:g}: {value:.3g}" for a, n, value in rows[["neighbours", "n", "value"]].to_numpy())
-    eps = rows["eps"].iloc[0]
-    return Check(bool((rows["value"] <= rows["eps"] * (1 + 1e-12)).all()), f"largest losses for eps = {eps:g}: {text}")
+    rows = _rows(evidence, "privacy_loss", reading=reading.name)[["neighbours", "n", "value", "eps"]]
+    shown = {f"{a}, n = {n:g}": exact(value, eps * (1 + 1e-12)) for a, n, value, eps in rows.to_numpy()}
+    return exact_check([("largest privacy loss", "", "eps", shown)])
 
 
 def kept(partly: bool = False, budget: Mapping[str, float] | None = None) -> Test:
@@ -108,38 +106,30 @@ def kept(partly: bool = False, budget: Mapping[str, float] | None = None) -> Tes
         rows = rows[(rows["share"] < 1) if partly else (rows["share"] == 1)]
         if rows.empty:
             raise NotComputedError(["a part of the rounds" if partly else "all rounds"])
-        wrong, (most, eps, delta) = rows[rows["value"] > 0], max(rows[["value", "eps", "delta"]].to_numpy().tolist())
-        text = f"above the claimed delta at {len(wrong)} of {len(rows)}"
-        text += f", first at eps = {wrong['eps'].min():g}" if len(wrong) else ""
-        text += f"; largest: {10**most:.3g} times, at eps = {eps:g}, delta = {delta:g}"
-        return Check(wrong.empty, text)
+        shown = {
+            f"eps = {eps:g}, delta = {delta:g}, share {share:g}": exact(10**value, 1.0)
+            for eps, delta, share, value in rows[["eps", "delta", "share", "value"]].to_numpy()
+        }
+        return exact_check([("exact delta over the claimed one", "", "", shown)])
 
     return test
 
 
 def generated(evidence: Evidence, _: Reading) -> Check:
     """The printed deviations are those of 1,000 samples of the printed laws: within three standard errors."""
-    made, exact = (_rows(evidence, name).set_index("method") for name in ("generated", "std"))
-    off = ((made["value"] / exact["value"] - 1) / exact["law"].map(ERRORS)).abs()
-    text = ", ".join(f"{name} {made['value'][name]:.3g} for {exact['value'][name]:.3g}" for name in made.index)
-    return Check(bool((off <= 3).all()), f"{text}; at most {off.max():.2g} standard errors apart")
+    made, stated = (_rows(evidence, name).set_index("method") for name in ("generated", "std"))
+    errors = stated["law"].map(ERRORS) * 3
+    shown = {
+        name: exact(made["value"][name] / stated["value"][name], 1 + errors[name], 1 - errors[name])
+        for name in made.index
+    }
+    return exact_check([("deviation over that of the law", "", "", shown)])
 
 
 def enough(evidence: Evidence, _: Reading) -> Check:
     """The noise of both gradient methods is at least that of Theorem 3.4, less three standard errors."""
-    names = ("needed", "generated", "eps_of_noise")
-    needed, made, eps = (_rows(evidence, name, law="gaussian").set_index("method")["value"] for name in names)
-    text = [f"{name} {made[name]:.3g}, needed {needed[name]:.3g}; exact eps {eps[name]:.3g}" for name in needed.index]
-    return Check(bool((made >= needed * (1 - 3 * ERRORS["gaussian"])).all()), "; ".join(text))
-
-
-def in_the_order(block: str, first: Place, second: Place, metrics: Sequence[str], tens: float) -> Test:
-    """The gap of the first is in the order of 1e-3; its accuracy is in the order of 1e-4 from that of the second."""
-
-    def how(pairs: Pairs, reading: Reading) -> dict[Any, Comparison]:
-        on = scale(reading.metric)
-        if reading.metric == "optimality_gap":
-            return better({key: (a, 0 * a + 1e-3 * 10**tens) for key, (a, _) in pairs.items()}, on)
-        return {key: similar(a, b, on, 1e-4 * 10**tens) for key, (a, b) in pairs.items()}
-
-    return places(block, [first], [second], metrics, how)
+    needed, made = (
+        _rows(evidence, name, law="gaussian").set_index("method")["value"] for name in ("needed", "generated")
+    )
+    shown = {name: exact(made[name], math.inf, needed[name] * (1 - 3 * ERRORS["gaussian"])) for name in needed.index}
+    return exact_check([("deviation", "", "that of Theorem 3.4", shown)])

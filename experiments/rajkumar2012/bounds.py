@@ -71,11 +71,7 @@ def bounds(N: Sequence[int], d: int, eps: float, delta: float, lam: float, lengt
 
 
 def excess_loss(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
-    """The mean test loss of models (B, d) above that of the weights that generated the labels, w_0: (B,).
-
-    Raises:
-        UserError: the data set has no such weights, or no test rows.
-    """
+    """The mean test loss of models (B, d) above that of the weights that generated the labels, w_0: (B,)."""
     data = parties.data
     if data.truth is None or not len(data.y_test):
         raise UserError(f"excess_loss needs test rows and weights that generated the labels; {data.name} has not both.")

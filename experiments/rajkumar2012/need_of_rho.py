@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from dpml.privacy import noise
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading
-from dpml.reporting.criteria import Comparison, covers
+from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading
+from dpml.reporting.criteria import covers
 from dpml.seeds import generator
 
 SURE = 0.999
@@ -55,13 +55,13 @@ def needed(evidence: Evidence, _: Reading) -> Check:
     rows = evidence.rows
     if "rho" not in rows or not len(rows):
         raise NotComputedError(["guessing"])
-    shown: dict[str, Comparison] = {}
-    texts = []
+    groups = []
     allowed = rows[rows["metric"] == "allowed"].set_index("eps")["value"]
     for eps, rho, n, share in rows.loc[rows["metric"] == "guessed", ["eps", "rho", "trials", "value"]].to_numpy():
         right, total = round(share * n), int(n)
         # with rho it is the wrong guesses that have to be as many as the guarantee wants
         one = covers(right, total, SURE) if rho == "without" else covers(total - right, total, 1 - allowed[eps])
-        shown[f"{rho} rho, eps = {eps:g}"] = one
-        texts.append(f"{rho} rho, eps = {eps:g}: right in {share:.3f}")
-    return Check.of(", ".join(texts), shown)
+        groups.append(
+            Group(f"{rho} rho", "right guesses" if rho == "without" else "wrong guesses", "", {eps: one}, one.holds)
+        )
+    return Check(groups)

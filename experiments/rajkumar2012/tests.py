@@ -1,11 +1,12 @@
 """Rajkumar & Agarwal 2012: tests of Theorems 5.1 and 5.3, and of budgets that are halved in every round."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from dpml.reporting.claim_tests import failing, several
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
-from dpml.reporting.criteria import better, covers, scale, similar
+from dpml.reporting.claim_tests import Key, Pairs, check_of, judged, several, together
+from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading, Test, every
+from dpml.reporting.criteria import Comparison, covers, scale
 
 from .bounds import TAIL
 
@@ -16,7 +17,8 @@ def guesses(block: str, eps: Sequence[float]) -> Test:
     """At every eps, after the most rounds, halving budgets are similar to a guess, and plain psgd is better."""
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        pairs, half, texts = {}, {}, []
+        pairs: dict[Key, Any] = {}
+        half: dict[Key, Any] = {}
         for budget in eps:
             rows = evidence.where("eps", budget)
             runs = [rows.all_runs({block: ("psgd",)}, replace(reading, variant=v)) for v in (reading.variant, "paper")]
@@ -24,15 +26,13 @@ def guesses(block: str, eps: Sequence[float]) -> Test:
             last = max(several(ours, block))
             if last not in paper:
                 raise NotComputedError([f"psgd in {block} after {last:g} rounds"])
-            half[f"guess at eps = {budget:g}"] = similar(ours[last], 0 * ours[last] + 0.5, ERRORS)
-            pairs[f"psgd better at eps = {budget:g}"] = paper[last], ours[last]
-            texts.append(
-                f"eps = {budget:g}: {ours[last].mean():.3g} after {last:g} rounds, {ours.mean().min():.3g} after "
-                f"{ours.mean().idxmin():g}, psgd {paper[last].mean():.3g}"
-            )
-        shown = half | better(pairs, ERRORS)
-        seeds = evidence.rows.loc[evidence.rows["block"] == block, "seed"].nunique()
-        return replace(Check.of("; ".join(texts) + failing("not so", shown), shown), seeds=seeds)
+            half[Key(block, "halving budgets", "a guess", f"eps = {budget:g}")] = ours[last], 0 * ours[last] + 0.5
+            pairs[Key(block, "psgd", "halving budgets", f"eps = {budget:g}")] = paper[last], ours[last]
+
+        def check(own: Pairs, by: str) -> Check:
+            return check_of(judged(own, ERRORS, by), own, evidence, [block])
+
+        return together([check(half, "equal"), check(pairs, "better")])
 
     return test
 
@@ -45,13 +45,15 @@ def bounded(block: str, bound: str, share: float) -> Test:
         bounds = evidence.runs(bound, "gop", replace(reading, metric="bound"))
         if bounds.empty or set(runs) - set(bounds):
             raise NotComputedError([f"the bound at every N of {block}"])
-        limit = {N: float(bounds[N].iloc[0]) for N in runs}
-        kept = {N: (runs[N] <= limit[N]).groupby(level="seed").all() for N in runs}
+        kept = {N: (runs[N] <= float(bounds[N].iloc[0])).groupby(level="seed").all() for N in runs}
         shown = {f"N = {N}": covers(int(one.sum()), len(one), share) for N, one in kept.items()}
-        texts = [f"N = {N}: {runs[N].mean():.3g}, bound {limit[N]:.3g}, {shown[f'N = {N}'].words}" for N in runs]
-        return replace(Check.of("; ".join(texts), shown), seeds=runs.index.get_level_values("seed").nunique())
+        return Check([_bounded(block, shown)], runs.index.get_level_values("seed").nunique())
 
     return test
+
+
+def _bounded(block: str, shown: Mapping[str, Comparison]) -> Group:
+    return Group(block, "gop", "the bound", shown, every(one.holds for one in shown.values()))
 
 
 def gap_bounded(blocks: Sequence[str], eps: Sequence[float]) -> Test:
@@ -62,18 +64,18 @@ def gap_bounded(blocks: Sequence[str], eps: Sequence[float]) -> Test:
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        shown, texts, seeds = {}, [], []
+        groups, seeds = [], []
         for block in blocks:
+            shown = {}
             for budget in eps:
                 rows = evidence.where("eps", budget)
                 one = replace(reading, metric="gap_bound")
                 gap, bound = (rows.all_runs({block: ("gop",)}, metric)[block, "gop"] for metric in (reading, one))
                 first = several(gap, block)[0]
                 kept = gap[first].dropna() <= bound[first].dropna()
-                key = f"{block.partition('_')[0]} lam, eps = {budget:g}"
-                shown[key] = covers(int(kept.sum()), len(kept), 1 - TAIL)
-                texts.append(f"{key}: {gap[first].mean():.3g}, bound {bound[first].mean():.3g}, {shown[key].words}")
+                shown[f"eps = {budget:g}"] = covers(int(kept.sum()), len(kept), 1 - TAIL)
                 seeds.append(kept.index.get_level_values("seed").nunique())
-        return replace(Check.of("; ".join(texts), shown), seeds=min(seeds))
+            groups.append(_bounded(block, shown))
+        return Check(groups, min(seeds))
 
     return test

@@ -70,11 +70,7 @@ class NbAFL:
             check_positive(f"algo.{key} of {self.name}", getattr(self, key))
 
     def printed(self, budget: Budget, problem: Problem) -> tuple[float, int, Noise]:
-        """2 C/m, the clients in a round, and the noise in units of the first.
-
-        Raises:
-            UserError: the clients are not of equal size, or fewer than are chosen.
-        """
+        """2 C/m, the clients in a round, and the noise in units of the first."""
         taking = self.chosen or problem.M
         if problem.M * problem.smallest != problem.N or taking > problem.M:
             raise UserError(f"algo={self.name} needs partition=equal, M to divide N={problem.N}, algo.chosen up to M.")

@@ -20,8 +20,9 @@ from scipy.stats import binom
 from dpml.arrays import Array
 from dpml.audit.bounds import eps_by_gdp
 from dpml.privacy import gdp
-from dpml.reporting.claim_exact import rows_of
+from dpml.reporting.claim_exact import exact_check, rows_of
 from dpml.reporting.claims import Check, Evidence, Reading
+from dpml.reporting.criteria import Comparison
 
 
 class Noise(NamedTuple):
@@ -162,5 +163,6 @@ def interior(evidence: Evidence, _: Reading) -> Check:
     rows = rows_of(evidence, "theorem2_bound", {"d": 1})
     curves = rows.pivot(index="T", columns="eps", values="value")
     best, low, high = curves.idxmin(), curves.index.min(), curves.index.max()
-    text = ", ".join(f"eps = {e:g}: T* = {T:g}" for e, T in zip(curves.columns, best, strict=True))
-    return Check(bool(best.between(low, high, "neither").all()), f"{text} of {low:g} to {high:g}")
+    needs = f"between {low:g} and {high:g}"
+    shown = {f"eps = {e:g}": Comparison(low < T < high, needs=needs, value=f"{T:g}") for e, T in best.items()}
+    return exact_check([("best number of rounds", "", "", shown)])

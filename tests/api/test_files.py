@@ -120,7 +120,8 @@ def made_up(task, loss, target=None, classes=()):
     columns = {"length": Range(-1.0, 3.0), "width": Range(-1.0, 3.0)}
     stated = ColumnBounds(Path("made up"), columns, (), classes, target)
     weights = np.array([[0.3, 0.1, 0.5]])
-    return Model(task, loss, "y", stated, ("symmetric", "bias", "sample_norm"), weights, (), (), "", {})
+    said = ("Unit of privacy: one record.", "Guarantee: nothing is proven.")
+    return Model(task, loss, "y", stated, ("symmetric", "bias", "sample_norm"), weights, (), said, "", {})
 
 
 def test_a_model_that_was_read_knows_its_columns_by_name(tmp_path) -> None:

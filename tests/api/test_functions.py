@@ -239,7 +239,7 @@ def test_data_are_those_that_a_run_has(folder):
         (lambda: dpml.load("wdbc", algo="fm"), "dpml.load takes no algo"),
         (lambda: dpml.load("synthetic", N=0), "N must be at least 1, got N=0"),
         (lambda: dpml.load("synthetic", seed=-1), "seed must be a whole number >= 0, got seed=-1"),
-        (lambda: dpml.run(algo="fm", config_dir="nowhere"), "--config-dir=nowhere is no folder"),
+        (lambda: dpml.run(algo="fm", config_dir="nowhere"), "--config-dir=nowhere is not a folder"),
     ],
 )
 def test_a_mistake_is_one_sentence(folder, call, sentence):

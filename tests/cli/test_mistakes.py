@@ -83,7 +83,7 @@ MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the 
     (["dataset.path=f.csv"], "unknown key 'dataset.path': it is an option of dataset=csv, so add dataset=csv."),
     (["eps=0"], "eps must be a positive number (inf for no noise), got eps=0"),
     (["data_dir=3"], """data_dir must be text, got data_dir=3: write data_dir='"3"'."""),
-    (["~eps"], "eps is missing: a run needs it, so leave ~eps out"),
+    (["~eps"], "eps is missing: a run needs it, so remove ~eps"),
     (["M=[1,???]"], "M must be a whole number, got M=???"),
     (["run=3"], "run has keys of its own (run.address, run.dry, run.engine, run.force, run.on_error,"),
     (["M=1000"], "M=1000 parties need at least one training row each, but N=455"),
@@ -169,7 +169,7 @@ def test_the_sentences_of_further_mistakes(tmp_path, words, expected) -> None:
         (["guarantee", "results_dir=[a]"], "results_dir must be text, got results_dir=['a']"),
         (["guarantee", "M=10", "N=5"], "M=10 parties need at least one training row each, but N=5"),
         (["audit", "M=inf"], "M must be a whole number"),
-        (["audit", "--config-dir", "nowhere"], "--config-dir=nowhere is no folder."),
+        (["audit", "--config-dir", "nowhere"], "--config-dir=nowhere is not a folder."),
         (["plot", "nowhere"], "there is no nowhere/rows.csv"),
         (["data", "describe", "a.csv", 'dataset.drop=[id, "b c"]'], "an option: write --drop id 'b c'."),
         (["predict", "m.json", "a.csv", "dataset.encoding=cp1252"], "here it is an option: write --encoding cp1252."),
@@ -195,7 +195,7 @@ def test_an_unknown_option_says_how_the_command_is_used(run_command) -> None:
 # ---- plug-ins
 
 PLUG_INS = {
-    "absent": (None, "=absent.Mine: no module 'absent' is found: put absent.py into a folder of PYTHONPATH."),
+    "absent": (None, "=absent.Mine: module 'absent' is not found: put absent.py into a folder of PYTHONPATH."),
     "misspelt": ("class Mien: pass\n", "misspelt.py has no class 'Mine': did you mean 'Mien'?"),
     "broken": ("class Mine\n", "broken.py, line 1: "),
     "needing": ("import a_module_of_nobody\n", "needs the module 'a_module_of_nobody', which is not installed."),

@@ -256,4 +256,4 @@ def test_without_its_folder_an_own_data_set_is_unknown(dpml, own):
     assert "unknown data set 'cubes'" in dpml("data", "get", "cubes")[2]
     code, _, err = dpml("data", "list", "--config-dir", str(own / "nowhere"))
     assert (code, err.count("\n")) == (2, 1)
-    assert "nowhere is no folder" in err
+    assert "nowhere is not a folder" in err

@@ -32,6 +32,6 @@ def test_every_view_has_the_noise_of_those_that_are_left(words, colluders, dropo
         # as much of the noise is unknown as parties are left that do not collude
         left = M - dropouts - (colluders if view == "colluders" else 0)
         eps = gdp.eps_of(colluding.mu * math.sqrt((M - colluders - dropouts) / left), made["delta"])
-        at = verify.delta_with(made["messages"], verify.unknown_noise(made["noise"], view))
+        at = verify.total(made["messages"], verify.unknown_noise(made["noise"], view)).delta
         delta = Fraction(made["delta"])
         assert at(Fraction(eps) * Fraction(999, 1000)) > delta >= at(Fraction(eps) * Fraction(1001, 1000))

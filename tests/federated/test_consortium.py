@@ -78,7 +78,7 @@ def test_a_number_names_the_parties_and_what_is_guaranteed_is_said(tmp_path, mon
     dpml()
     said = " ".join(capsys.readouterr().out.split())
     assert (tmp_path / "all" / "hospital-3" / "STEPS.md").exists()
-    assert "the aggregator together with 1 of the 3 parties" in said
+    assert "3 parties add it, of whom 1 may collude" in said
     assert "keeps it" in said
 
 

@@ -216,7 +216,7 @@ def test_the_verifier_finds_the_same_and_less_noise_in_the_count_would_not_do(tm
     claimed = {guarantee.view: guarantee.eps for guarantee in plan.guarantees}["colluders"]
 
     def least() -> Fraction:
-        at = verify.delta_with(described["messages"], unknown)
+        at = verify.total(described["messages"], unknown).delta
         return verify.least_eps(at, Fraction(described["delta"]), Fraction(0))
 
     assert float(least()) == pytest.approx(claimed, rel=1e-5)

@@ -197,6 +197,6 @@ def test_shares_that_do_not_belong_together_end_the_sum_and_all_are_charged_righ
         assert (made is not None) == in_league
         if not in_league:
             assert (
-                f"the seed of party {liar} do not fit its commitment: no sum. Party {liar} gave wrong ones" in heard[-1]
+                f"seed of party {liar} do not fit its commitment: no sum. Party {liar} gave wrong shares" in heard[-1]
             )
         assert [len(Ledger(ledger).entries()) for ledger in ledgers] == [1] * parties

@@ -26,7 +26,7 @@ from dpml.packs.frontier.adassp import AdaptiveStatistics, Statistics
 from dpml.packs.frontier.newton import Newton, NoisyNewton, solving
 from dpml.privacy import Budget, Problem
 from dpml.privacy.discrete.accounting import REST
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 from dpml.sums import gamma, imprecision, single_imprecision
 
 SUMMED = ClippedDescent, PreconditionedDescent, SufficientStatistics, WhitenedDescent
@@ -166,7 +166,7 @@ def test_what_is_proven_follows_from_the_messages(program) -> None:
         expected = {view: mu * factor for view, factor in seen(program, problem).items()}
         assert proven.keys() == expected.keys()
         for view, guarantee in proven.items():
-            assert guarantee.mu == pytest.approx(up(expected[view]), rel=1e-14, abs=0)
+            assert guarantee.mu == pytest.approx(round_up(expected[view]), rel=1e-14, abs=0)
             assert guarantee.unit == program.unit
             assert guarantee.delta == delta
         if program.calibration == "tight" and not isinstance(program, Counting):  # whose counts are on top of it

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import Claim, Evidence
+from dpml.reporting.claims import Claim, Evidence, Verdict
 
 NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
 
@@ -45,6 +45,16 @@ def made_up(
     return Evidence(pd.concat(tables, ignore_index=True), NO_POINTS, axes)
 
 
+def holding(verdict: Verdict) -> list[str]:
+    """The interpretations under which a claim holds."""
+    return [one["name"] for one in verdict.readings if one["outcome"] == "holds"]
+
+
+def lacking(verdict: Verdict) -> str:
+    """What a verdict says is missing."""
+    return "; ".join(text for one in verdict.readings for text in one["lacks"])
+
+
 def joined(*evidence: Evidence) -> Evidence:
     """All rows, and the published points of the first."""
     axes = {block: x for one in evidence for block, x in one.axes.items()}
@@ -75,5 +85,5 @@ def check_that_nothing_is_judged_without_what_it_needs(claims: Mapping[str, Clai
             assert verdict.decision in (complete[name], "cannot be tested here"), (name, gone)
             if verdict.decision == "cannot be tested here":
                 needed[name] += 1
-                assert gone["block"] in verdict.numbers
+                assert gone["block"] in lacking(verdict)
     assert min(needed.values()) > 0, needed

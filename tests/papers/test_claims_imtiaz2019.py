@@ -3,7 +3,16 @@
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import NO_POINTS, check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up, without
+from made_up import (
+    NO_POINTS,
+    check_that_nothing_is_judged_without_what_it_needs,
+    decide,
+    holding,
+    joined,
+    lacking,
+    made_up,
+    without,
+)
 from quick import quick_first
 
 from dpml.packs.imtiaz2019.curves import (
@@ -13,8 +22,7 @@ from dpml.packs.imtiaz2019.curves import (
     noise_of_uneven_sites,
 )
 from dpml.reporting.cards import claims_of
-from dpml.reporting.claim_places import depends, easier
-from dpml.reporting.claim_tests import reaches
+from dpml.reporting.claim_tests import compare, depends, easier
 from dpml.reporting.claims import Claim, Evidence, Reading
 from dpml.running.computed import complete
 
@@ -47,7 +55,7 @@ def claim(test, metric="loss", variant="paper"):
 
 
 def comes_down(blocks):
-    return reaches(dict.fromkeys(blocks, ("capefm", "nonpriv")))
+    return compare(blocks, "capefm", "nonpriv", "equal", x="last")
 
 
 # ---- loss and distance (figs. 3, 4, 7)
@@ -70,7 +78,7 @@ def test_reaches(last, decision):
 )
 def test_easier(low, high, decision):
     blocks = {block: {"capefm": means} for block, means in {"d20_eps": low, "d50_eps": high}.items()}
-    assert decide(claim(easier("d20_eps", "d50_eps", "capefm")), made_up(blocks, GRIDS, noise=1e-6)) == decision
+    assert decide(claim(easier({"d20_eps": "d50_eps"}, ["capefm"])), made_up(blocks, GRIDS, noise=1e-6)) == decision
 
 
 @pytest.mark.parametrize("seed", quick_first(range(30), 8))
@@ -103,7 +111,7 @@ def test_no_verdict_on_what_is_reached_moves_with_the_start_of_the_grid(seed):
 @pytest.mark.parametrize("shape", [(1, 8), (5, 4)])
 def test_depends_on_delta(change, decision, shape):
     found = made_up({"d20_delta": DELTA | change}, GRIDS, shape=shape, noise=1e-3)
-    assert decide(claim(depends("d20_delta", OURS, ("dpfm", "objpert"))), found) == decision
+    assert decide(claim(depends(["d20_delta"], OURS, ("dpfm", "objpert"))), found) == decision
 
 
 @pytest.mark.parametrize(
@@ -149,7 +157,7 @@ def test_how_often_capefm_must_be_better_is_a_reading():
     rare = GOOD | {"dpfm": [8, 5, 3]}
     verdict = CLAIMS["I3.2"].judge(fig3(eps=rare, d20_eps=rare | {"capefm": [8, 5, 1.1]}, d20_N=rare))
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith("holds only for [plotted, somewhere], [true, somewhere]: ")
+    assert holding(verdict) == ["plotted, somewhere", "true, somewhere"]
     never = GOOD | {"dpfm": [8, 5, 1.1]}
     assert decide(CLAIMS["I3.2"], fig3(eps=never, d20_eps=never, d20_N=never)) == "not reproduced"
 
@@ -183,7 +191,6 @@ def test_a_distance_that_the_seeds_do_not_resolve_is_undecided():
     wide = found.rows["value"] * np.where(last, 2.0 ** (found.rows["seed"] - 2), 1.0)
     verdict = claim(comes_down(["d20_eps"])).judge(Evidence(found.rows.assign(value=wide), NO_POINTS, found.axes))
     assert verdict.decision == "undecided with these seeds"
-    assert "d20_eps: reached from 10 on or never" in verdict.numbers
     assert decide(claim(comes_down(["d20_eps"])), found) == "reproduced"
 
 
@@ -211,14 +218,14 @@ def test_a_claim_is_not_judged_without_its_rivals():
     rows = Evidence(rows.rows[rows.rows["algo"].isin(["capefm", "nonpriv"])], NO_POINTS, rows.axes)
     verdict = CLAIMS["I3.2"].judge(rows)
     assert verdict.decision == "cannot be tested here"
-    assert "dpfm, objpert, conv and local in d20_eps, d50_eps, d20_N and d50_N" in verdict.numbers
+    assert "dpfm, objpert, conv and local in d20_eps, d50_eps, d20_N and d50_N" in lacking(verdict)
 
 
 def test_half_of_a_claim_is_not_the_claim():
     """capefm beats the others, but what it should come down to was not run."""
     verdict = CLAIMS["I3.5"].judge(without(fig3(), algo="nonpriv"))
     assert verdict.decision == "cannot be tested here"
-    assert verdict.numbers == "not computed: [plotted, true] nonpriv in d20_eps and d50_eps"
+    assert lacking(verdict) == "; ".join(["not computed: nonpriv in d20_eps and d50_eps"] * 2)
 
 
 @pytest.mark.slow  # figure 2 and those of the other papers are, by the same check
@@ -311,7 +318,7 @@ def test_cape_below_conventional(name, axis):
     worse = Evidence(rows.assign(value=rows["value"].mask(last, 0.0)), NO_POINTS, found.axes)
     verdict = CLAIMS[name].judge(worse)
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith("holds only for [as plotted]: ")
+    assert holding(verdict) == ["as plotted"]
     swapped = rows.assign(algo=rows["algo"].map({"cape": "conv", "conv": "cape"}))
     assert decide(CLAIMS[name], Evidence(swapped, NO_POINTS, found.axes)) == "not reproduced"
     check_that_nothing_is_judged_without_what_it_needs({name: CLAIMS[name]}, found)
@@ -366,4 +373,4 @@ def test_communication(who, metric, value, decision):
 def test_without_rows_nothing_can_be_tested():
     nothing = made_up({"other_eps": {"capefm": [1, 2, 3]}}, GRIDS)
     assert {decide(one, nothing) for one in CLAIMS.values()} == {"cannot be tested here"}
-    assert np.all([one.judge(nothing).numbers.startswith("not computed: ") for one in CLAIMS.values()])
+    assert np.all([lacking(one.judge(nothing)).startswith("not computed: ") for one in CLAIMS.values()])

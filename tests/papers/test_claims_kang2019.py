@@ -10,7 +10,9 @@ from made_up import (
     NO_POINTS,
     check_that_nothing_is_judged_without_what_it_needs,
     decide,
+    holding,
     joined,
+    lacking,
     made_up,
 )
 
@@ -137,10 +139,9 @@ def test_what_a_claim_depends_on_is_named():
     for name in ("K1.1r", "K2.2r"):
         verdict = CLAIMS[name].judge(but_one)
         assert verdict.decision == "depends on an unstated choice"
-        held = verdict.numbers.partition(": [")[0]
-        assert f"[accuracy, {chosen}]" not in held
-        assert f"[accuracy, c = 1, rows of length 1, {ONCE}]" in held
-        assert f"[gap, {chosen}]" in held
+        held = holding(verdict)
+        assert f"accuracy, {chosen}" not in held
+        assert {f"accuracy, c = 1, rows of length 1, {ONCE}", f"gap, {chosen}"} <= {*held}
     none = Evidence(everywhere.rows[everywhere.rows["block"] != "eps_c4"], everywhere.published, {})
     assert decide(CLAIMS["K1.1r"], none) == "cannot be tested here"
     assert decide(CLAIMS["K2.1r"], none) == "reproduced"
@@ -156,7 +157,7 @@ def test_where_jayaramans_noise_is_decides_whether_methods_are_alike():
     known = figure("u", "optimality_gap", {}, {"wddp": [1, 1, 1], "jayaraman": [5, 8, 9], "jayaraman_local": [1, 3, 4]})
     verdict = CLAIMS["K2.1.fig12"].judge(known)
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith(f"holds only for [gap, {LOCAL}]")
+    assert holding(verdict) == [f"gap, {LOCAL}"]
     assert verdict.text.endswith("[by reading: K2.1r]")
 
 
@@ -170,9 +171,10 @@ def test_what_is_below_the_constant_classifier_is_no_evidence():
         floors = made_up({f"{name}_eps": {"constant": [0.9, 0.9, 0.9]} for name in names}, GRIDS, "accuracy")
         verdict = CLAIMS["K1.1.fig1"].judge(joined(found, floors))
         assert verdict.outcome == outcome
-        assert ("breast (yes, all below the constant classifier (0.9)" in verdict.numbers) == (len(names) == 1)
-    left = [f"{name}_eps (all are below the constant classifier, 0.9)" for name in ("kdd", "bank", "breast")]
-    assert f"3 of 5 data sets do not count: {', '.join(left)}" in verdict.numbers
+        left_out = "does not count: breast_eps (none is above the constant classifier, 0.9)"
+        assert (left_out in verdict.numbers[0]) == (len(names) == 1)
+    left = [f"{name}_eps (none is above the constant classifier, 0.9)" for name in ("kdd", "bank", "breast")]
+    assert f"3 of 5 data sets do not count: {', '.join(left)}" in lacking(verdict)
 
 
 def test_our_rule_is_an_extra():
@@ -182,7 +184,8 @@ def test_our_rule_is_an_extra():
     rule = Evidence(worse.rows.assign(block=worse.rows["block"] + "_rule"), NO_POINTS)
     verdict = CLAIMS["K1.2.fig1"].judge(joined(found, rule))
     assert verdict.decision == "reproduced"
-    assert "; with the rule's steps: no, kdd (no): wddp kdd_eps_rule" in verdict.numbers
+    extra = [one for one in verdict.groups(verdict.readings[0]) if one["block"] == "kdd_eps_rule"]
+    assert [(one["outcome"], one["why"]) for one in extra] == [("does not hold", "with the rule's steps")]
 
 
 @pytest.mark.parametrize("official", [True, False])
@@ -194,7 +197,7 @@ def test_a_substitute_of_one_data_set_does_not_count(official):
     stands = {} if official else {"creditcard": "creditcard_subset"}
     verdict = CLAIMS["K1.2.fig1"].judge(Evidence(found.rows.assign(dataset=names), found.published, found.axes, stands))
     assert verdict.outcome == ("not reproduced" if official else "reproduced on 4 of 5 data sets")
-    assert ("credit (no, on creditcard_subset, which does not count)" in verdict.numbers) == (not official)
+    assert ("does not count: credit_eps (on creditcard_subset)" in verdict.numbers[0]) == (not official)
 
 
 def test_figures_are_judged_as_a_whole():

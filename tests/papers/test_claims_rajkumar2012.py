@@ -2,7 +2,15 @@
 
 import pandas as pd
 import pytest
-from made_up import check_that_nothing_is_judged_without_what_it_needs, decide, joined, made_up, without
+from made_up import (
+    check_that_nothing_is_judged_without_what_it_needs,
+    decide,
+    holding,
+    joined,
+    lacking,
+    made_up,
+    without,
+)
 
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
@@ -63,7 +71,7 @@ def test_the_two_choices_of_lam_are_two_readings():
     plain = shares((0.3, 0.3, 0.3), axis="M", readings=("plain",))
     verdict = CLAIMS["R1.3"].judge(joined(tuned, plain))
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith("holds only for [plain]: ")
+    assert holding(verdict) == ["plain"]
     assert decide(CLAIMS["R1.3"], plain) == "cannot be tested here"
 
 
@@ -76,7 +84,7 @@ def test_the_two_laws_of_las_noise_are_two_readings():
     found = Evidence(pd.concat([found.rows.assign(eps=eps) for eps in (0.1, 0.2)]), found.published, found.axes)
     verdict = CLAIMS["R2.3r"].judge(found)
     assert verdict.decision == "depends on an unstated choice"
-    assert verdict.numbers.startswith("holds only for [noisy, exp(-beta ||eta||)], [plain, exp(-beta ||eta||)]: ")
+    assert holding(verdict) == ["noisy, exp(-beta ||eta||)", "plain, exp(-beta ||eta||)"]
     assert decide(CLAIMS["R1.3r"], found) == "cannot be tested here"
 
 
@@ -85,7 +93,7 @@ def test_a_figure_is_judged_as_a_whole():
     claims = {f"R1.{n}": CLAIMS[f"R1.{n}"] for n in range(1, 6)}
     check_that_nothing_is_judged_without_what_it_needs(claims, whole)
     verdict = CLAIMS["R1.1"].judge(without(whole, eps=0.2))
-    assert verdict.numbers == "not computed: [noisy] noisy_M at eps = 0.2; [plain] plain_M at eps = 0.2"
+    assert lacking(verdict) == "not computed: noisy_M at eps = 0.2; not computed: plain_M at eps = 0.2"
 
 
 def halved(after, paper=0.3, noise=0.01):

@@ -100,8 +100,8 @@ def test_a_folder_that_is_no_pack_is_refused(tmp_path, run_command):
     (tmp_path / "empty2026").mkdir()
     done = run_command("dpml-run", "--pack", "empty2026", "experiment=empty2026")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "is no pack: it has no card.yaml" in done.err
-    for name, sentence in (("Tiny-2026", "small letters"), ("hamm2016", "the name of another"), ("audit", "another")):
+    assert "is not a pack: it has no card.yaml" in done.err
+    for name, sentence in (("Tiny-2026", "small letters"), ("hamm2016", "another pack is"), ("audit", "another")):
         with pytest.raises(UserError, match=sentence):
             pack(tmp_path, name=name)
     pack(tmp_path)

@@ -78,14 +78,10 @@ def test_a_point_that_more_seeds_could_refute_is_undecided():
     points = published([1] * 8 + [3, 3])
     verdict = judge(agrees(BLOCK, ["capefm"]), flat(points, 5.0, 10))
     assert verdict.decision == "undecided with these seeds"
-    assert "capefm 8 of 10 and 2 undecided, furthest x3" in verdict.numbers
+    (group,) = verdict.groups(verdict.readings[0])
+    assert (group["outcome"], group["hold"], group["of"]) == ("is undecided", 8, 10)
     found = by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1)
     assert repr(found) == repr(Comparison(True))  # its slack is NaN, which Python 3.13 finds unlike itself
-
-
-def test_the_errors_are_in_the_numbers():
-    verdict = judge(agrees(BLOCK, ["capefm"]), flat(published([1] * 8 + [3, 3], 6.0), seeds=10))
-    assert "capefm 8 of 10 and 2 more within the errors, furthest x3" in verdict.numbers
 
 
 @pytest.mark.parametrize("heavy", [False, True])
@@ -128,7 +124,7 @@ def test_published_points_that_were_not_computed_count_neither_way():
     cut = flat(points.iloc[:9])
     verdict = judge(agrees(BLOCK, ["capefm"]), Evidence(cut.rows, points, cut.axes))
     assert verdict.decision == "reproduced"
-    assert verdict.numbers.endswith("capefm 9 of 9, furthest x1; not computed: d20_eps at eps = 100")
+    assert verdict.groups(verdict.readings[0])[0]["of"] == 9
     few = flat(points.iloc[:8])
     assert decide(Evidence(few.rows, points, few.axes)) == "cannot be tested here"
     far = published([1] * 7 + [9] * 3)

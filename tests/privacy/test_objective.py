@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from dpml.privacy import gdp
 from dpml.privacy.proofs import objective_perturbation as objective
-from dpml.privacy.safe import up
+from dpml.privacy.safe import round_up
 
 SHIFTS = [0.5, 1.0, 2.0, 4.0]
 
@@ -192,7 +192,7 @@ def test_no_split_of_eps_is_better_than_the_one_found() -> None:
 
 @pytest.mark.parametrize(("eps", "sigma"), [(1.9, 1.0), (1.0, 7.46), (0.1, 8.97), (5.0, 2.0)])
 def test_less_than_the_free_ridge_is_not_free(eps: float, sigma: float) -> None:
-    ridge, gaussian = objective.free_ridge(eps, sigma), gdp.log_delta_of(2 * up(1 / sigma), eps)
+    ridge, gaussian = objective.free_ridge(eps, sigma), gdp.log_delta_of(2 * round_up(1 / sigma), eps)
     assert objective.log_delta_of(eps, sigma, ridge) == gaussian
     assert objective.log_delta_of(eps, sigma, 0.99 * ridge) > gaussian + 1e-5
     assert objective.free_ridge(0.99 / sigma**2, sigma) == 0

@@ -165,7 +165,7 @@ TO_SERVER = {
     "a bit flipped": (Stage.MASKED, lambda m, s: [flipped(m)], "damaged: its checksum does not match"),
     "keys of a wrong length": (Stage.KEYS, body(lambda b: b[:-1]), "KEYS has a wrong length: 63 bytes where 64"),
     "shares of a wrong length": (Stage.SHARES, body(lambda b: b[:-1]), "SHARES has a wrong length"),
-    "shares without a commitment": (Stage.SHARES, body(lambda b: b[:9]), "9 bytes hold no commitment"),
+    "shares without a commitment": (Stage.SHARES, body(lambda b: b[:9]), "too short for a commitment: 9 bytes"),
     "vector of a wrong length": (Stage.MASKED, body(lambda b: b[8:]), "MASKED has a wrong length: 32 bytes where 40"),
     "answer of a wrong length": (Stage.UNMASK, body(lambda b: b[:-1]), "UNMASK has a wrong length"),
     "answer that announces too much": (Stage.UNMASK, body(lambda b: b"\xff" + b[1:]), "announces 255 shares"),
@@ -177,7 +177,7 @@ TO_SERVER = {
     "of another version": (
         Stage.MASKED,
         lambda m, s: [resealed(bytes([1]) + m[1:-8])],
-        "a message of version 1 came, where version 4 is spoken",
+        "a message of version 1 came, but this is version 4",
     ),
     "without a signature": (
         Stage.CONSISTENCY,
@@ -226,12 +226,12 @@ TO_SERVER = {
     "a share kept back": (
         Stage.UNMASK,
         body(lambda b: (5).to_bytes(4, "little") + b[4:-SHARE]),
-        "party 2 must send a share of the seed of each survivor",
+        "party 2 must send exactly its shares of the survivors' seeds",
     ),
     "a mask key instead of a seed": (
         Stage.UNMASK,
         body(lambda b: (5).to_bytes(4, "little") + b[4:]),
-        "of the mask key of each party that dropped out, no others",
+        "of the mask keys of the parties that dropped out",
     ),
     "a wrong share": (Stage.UNMASK, body(lambda b: flipped(b, 9)), "party 2 sent a wrong share of party 0's secret"),
 }
@@ -243,7 +243,7 @@ TO_PARTY = {
     "of another session": (Stage.SHARES, now(session=bytes(16)), "of session"),
     "replayed": (Stage.SHARES, lambda m, s: [m, m], "NEIGHBOURS when INBOX was due: replayed or out of order"),
     "survivors too soon": (Stage.MASKED, now(kind=Kind.SURVIVORS), "SURVIVORS when INBOX was due"),
-    "no path to the roster": (Stage.SHARES, body(lambda b: b[: PATH - 1]), "95 bytes hold no path to the roster"),
+    "no path to the roster": (Stage.SHARES, body(lambda b: b[: PATH - 1]), "a path to the roster: 95 bytes"),
     "too few neighbours": (
         Stage.SHARES,
         body(lambda b: b[: PATH + KEY]),
@@ -253,7 +253,7 @@ TO_PARTY = {
     "itself as neighbour": (
         Stage.SHARES,
         body(lambda b: b[:PATH] + (2).to_bytes(4, "little") + b[PATH + 4 :]),
-        "names party 2, unknown here",
+        "names unknown party 2",
     ),
     "the same key for two": (
         Stage.SHARES,
@@ -268,7 +268,7 @@ TO_PARTY = {
     "a stranger's shares": (
         Stage.MASKED,
         body(lambda b: (77).to_bytes(4, "little") + b[4:]),
-        "INBOX for party 2 names party 77, unknown here",
+        "INBOX for party 2 names unknown party 77",
     ),
     "shares in another's name": (
         Stage.MASKED,
@@ -289,12 +289,12 @@ TO_PARTY = {
     "an unknown survivor": (
         Stage.CONSISTENCY,
         body(lambda b: bytes([0b1111111])),
-        "names a party beyond the 6 that there are",
+        "names an unknown party: there are 6",
     ),
     "too few survivors": (
         Stage.CONSISTENCY,
         body(lambda b: bytes([0b000111])),
-        "sees 3 survivors, fewer than the 4 that were agreed on",
+        "sees 3 survivors, fewer than the agreed quorum of 4",
     ),
     "a list that fewer have signed": (
         Stage.UNMASK,

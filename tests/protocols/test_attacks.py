@@ -405,7 +405,7 @@ def test_a_party_that_was_hidden_from_another_is_not_counted_in() -> None:
     inbox = messages.unpack_inbox(messages.unpack(mail[1], run.session.name).body)
     assert answer(run, 1, Kind.INBOX, messages.pack_inbox(e for e in inbox if e[0] != 0)) is not None
     assert answer(run, 1, Kind.SURVIVORS, messages.pack_survivors(range(4), 4)) is None
-    assert run.refused == ["the message SURVIVORS for party 1 names party 0, unknown here."]
+    assert run.refused == ["the message SURVIVORS for party 1 names unknown party 0."]
     assert answer(run, 1, Kind.SURVIVORS, messages.pack_survivors(range(1, 4), 4)) is not None
 
 

@@ -23,11 +23,11 @@ ENROLLED, SIGNERS = enrol(Session.of(6, 5))
         (lambda: Session.of(1, 5), "at least 2 parties"),
         (lambda: Session(6, 5, Topology(3, 2, 4, 1)), "does not suit 6 parties"),
         (lambda: Session(6, 5, Topology(4, 6, 6, 1)), "does not suit 6 parties"),
-        (lambda: Session(9, 5, Topology(4, 3, 5, 1)), "a quorum of 5 does not protect 9 parties, 1 of which.* is 6"),
+        (lambda: Session(9, 5, Topology(4, 3, 5, 1)), "a quorum of 5 does not protect 9 parties against.* is 6"),
         (lambda: Session(6, 5, complete(6), name=b"short"), "name of a session has 16 bytes, got 5"),
         (
             lambda: Session(6, 5, Topology(5, 2, 5, 2)),
-            "a threshold of 2 does not protect 6 parties, 2 of which collude",
+            "a threshold of 2 does not protect 6 parties against 2 colluders",
         ),
         (lambda: replace(ENROLLED, identities=ENROLLED.identities[:5]), "6 parties need as many different identities"),
         (lambda: replace(ENROLLED, identities=ENROLLED.identities[:1] * 6), "as many different identities"),

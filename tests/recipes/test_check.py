@@ -327,7 +327,7 @@ def test_what_is_printed_and_written(run_command, tmp_path) -> None:
     assert "the server and 2 clients" in text
     assert run_command("dpml", "verify", "c.json").code == 0
     whole = json.loads(run_command("dpml", "check", *words, "--json").out)
-    certificate = json.loads((tmp_path / "c.json").read_text())
+    certificate = verify.read(tmp_path / "c.json")
     assert [float(eps) for _, eps, _ in verify.verify(certificate)] == [view["proven"] for view in whole]
     assert {view["verdict"] for view in whole} == {"false"}
     sampled = run_command("dpml", "check", "rounds=2", "std=1", "delta=1e-5", "row_sampling=fixed", "row_rate=0.5",

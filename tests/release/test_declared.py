@@ -102,7 +102,7 @@ def test_a_release_of_it_has_to_be_asked_for_and_its_file_says_so(run_command, o
     content = json.loads(Path("model.json").read_text())
     assert {guarantee["basis"] for guarantee in content["guarantees"]} == {"declared"}
     assert "declared by centroid.Centroid" in content["statement"][1]
-    assert "drawn by that code" in content["statement"][3]
+    assert "Noise: its own" in content["statement"][2]
     assert content["certificate"]["declared"] == "centroid.Centroid"
     done = run_command("dpml", "verify", "model.json")
     assert done.code == 0, done.out
@@ -130,7 +130,7 @@ def test_floating_noise_of_it_has_to_be_asked_for_too(run_command, own) -> None:
         assert done.err.count("\n") == (code > 0)
     content = json.loads(Path("model.json").read_text())
     assert "declared by mean_model.MeanModel" in content["statement"][1]
-    assert "low bits can tell neighbours apart" in content["statement"][3]
+    assert "low bits can tell neighbours apart" in content["statement"][2]
 
 
 def test_an_algorithm_without_noise_is_called_a_bug(run_command, own) -> None:
@@ -219,3 +219,12 @@ def test_a_claim_alone_is_no_guarantee_of_a_view(run_command, own, kind) -> None
     done = run_command("dpml-run", "-cd", "conf", "algo=odd", *SETTING, "dataset=synthetic", "dataset.d=3", "N=200")
     assert done.code != 0
     assert f"claims_{kind}.Odd does not say what holds for every view that it names" in " ".join(done.err.split())
+
+
+def test_what_no_certificate_can_describe_is_refused_before_a_ledger_has_it(run_command, own) -> None:
+    """An eps of its own, without a mu: nobody could verify the model."""
+    odd(own, "only_eps", "[replace(each, eps=each.eps / 2, mu=None) for each in good]")
+    done = run_command("dpml", *RELEASE, "algo=odd", *SETTING, "--declared", "--floating")
+    assert done.code == 2
+    assert "what algo=odd sends cannot be described in a certificate" in " ".join(done.err.split())
+    assert not Path("t.csv.ledger").exists()

@@ -26,8 +26,8 @@ def test_four_clinics_from_file_to_prediction(run_command, tmp_path, monkeypatch
     done = run_command(*release)
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
-    assert "proven for whoever sees most: from what is seen" in said
-    assert "on behalf of 4 parties" in said
+    assert "delta = 1e-06: proven." in said
+    assert "4 parties add it, of whom 1 may collude" in said
     assert run_command(*predict, "-o", "p.csv").code == 0
     right = pd.read_csv("p.csv")["prediction"] == pd.read_csv("clinics.csv")["health"]
     assert right.mean() > 0.7

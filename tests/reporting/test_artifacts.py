@@ -57,7 +57,7 @@ def test_a_picture_goes_with_the_last_of_its_panels(tmp_path) -> None:
 
 
 def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_computed(tmp_path) -> None:
-    verdict = {"id": "H2.1", "text": "t", "criterion": "c", "decision": "reproduced", "numbers": "n"}
+    verdict = {"id": "H2.1", "text": "t", "criterion": "c", "decision": "reproduced"}
     known = {"experiment": "hamm2016/fig2", "title": "T", "command": "dpml-run experiment=hamm2016/fig2"}
     known |= {"claims": [verdict], "panels": [], "figures": []}
     mine = known | {"experiment": "mine/x"}

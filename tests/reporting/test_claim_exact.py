@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from dpml.reporting.claim_exact import at_most, rows_of
+from dpml.reporting.claim_exact import at_most, private, rows_of
 from dpml.reporting.claim_tests import all_of
 from dpml.reporting.claims import Evidence, NotComputedError, Reading
 
@@ -27,14 +27,15 @@ def test_a_number_is_kept_up_to_rounding():
     assert check(at_most("exact", 8 * (1 - 1e-13))).holds
     broken = check(at_most("exact", 7.9))
     assert not broken.holds
-    assert broken.numbers == "exact above 7.9 at 1 of 4; most 8, at block = b, eps = 4"
+    ((group, at, worst),) = [broken.decisive()]
+    assert (group.block, at, worst.value, worst.needs) == ("exact", "block = b, eps = 4", "8", "at most 7.9")
 
 
 def test_another_metric_of_the_same_rows_is_the_limit():
     assert check(at_most("exact", "claimed", {"block": "a"})).holds
     broken = check(at_most("exact", "claimed"))
     assert not broken.holds
-    assert broken.numbers == "exact above claimed at 2 of 4; most 8 for 4, at block = b, eps = 4"
+    assert [one.holds for one in broken.groups[0].shown.values()].count(False) == 2
 
 
 def test_where_names_one_value_or_several():
@@ -74,8 +75,36 @@ def test_a_value_that_is_no_number_is_above_no_bound_and_below_none():
 def test_of_a_list_of_exact_tests_all_must_hold():
     kept, missed, missing = (at_most("exact", 8), at_most("exact", 7.9), at_most("other", 1))
     both = check(all_of([kept, kept]))
-    assert (both.holds, both.numbers.count("exact above 8 at 0 of 4")) == (True, 2)
+    assert (both.holds, len(both.groups)) == (True, 2)
     assert check(all_of([kept, missed])).holds is False
     for nothing in ([], [kept, missing]):
         with pytest.raises(NotComputedError):
             check(all_of(nothing))
+
+
+@pytest.mark.parametrize(
+    ("proven", "verdict", "holds"),
+    [
+        (0.9, "consistent (power 1.00)", True),
+        (1.2, "no violation seen (power 0.30)", None),
+        (1.2, "claim violated", False),
+    ],
+)
+def test_a_privacy_claim_is_proven_or_refuted_in_every_view(proven, verdict, holds):
+    lines = [
+        ("release", "published", 0.5, "consistent (power 1.00)"),
+        ("client", "published", proven, verdict),
+        ("client", "tight", 2.0, "consistent (power 1.00)"),
+    ]
+    rows = pd.DataFrame(
+        {"algo": "x", "variant": "paper", "loss": "logistic", "view": view, "noise": noise, "verdict": told,
+         "metric": metric, "value": value}
+        for view, noise, bound, told in lines
+        for metric, value in (("claimed", 1.0), ("proven", bound), ("attacked", 0.2))
+    )  # fmt: skip
+    found = check(private(["x"]), rows)
+    assert found.holds is holds
+    assert {(group.against, group.holds) for group in found.groups} == {("release", True), ("client", holds)}
+    for algorithms, less in ((["x", "y"], rows), (["x"], rows.drop(columns="verdict"))):
+        with pytest.raises(NotComputedError):
+            check(private(algorithms), less)

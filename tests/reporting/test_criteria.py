@@ -12,10 +12,8 @@ import pytest
 from scipy import stats
 
 from dpml.reporting.criteria import (
-    Comparison,
     better,
     covers,
-    decisive,
     holm,
     scale,
     similar,
@@ -220,14 +218,3 @@ def test_a_share_is_decided_by_clopper_and_pearsons_bounds():
         high = stats.binomtest(kept, of, alternative="less").proportion_ci(0.95, "exact").high
         assert one.holds is (True if low >= 0.9 else False if high < 0.9 else None)
         assert one.words == f"kept by {kept} of {of} [{low:.3g}, {high:.3g}]"
-
-
-def test_a_decision_hangs_on_the_comparison_nearest_to_the_limit():
-    shown = {
-        "far": Comparison(True, slack=3.0),
-        "near": Comparison(True, slack=0.1),
-        "no": Comparison(False, slack=-1.0),
-    }
-    assert decisive(shown, True) == "near"
-    assert decisive(shown, False) == "no"
-    assert decisive(shown, None) is None

@@ -20,8 +20,7 @@ PAPERS = sorted(path.parent.name for path in RESULTS.glob("*/claims.md"))
 
 
 def claim(name, decision, **more):
-    words = {"id": name, "text": f"What {name} says.", "criterion": "c", "numbers": "[true] 2 to 1"}
-    return words | {"decision": decision} | more
+    return {"id": name, "text": f"What {name} says.", "criterion": "c", "decision": decision} | more
 
 
 def manifest(results, name, **about):
@@ -57,15 +56,24 @@ def check_links(folder):
 
 
 def test_figures_of_one_sentence_are_one_row(tmp_path):
-    fails = {"effect": "+0.001 [−0.010, +0.012]", "needs": "needs +0.01", "place": ["kdd_eps", "0.5"], "reading": ""}
-    fails |= {"metric": "accuracy"}
-    manifest(tmp_path, "smith2030/fig1", claims=[claim("S1.fig1", "not reproduced", number=fails)])
+    fails = {"reading": "as stated", "block": "kdd_eps", "algorithm": "capefm", "against": "conv", "x": "0.5"}
+    fails |= {"effect": "x0.5 [x0.4, x0.8]", "needs": "at least x1.11"}
+    groups = [
+        ["kdd_eps", "capefm", "conv", "does not hold", 1, 3, ""],
+        ["bank_eps", "capefm", "conv", "holds", 3, 3, "why"],
+    ]
+    readings = [{"name": "as stated", "metric": "loss", "outcome": "does not hold", "lacks": [], "groups": groups}]
+    one = claim("S1.fig1", "not reproduced", deciding=fails, readings=readings)
+    manifest(tmp_path, "smith2030/fig1", claims=[one])
     manifest(tmp_path, "smith2030/fig2", claims=[claim("S1.fig2", "reproduced"), claim("S2", "reproduced")])
     known = [about | {"panels": [], "figures": []} for about in manifests(tmp_path)]
-    paper = PaperPage("smith2030", known, tmp_path)
+    paper = PaperPage("smith2030", known)
     one, other = paper.claims
     assert (one.id, one.word, one.extent, one.where) == ("S1", "mixed", "1 of 2 figures", "Figs. 1–2")
-    assert one.number == "fails: +0.001 [−0.010, +0.012]<br>Fig. 1, KDD Cup 1999, ε = 0.5; needs +0.01"
+    where = "Fig. 1, KDD Cup 1999, capeFM against independent noise, ε = 0.5"
+    assert one.number == f"fails: 2× higher [1.2, 2.5]<br>{where}; needs at least 1.11×"
+    (grid,) = one.grids
+    assert (grid["columns"], grid["rows"]) == (["KDD Cup 1999", "Bank"], [["training loss (Fig. 1)", "✗", "(✓)"]])
     assert (other.id, other.word, other.where) == ("S2", "reproduced", "Fig. 2")
     assert paper.tally["experiments"] == "✓ 1 ◐ 1"
 
@@ -77,7 +85,7 @@ def test_a_papers_page_is_short_and_has_every_claim(name):
     top = text.partition("## Details")[0]
     assert sum(bool(re.search("[^\\W\\d_]", word)) for word in top.split()) <= 1000
     for about in manifests(RESULTS):
-        if about["experiment"].startswith(f"{name}/"):
+        if about["experiment"].startswith(f"{name}/"):  # those about the audit are on the pages of their papers
             for each in about["claims"]:
                 group = re.sub(r"(\.fig\d+|(?<=\d)r)$", "", each["id"])
                 assert f"({group})" in top
@@ -95,7 +103,7 @@ def test_every_page_of_the_results_is_made_from_the_manifests():
     for about, figure in figures:
         path = RESULTS / about["experiment"].rpartition("/")[0] / f"{figure['name']}.md"
         assert figure_page(about, figure) == path.read_text("utf-8"), path
-    for name, page in overviews(known, RESULTS).items():
+    for name, page in overviews(known).items():
         assert page == (RESULTS / name).read_text("utf-8"), name
 
 

@@ -30,6 +30,7 @@ def _shown(path: Path) -> str:
     """A page for MyST: its picture lies in results/, and `$` begins no formula."""
     text = re.sub(r"\]\((\w+\.svg)\)", rf"]({_UP}/results/{path.parent.name}/\1)", path.read_text("utf-8"))
     text = re.sub(r'<a id="([\w-]+)"></a>', r"(\1)=", text).replace("$", "\\$")
+    text = text.replace("](../../docs/", "](/")
     text = re.sub(r"\]\(claims\.md\)", "](index.md)", text) if path.parent == RESULTS else text
     return f"{text}\n{_downloads(path)}" if path.with_suffix(".csv").is_file() else text
 

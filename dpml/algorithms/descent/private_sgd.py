@@ -50,7 +50,7 @@ from dpml.optim.descent import MergedRows
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
-from dpml.privacy.safe import enough, up
+from dpml.privacy.safe import round_up, with_slack
 
 _MOST_HALVINGS = 400  # the square of 2^400, in N d of them, is a number still
 
@@ -201,7 +201,7 @@ class PrivateSGD(Program):
             width = SENSITIVITY / budget.eps
         if not self.halving:
             return (Sum(Gradients(), SENSITIVITY, width, times=self.rounds, constant=constant),)
-        grown = (enough(width) * 2.0**t for t in range(1, self.rounds + 1))
+        grown = (with_slack(width) * 2.0**t for t in range(1, self.rounds + 1))
         return tuple(Sum(Gradients(), SENSITIVITY, each, constant=constant) for each in grown)
 
     def pure(self, budget: Budget) -> bool:
@@ -233,7 +233,7 @@ class PrivateSGD(Program):
         for view in views:
             h = protecting.get(view, M)
             own = sigma * math.sqrt(h / M) / farther
-            eps, source = noisy_sums.proven(self.rounds, up(budget.eps * farther), h, problem.d, own, delta)
+            eps, source = noisy_sums.proven(self.rounds, round_up(budget.eps * farther), h, problem.d, own, delta)
             found[view] = Proof(eps, f"{source}{rounds}")
         return found
 

@@ -18,7 +18,7 @@ from dpml.mechanism.outputs import Law, NoisyOutput, Unit
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit_parties, hard_targets
 from dpml.optim.losses import Loss, scores
 from dpml.privacy import Budget, Calibration, Problem
-from dpml.privacy.safe import enough
+from dpml.privacy.safe import with_slack
 
 Noisy = TypeVar("Noisy", bound=Any)
 
@@ -107,7 +107,7 @@ def model_plus_noise(
 ) -> list[NoisyOutput]:
     """A model of a (published, proven) sensitivity; the noise has the scale that / eps, the proven one if `tight`."""
     published, proven = sensitivity
-    scale = enough(proven / budget.eps) if algorithm.calibration == "tight" else published / budget.eps
+    scale = with_slack(proven / budget.eps) if algorithm.calibration == "tight" else published / budget.eps
     kind = type(algorithm)
     source = f"L2 sensitivity ({kind.__module__.rpartition('.')[2]}.{kind.__name__})"
     known = problem.classes > 1 or algorithm.loss.name != "softmax"

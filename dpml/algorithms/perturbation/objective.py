@@ -43,7 +43,7 @@ from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Calibration, Problem
 from dpml.privacy.proofs import objective_perturbation as proof
-from dpml.privacy.safe import enough
+from dpml.privacy.safe import with_slack
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class ObjectivePerturbation:
         """The largest beta, so the least noise, that is proven to be enough."""
         if self.loss.lipschitz is not None:
             return proof.beta_of(eps, ridge)
-        return (eps / enough(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
+        return (eps / with_slack(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
 
     def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | PerturbedObjective]:
         """A perturbed objective, or the authors' model plus noise."""

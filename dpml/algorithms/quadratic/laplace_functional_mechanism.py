@@ -41,7 +41,7 @@ from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Problem, View, gdp, noise
 from dpml.privacy.discrete import DiscreteLaplace
 from dpml.privacy.discrete.rounding import Integers
-from dpml.privacy.safe import enough, up
+from dpml.privacy.safe import round_up, with_slack
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class LaplaceFunctionalMechanism(Program):
 
         def stretched(log_ratio: float) -> tuple[float, float]:
             ratio = math.exp(log_ratio)
-            unit = enough(self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps)
+            unit = with_slack(self.pure_eps(Scales(math.inf, 1.0, ratio), d) / eps)
             return unit, unit * ratio
 
         def energy(log_ratio: float) -> float:
@@ -191,7 +191,7 @@ class LaplaceFunctionalMechanism(Program):
         if not self.laplace:
             return {view: Proof(proof.eps, SOURCE, proof.mu) for view, proof in super().proven(budget, problem).items()}
         scales = self.scales(budget, problem)
-        eps = math.inf if math.isinf(budget.eps) else up(self.pure_eps(scales, problem.d))
+        eps = math.inf if math.isinf(budget.eps) else round_up(self.pure_eps(scales, problem.d))
         if self.noise == "discrete":
             (message,) = self.messages(budget, problem)
             message.of.resolution(message.block_widths(), problem)  # refused where so much noise does not fit

@@ -1,10 +1,8 @@
-"""Exact discrete noise for releases that are sums of integers: no floating point between a row and what is released.
+"""Exact discrete noise for releases that are sums of integers: no floating point between the integers and the release.
 
-A row, or a model, becomes a vector of integers (`rounding`), integers get noise whose law is exact (`gaussian`,
-`laplace`), and what a sum of them with Gaussian noise guarantees is counted as Gaussian differential privacy
-(`accounting`). Derivations:
-docs/privacy/discrete_noise.md. Our own, because samplers that there are (OpenDP's, for one) draw one number at a time;
-this one draws arrays, from the same exact law.
+A row becomes a vector of integers (`rounding`) and gets noise with an exact law (`gaussian`, `laplace`). Proofs:
+docs/privacy/discrete_noise.md. Other samplers, such as OpenDP's, draw one number at a time; this one draws arrays, from
+the same law.
 """
 
 from dpml.privacy.discrete.accounting import wrap_probability

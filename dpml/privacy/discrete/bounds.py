@@ -8,20 +8,20 @@ from itertools import accumulate
 Bounds = tuple[list[int], list[int]]
 """Ascending real numbers c, each as lower <= 2^bits c <= upper."""
 
-_GUARD = 64  # bits beside those of the result
+_GUARD = 64  # additional bits of intermediate results
 
 
 def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
-    """Integers ``lower <= 2^bits e^-gamma <= upper`` for gamma >= 0, at most two apart."""
+    """Return integers ``lower <= 2^bits e^-gamma <= upper`` for gamma >= 0, at most two apart."""
     return _exp_minus(gamma.numerator, gamma.denominator, bits)
 
 
 def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
-    """The same for ``gamma = above / below``, which need not be in lowest terms.
+    """Return the same for ``gamma = above / below``, which need not be in lowest terms.
 
-    e^-x for ``x = gamma / 2^halvings <= 1/2`` by its series, then squared as often. In units of 2^-w: a term is at most
-    4 below the truth, because e' <= e/2 + 2; the first term that is 0 is then at most 4, and those after it, of
-    alternating sign, are smaller. x is cut to a multiple of the unit, which moves e^-x by at most 1.
+    e^-x for ``x = gamma / 2^halvings <= 1/2`` by its series, then squared as often. In units of 2^-w, a term is at most
+    4 below the truth, because e' <= e/2 + 2. The first term that is 0 is then at most 4, and the later ones, of
+    alternating sign, are smaller. x is cut to a multiple of the unit, which shifts e^-x by at most 1.
     """
     if above >= bits * below:  # e^-gamma < 2^-bits
         return 0, 1
@@ -41,7 +41,7 @@ def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
 
 
 def cumulative(variance: Fraction, bits: int) -> Bounds:
-    """Bounds on ``Pr[V <= k]``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to ``e^(-k^2/2 variance)``, k >= 0.
+    """Bound ``Pr[V <= k]``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to ``e^(-k^2/2 variance)``, k >= 0.
 
     It ends where less than 2^-bits is left: weights above k fall by ``e^-y``, ``y = (2k + 1)/2 variance``, or faster,
     and ``1/(1 - e^-y) <= 1 + 1/y``.
@@ -64,7 +64,7 @@ def cumulative(variance: Fraction, bits: int) -> Bounds:
 
 
 def geometric(rate: Fraction, bits: int) -> Bounds:
-    """Bounds on ``Pr[V <= k] = 1 - e^(-rate (k + 1))``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to e^(-rate k).
+    """Bound ``Pr[V <= k] = 1 - e^(-rate (k + 1))``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to e^(-rate k).
 
     It ends where less than 2^-bits is left. A product of two bounds is off by at most one unit of 2^-(bits + 64) more.
     """
@@ -81,11 +81,10 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """How many of the real `numbers` are at most U, whose first `bits` binary digits are `prefix`.
+    """Return how many of the real `numbers` are at most U, whose first `bits` binary digits are `prefix`.
 
-    The last upper bound is 2^bits at least, so that a U above the last lower bound is undecided.
-    Where bounds at this precision do not decide, `more` gives the next 64 digits of U. U is uniform, so this ends with
-    probability 1: each pass leaves a share of about 2^-bits undecided.
+    The last upper bound is at least 2^bits, so that a U above the last lower bound is undecided. Where bounds at this
+    precision do not decide, `more` gives the next 64 digits of U. U is uniform, so this ends with probability 1.
     """
     while True:
         lower, upper = numbers(bits)

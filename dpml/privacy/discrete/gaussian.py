@@ -1,7 +1,7 @@
 """The discrete Gaussian N_Z(0, variance), ``Pr[x] ~ e^(-x^2/2 variance)`` on the integers, sampled exactly.
 
-The law is that of Canonne, Kamath & Steinke 2020; the algorithm is another one, made for arrays (`sampler`): blocks are
-``t = 2^b`` integers with ``sqrt(variance)/t`` in [32, 64) (or b = 0), and ``gamma = (x^2 - (t v)^2)/2 variance``.
+The law is that of Canonne, Kamath & Steinke 2020. The algorithm is our own, for arrays (`sampler`): blocks are ``t =
+2^b`` integers with ``sqrt(variance)/t`` in [32, 64) (or b = 0), and ``gamma = (x^2 - (t v)^2)/2 variance``.
 """
 
 from dataclasses import dataclass
@@ -55,11 +55,11 @@ class DiscreteGaussian(BlockSampler):
         return u * ((v << self.block_bits + 1) + u) / (2 * self.variance)
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """As `BlockSampler`.
+        """Bound gamma as `BlockSampler` requires.
 
         With f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down: f by 2^-24, which
-        is ``2^-24 k (2v + 2)`` < 2^-21.9 of gamma for v < 2^12; f (2v + f) by 2^-20, which is 2^-31; k by 2^-40, which
-        is ``2^-40 * 2^13``; gamma by 2^-30. No product exceeds 2^63. For v within the table gamma is below 1/3.
+        lowers gamma by ``2^-24 k (2v + 2)`` < 2^-21.9 for v < 2^12; f (2v + f) by 2^-20, which lowers gamma by 2^-31;
+        k by 2^-40, by ``2^-40 * 2^13``; gamma by 2^-30. No product exceeds 2^63. For v in the table gamma is below 1/3.
         """
         b = self.block_bits
         f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b

@@ -1,10 +1,8 @@
 """The discrete Laplace law, ``Pr[x] ~ e^(-|x|/scale)`` on the integers, sampled exactly: pure eps-DP on a grid.
 
-It is the two-sided geometric law (Ghosh, Roughgarden & Sundararajan 2009). A vector of integers that moves by at most D
-in L1 norm, with such noise in every entry, is (D/scale)-DP exactly: the weights' quotient is at most that everywhere,
-and their sum does not depend on what is hidden. Exact samplers for one number of a rational scale: Balcer & Vadhan
-2018; Canonne, Kamath & Steinke 2020, Alg. 2. This one is made for arrays (`sampler`): blocks are ``t = 2^b`` integers
-with ``scale/t`` in [32, 64) (or b = 0), so that v is geometric, and ``gamma = u/scale``.
+It is the two-sided geometric law (Ghosh, Roughgarden & Sundararajan 2009): a vector of integers with L1 sensitivity D
+and such noise in every entry is (D/scale)-DP exactly. This sampler is made for arrays (`sampler`): blocks are ``t =
+2^b`` integers with ``scale/t`` in [32, 64) (or b = 0), so that v is geometric, and ``gamma = u/scale``.
 """
 
 from dataclasses import dataclass
@@ -57,10 +55,10 @@ class DiscreteLaplace(BlockSampler):
         return u / self.scale
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """As `BlockSampler`.
+        """Bound gamma as `BlockSampler` requires.
 
-        With f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down: f by 2^-24, which is 2^-29 of
-        gamma; k by 2^-40; gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
+        With f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down: f by 2^-24, which lowers gamma by
+        2^-29; k by 2^-40; gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
         """
         b = self.block_bits
         f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b

@@ -1,8 +1,7 @@
-"""Rows as integers of a bounded length: after this, sums are exact and a sensitivity is a whole number.
+"""Rows as integers of bounded length: sums of them are exact, and a sensitivity is a whole number.
 
-Floating-point errors before the rounding do not matter for privacy: a row's numbers are a function of that row (and of
-public numbers), and the integers that they become lie in a ball whose radius is checked in integers. Sums and products
-of integers are exact.
+Floating-point errors before the rounding do not matter for privacy: a row's integers are a function of that row and of
+public numbers, and their length is checked in integers (docs/privacy/discrete_noise.md, Theorem 2).
 """
 
 import math
@@ -18,20 +17,16 @@ Integers = NDArray[np.int64]
 
 
 def integer_radius(clip: float, bits: int) -> int:
-    """The largest whole length that is at most `clip` in steps of 2^-bits."""
+    """Return the largest whole length that is at most `clip` in steps of 2^-bits."""
     return math.floor(Fraction(clip) * 2**bits)
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Vectors (..., k) in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
+    """Return vectors (..., k) in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
 
-    Every entry is rounded to the nearest. A vector longer than `clip` is first shortened to it, in floating point. One
-    that is still too long after rounding is multiplied by R/n, n the least whole number that is not below its length,
-    and its entries are rounded towards 0: both are exact, so that the squared length, a 64-bit integer, is at most
-    R^2. Neighbours' vectors are at most 2 R apart.
-
-    Raises:
-        UserError: a value is not finite, or R is 0 or so large that squared lengths might not fit into 64 bits.
+    Every entry is rounded to the nearest integer. A vector longer than `clip` is first shortened to it, in floating
+    point. A vector that is still too long after rounding is multiplied by R/n, n the least whole number that is not
+    below its length, and rounded towards 0 in integers. Neighbours' vectors are at most 2 R apart.
     """
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
@@ -61,12 +56,12 @@ def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
 
 
 def divide(total: Integers, count: int) -> Integers:
-    """``total / count`` rounded to the nearest whole number, exactly; entries of `total` below 2^61."""
+    """Return ``total / count`` rounded to the nearest whole number, exactly; entries of `total` are below 2^61."""
     return (2 * total + count) // (2 * count)
 
 
 def _root_above(squares: Integers) -> Integers:
-    """The least whole numbers whose squares are at least `squares` (n,), below 2^62."""
+    """Return the least whole numbers whose squares are at least `squares` (n,), below 2^62."""
     root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # from one below, as the float may be off by one
     for _ in range(3):
         root += root * root < squares

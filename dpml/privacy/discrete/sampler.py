@@ -1,10 +1,9 @@
-"""Integers of a law that is given by blocks, sampled exactly and many at once: what `gaussian` and `laplace` share.
+"""Exact sampling of many integers whose law is given by blocks, for `gaussian` and `laplace`.
 
 With a block of ``t = 2^b`` integers a magnitude is ``x = t v + u``: v is drawn by inversion of its cumulative weights,
 u is b random bits, the pair is kept with probability ``e^-gamma``, and a random bit is the sign. 64-bit integers decide
-every comparison of a uniform number with a real one from its first digits wherever bounds allow; the few lanes that are
-left get more digits (`bounds.settle`). No floating-point number takes part. Why the law is exact: docs/privacy/
-discrete_noise.md, "Sampling".
+almost all comparisons; `bounds.settle` decides the rest with more digits. No floating-point number takes part. Why the
+law is exact: docs/privacy/discrete_noise.md, "Sampling".
 """
 
 import os
@@ -21,48 +20,47 @@ from dpml.privacy.discrete.rounding import Integers
 
 Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
-"""n uniform random bytes: `os.urandom`, or a NumPy generator's `bytes` where noise is to be reproducible."""
+"""A source of n uniform random bytes: `os.urandom`, or a NumPy generator's `bytes` for reproducible noise."""
 
 _BLOCK = 1 << 17  # candidates at once: 1 MiB an array
 _INDEX = 63  # digits of U for v; the 64th bit is the sign
 UNIT = 30  # digits of U for e^-gamma, and of e^-gamma
 FRACTION = 24  # digits of u/t
-_MARGIN = 1 << UNIT - 20  # how far `_chance` may be off
+_MARGIN = 1 << UNIT - 20  # a bound on the error of `_chance`
 _TERMS = 7
 
 
 class BlockSampler(ABC):
-    """Independent integers; a subclass is a frozen dataclass that says how blocks are weighted."""
+    """A sampler of independent integers; a subclass is a frozen dataclass that defines how blocks are weighted."""
 
     @property
     @abstractmethod
     def block_bits(self) -> int:
-        """b."""
+        """The number b of random bits of u."""
 
     @abstractmethod
     def _cumulative(self, bits: int) -> bounds.Bounds:
-        """Bounds on ``Pr[v <= k]``; the last upper bound is 1."""
+        """Bound ``Pr[v <= k]``; the last upper bound is 1."""
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
-        """gamma of one candidate."""
+        """Return the exact gamma of one candidate."""
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """gamma in units of 2^-30, off by less than 2^-21, and where it is that near and below 1/2."""
+        """Return gamma in units of 2^-30, off by less than 2^-21, and where this holds and gamma is below 1/2."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
-        """Independent entries, a function of the bytes of `source` alone."""
+        """Draw independent entries, a function of the bytes of `source` alone."""
         samples = np.empty(shape, dtype=np.int64)
         flat, filled = samples.reshape(-1), 0
         while filled < flat.size:
-            kept = self._candidates(min(flat.size - filled, _BLOCK), source)
+            kept = self._kept_of_candidates(min(flat.size - filled, _BLOCK), source)
             flat[filled : filled + len(kept)] = kept
             filled += len(kept)
         return samples
 
-    def _candidates(self, count: int, source: Source) -> Integers:
-        """The samples that are kept of `count` candidates."""
+    def _kept_of_candidates(self, count: int, source: Source) -> Integers:
         words = _words(count, source)
         v = self._blocks(words >> np.uint64(64 - _INDEX), source)
         x, keep = v, np.ones(count, dtype=bool)
@@ -74,7 +72,7 @@ class BlockSampler(ABC):
         return np.where(negative, -x, x)[keep]
 
     def _blocks(self, prefixes: Words, source: Source) -> Integers:
-        """v, from the first digits of U (n,)."""
+        """Return v for the first digits of U (n,)."""
         lower, decided = _table(self, _INDEX)
         v = np.searchsorted(lower, prefixes, side="right")
         for i in np.flatnonzero(prefixes < decided[v]):
@@ -82,18 +80,18 @@ class BlockSampler(ABC):
         return v
 
     def _kept(self, v: Integers, u: Integers, source: Source) -> NDArray[np.bool_]:
-        """Whether U < e^-gamma."""
+        """Return whether U < e^-gamma."""
         digits = np.frombuffer(source(4 * len(v)), dtype="<u4").astype(np.int64) >> 32 - UNIT
         chance, covered = self._chance(v, u)
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
             numbers = partial(_accept, self._gamma(int(v[i]), int(u[i])))
-            # beyond all digits, at the one end or the other
+            # the comparison below then has the exact outcome
             above = bounds.settle(int(digits[i]), UNIT, numbers, partial(_word, source))
             chance[i] = -1 if above else 1 << UNIT
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """e^-gamma in units of 2^-30, off by less than 2^-20, and where that is so.
+        """Return e^-gamma in units of 2^-30, off by less than 2^-20, and where this holds.
 
         The series for gamma < 1/2 + 2^-21 ends with an error below 2^-8/8! < 2^-23, and each of its steps rounds by
         less than two units, halved by the next.
@@ -109,9 +107,9 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """The lower bounds (k,), and for every count of them the least U of which this count is certain (k + 1,)."""
+    """Return the lower bounds (k,), and for every count of them the least U with certainly this count (k + 1,)."""
     lower, upper = sampler._cumulative(bits)
-    certain = [0, *upper[:-1], 1 << bits]  # beyond the table nothing is
+    certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
 
 
@@ -124,6 +122,6 @@ def _word(source: Source) -> int:
 
 
 def _accept(gamma: Fraction, bits: int) -> bounds.Bounds:
-    """Two numbers, e^-gamma and 1: the latter is above every U."""
+    """Return bounds on e^-gamma and on 1, which is above every U."""
     lower, upper = bounds.exp_minus(gamma, bits)
     return [lower, 1 << bits], [upper, 1 << bits]

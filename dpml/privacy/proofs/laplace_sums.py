@@ -27,13 +27,13 @@ _BLOCK = 1 << 13  # numbers at once
 
 @lru_cache(maxsize=16)
 def losses(eps: float, parties: int, d: int) -> Losses:
-    """The loss of a sum of `parties` vectors in R^d that moves by 2, for eps = 2 beta in [1e-7, 100]."""
+    """Return the loss of a sum of `parties` vectors in R^d with sensitivity 2, for eps = 2 beta in [1e-7, 100]."""
     t, rho = _edges(eps, parties, d)
     shape = parties * (d + 1) / 2
     v = shape - d / 2
 
     def loss(t: Array, rho: Array) -> tuple[Array, Array]:
-        """The logarithm of the density under P, and the loss."""
+        """Return the logarithm of the density under P, and the loss."""
         to_p, to_q = np.hypot(t + eps / 2, rho), np.hypot(t - eps / 2, rho)
         log_p, log_q = _log_profile(v, to_p), _log_profile(v, to_q)
         # the distances' difference without cancellation
@@ -72,7 +72,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
 
 
 def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
-    """The cells' edges in t, from far to 0, and in rho."""
+    """Return the cells' edges in t, from far to 0, and in rho."""
     shape = parties * (d + 1) / 2
     theta = np.linspace(0.01, 0.99, 99)
     far = float(np.min((_FAR - shape * np.log1p(-(theta**2))) / theta))  # Chernoff
@@ -82,7 +82,7 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
     t = np.concatenate([-eps / 2 - outward[::-1], [-eps / 2], -eps / 2 + inward, [0.0]])
     if d == 1:
         return t, np.zeros(1)
-    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; the edges are no part of the proof
+    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; the proof holds for any edges
     freedom = (d - 1) / 2
     highest = 2 * math.sqrt(gammainccinv(shape, 1e-17) * gammainccinv(freedom, 1e-17))
     lowest = 2 * math.sqrt(gammaincinv(shape, 1e-6) * gammaincinv(freedom, 1e-6))
@@ -90,20 +90,20 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
 
 
 def _nodes(edges: Array, order: int) -> tuple[Array, Array]:
-    """Gauss's nodes and weights in the cells between `edges` (k + 1,): (k, order) each."""
+    """Return Gauss's nodes and weights in the cells between `edges` (k + 1,): (k, order) each."""
     nodes, weights = leggauss(order)
     half = np.diff(edges)[:, None] / 2
     return edges[:-1, None] + half * (1 + nodes), half * weights
 
 
 def _log_profile(v: float, r: Array) -> Array:
-    """``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow; in blocks of numbers that stay in cache."""
+    """Return ``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow, in blocks that stay in cache."""
     blocks = np.array_split(r.ravel(), math.ceil(r.size / _BLOCK))
     return np.concatenate([_log_profile_of(v, block) for block in blocks]).reshape(r.shape)
 
 
 def _log_profile_of(v: float, r: Array) -> Array:
-    """The ratios ``r K_(v+1)/K_v`` follow from each other by a sum of positive terms."""
+    """Return `_log_profile` by the recursion of the ratios ``r K_(v+1)/K_v``, a sum of positive terms."""
     if v % 1:
         total, ratio, order = np.full_like(r, math.log(math.pi / 2) / 2), r + 1, 0.5
     else:

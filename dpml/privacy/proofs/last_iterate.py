@@ -19,11 +19,11 @@ from dpml.arrays import Array
 
 
 def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> float:
-    """The GDP parameter of the last of T rounds, rounded up; inf where a move meets no noise, 0 without rounds.
+    """Return the mu of the last of T rounds, rounded up; inf where a shift meets no noise, 0 without rounds.
 
     Args:
         contractions: the Lipschitz constant c_t of every round's map, (T,), 1 or more allowed.
-        moves: how far a replaced row moves that map, (T,).
+        moves: the sensitivity m_t of every round's map to a replaced row, (T,).
         noises: the standard deviation s_t of the Gaussian noise that is then added, (T,), 0 allowed.
 
     Raises:
@@ -35,12 +35,12 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     if not (np.all((c >= 0) & (c < math.inf)) and np.all((m >= 0) & (m < math.inf)) and np.all(s >= 0)):
         raise ValueError("contractions, moves and noises must be non-negative, contractions and moves finite.")
     forgotten = np.flatnonzero(c == 0)
-    if len(forgotten):  # nothing is left of the rounds before
+    if len(forgotten):  # the last model does not depend on earlier rounds
         c, m, s = (numbers[forgotten[-1] :] for numbers in (c, m, s))
     with np.errstate(divide="ignore"):
         later = np.concatenate([np.cumsum(np.log(c[:0:-1]))[::-1], [0.0]]) if len(c) else c
         moved, noised = np.log(m), np.log(s)
-    # relative errors of T sums of logarithms, of which only those count whose product is not tiny
+    # relative errors of T sums of logarithms; those of tiny products are negligible
     rounding = 8 * np.finfo(float).eps * len(c)
     pieces = _convex_minorant(later + moved, 2 * (later + noised))
     shifted = _root_of_sum(2 * pieces[0], pieces[1]) * (1 + rounding * (1 + float(later.max(initial=0.0))))
@@ -48,9 +48,9 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
-    """The pieces of the greatest convex minorant of the path with these steps, as logarithms like the arguments (T,).
+    """Return the pieces of the greatest convex minorant of the path with these steps (T,), both as logarithms.
 
-    Falling runs of slopes are pooled at once (constant rounds with c <= 1 are one such run), what is left one by one.
+    Falling runs of slopes are pooled at once (constant rounds with c <= 1 are one such run), the rest one by one.
     """
     slopes = _slope(heights, widths)
     first = np.concatenate([[0], 1 + np.flatnonzero(slopes[1:] > slopes[:-1])]) if len(slopes) else np.zeros(0, int)
@@ -71,18 +71,17 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """The logarithm of the slope; that of a step without width is inf, so that it is pooled with the next one."""
+    """Return the log slope; inf for a step of zero width, so that it is pooled with the next step."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 
 def _log_add(a: float, b: float) -> float:
-    """log(e^a + e^b)."""
     low, high = (a, b) if a < b else (b, a)
     return high if low == -math.inf or high == math.inf else high + math.log1p(math.exp(low - high))
 
 
 def _root_of_sum(tops: Array, bottoms: Array) -> float:
-    """sqrt(sum e^(top - bottom)) without overflow: 0 where nothing moves, else inf where there is no noise."""
+    """Return sqrt(sum e^(top - bottom)) without overflow: 0 if every top is -inf, else inf where there is no noise."""
     silent = tops == -math.inf
     logs = np.where(silent, -math.inf, tops - np.where(silent, 0.0, bottoms))
     highest = float(logs.max(initial=-math.inf))

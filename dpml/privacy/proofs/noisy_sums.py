@@ -1,9 +1,8 @@
 """Privacy of many rounds of noisy sums, each with fresh L2-Laplace noise, with or without a Gaussian that stays.
 
-In every round each of h parties adds a vector of density proportional to exp(-beta ||rho||), beta = eps/2, to a sum
-whose sensitivity is 2; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. The module computes four upper
-bounds on the privacy curve of T adaptive rounds and returns the best, with its name: *pure*, *exact*, *scales* and
-*eta*. They are the four proofs of Theorem 3 in docs/privacy/rajkumar2012.md, in this order.
+In every round each of h parties adds a vector of density proportional to exp(-beta ||rho||), beta = eps/2, to a sum of
+sensitivity 2; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. Of four upper bounds on the privacy
+curve of T adaptive rounds the best is returned: docs/privacy/rajkumar2012.md, the four proofs of Theorem 3.
 """
 
 import math
@@ -29,12 +28,12 @@ _SLACK = 1e-12  # relative error of a density
 
 @lru_cache(maxsize=1 << 12)
 def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: float) -> tuple[float, str]:
-    """The least eps that is proven at `delta` for all `rounds` together, and the name of the proof.
+    """Return the least eps that is proven at `delta` for all `rounds` together, and the name of the proof.
 
     Args:
         rounds: T.
         eps: of one party's noise in one round; inf for none.
-        parties: h, whose noise is in a sum.
+        parties: h, the number of parties whose noise is in a sum.
         d: features.
         common: the standard deviation of eta, 0 for none.
         delta: in (0, 1).
@@ -45,8 +44,8 @@ def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: 
     if plain in (0.0, math.inf) or eps > 16 * shape:  # so little noise that mu^2/2 of a round is above its eps
         return bounds[0]
     if shape <= _EXACT_SHAPE and _EXACT_EPS[0] <= eps <= _EXACT_EPS[1]:
-        one = laplace_sums.losses(eps, parties, d)
-        bounds.append((_composed([(one, rounds)], delta), EXACT))
+        losses = laplace_sums.losses(eps, parties, d)
+        bounds.append((_composed([(losses, rounds)], delta), EXACT))
     else:
         bounds.append((_composed([(_scales(2 * eps, shape, rounds, delta, plain), rounds)], delta), SCALES))
     # eta helps where 1/common^2 is below 3 S, give or take a factor
@@ -62,8 +61,8 @@ def _composed(parts: list[tuple[pld.Losses, int]], delta: float) -> float:
     return pld.compose(parts, delta=delta).eps(delta)
 
 
-def _scales(moved: float, shape: float, rounds: int, delta: float, most: float) -> pld.Losses:
-    """The loss of a round, a Gaussian release of ``mu = moved / sqrt(8 g)`` whose g ~ Gamma(shape) is seen.
+def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: float) -> pld.Losses:
+    """Return the loss of a round, a Gaussian release of ``mu = sensitivity / sqrt(8 g)`` with a g ~ Gamma(shape) seen.
 
     A loss above `most`, which is proven otherwise, and a g below one that has a probability of ``1e-4 delta / rounds``
     (Chernoff) count as an infinite loss.
@@ -82,9 +81,9 @@ def _scales(moved: float, shape: float, rounds: int, delta: float, most: float) 
     else:  # Stirling's series, an upper bound
         log_scale = math.log(shape / (2 * math.pi)) / 2 - 1 / (12 * shape) + 1 / (360 * shape**3)
     mass = np.exp(log_scale - shape * _rate(u)) * weights * half * (1 + _SLACK)
-    mus, mu = (moved / np.sqrt(8 * shape * np.exp(at)) for at in (edges, u))
+    mus, mu = (sensitivity / np.sqrt(8 * shape * np.exp(at)) for at in (edges, u))
     high, low = mus[:-1, None], mus[1:, None]
-    # as if erf(mu / sqrt 8) bent everywhere as much as at the upper end, which gives that end more mass
+    # with the curvature of erf(mu / sqrt 8) at the upper end everywhere, which gives that end more mass
     share = np.expm1(-high / 4 * (mu - low)) / np.expm1(-high / 4 * (high - low))
     masses = np.zeros(len(edges))
     masses[:-1] += (mass * share).sum(axis=1)
@@ -97,6 +96,6 @@ def _scales(moved: float, shape: float, rounds: int, delta: float, most: float) 
 
 
 def _rate(u: Array) -> Array:
-    """``e^u - 1 - u`` without cancellation."""
+    """Return ``e^u - 1 - u`` without cancellation."""
     series = u * u / 2 * (1 + u / 3 * (1 + u / 4 * (1 + u / 5 * (1 + u / 6 * (1 + u / 7 * (1 + u / 8))))))
     return np.where(np.abs(u) < 1e-2, series, np.expm1(u) - u)

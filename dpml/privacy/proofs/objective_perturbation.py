@@ -18,42 +18,42 @@ from scipy.optimize import brentq
 
 from dpml.arrays import Array
 from dpml.privacy import gdp, pld
-from dpml.privacy.safe import ROUNDING, down, enough, up
+from dpml.privacy.safe import ROUNDING, round_down, round_up, with_slack
 
 SMOOTHNESS = 0.25  # the largest s (1 - s)
 _CELLS = 256  # of the integral over s: an upper sum, 1 % above it where delta is 1e-8 or more
-_SPLITS = 13  # of eps in each round of the search for the best one
+_SPLITS = 13  # splits of eps in each round of the search for the best one
 _ROUNDS = 5
-_POINTS = 1 << 10  # of a curve; those between are bounded by chords
-_PAID_POINTS = 32  # of them where the curvature is paid for
-_NEGLIGIBLE = 40.0  # e^-40 of a curve is added for what the integral leaves out
+_POINTS = 1 << 10  # points of a curve; chords bound it between them
+_PAID_POINTS = 32  # of these points, where the curvature is accounted for
+_NEGLIGIBLE = 40.0  # e^-40 of a curve bounds the part that the integral leaves out
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """The least eps at which the curvature of the loss costs nothing: ``2/R - 2/sigma^2``, R = `ridge`; rounded up."""
-    return up(2 / ridge) - down(2 / sigma / sigma)
+    """Return the least eps at which the curvature costs nothing: ``2/R - 2/sigma^2``, R = `ridge`; rounded up."""
+    return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """rho, the same for the removal of a row."""
-    return up(1 / ridge) - down(1 / sigma / sigma) / 2
+    """Return rho, the same eps for the removal of a row."""
+    return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
 def free_ridge(eps: float, sigma: float) -> float:
-    """The least R with which the curvature costs nothing at this eps; 0 where any R will do."""
+    """Return the least R with which the curvature costs nothing at this eps; 0 if every R suffices."""
     precision = 1 / sigma / sigma
     # slightly above the R at which `paid` is eps, so that rounding cannot undo it
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
 
 
 def delta_of(eps: float, sigma: float, ridge: float) -> float:
-    """An upper bound on delta at eps >= 0. `ridge` is R, N times the coefficient of ||w||^2 / 2 beside a mean loss."""
+    """Bound delta at eps >= 0 from above. `ridge` is R, N times the coefficient of ||w||^2 / 2 next to a mean loss."""
     return math.exp(log_delta_of(eps, sigma, ridge))
 
 
 def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
-    """log of `delta_of`."""
-    mu, precision = up(1 / sigma), down(1 / sigma / sigma)
+    """Return log of `delta_of`."""
+    mu, precision = round_up(1 / sigma), round_down(1 / sigma / sigma)
     if eps <= precision or eps >= paid(sigma, ridge):
         return gdp.log_delta_of(2 * mu, eps)
     # delta never rises with eps, and any split of eps is a proof
@@ -74,8 +74,8 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """log of a bound on H_t(with a row, without it), for t (k,) >= 0: (k,)."""
-    mu = up(1 / sigma)
+    """Return log of a bound on H_t(with a row, without it), for t (k,) >= 0: (k,)."""
+    mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
     if paying.any():
@@ -86,7 +86,7 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 
 @np.errstate(divide="ignore", over="ignore", invalid="raise")
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
-    """log of an upper bound on ``D(1) - d_mu(t) = int (M - phi(a_s)) ds``, for t (k,) > 0 with log d_mu(t) = `plain`.
+    """Return log of an upper bound on ``D(1) - d_mu(t) = int (M - phi(a_s)) ds``, t (k,) > 0, log d_mu(t) = `plain`.
 
     A sum over cells of s. In a cell, M is at most its value at the right end with the largest curvature in the cell
     (``e^t phi(A + s) - phi(A) >= 0`` and 1/k fall), and phi(a_s) at least its value at the left end. As
@@ -126,7 +126,7 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
 
 @lru_cache(maxsize=1 << 8)
 def losses(sigma: float, ridge: float) -> pld.Losses:
-    """The privacy loss of a release, from its whole curve, to be composed with others."""
+    """Return the privacy loss of a release, from its whole curve, for composition."""
     low, high = 1 / sigma / sigma, max(paid(sigma, ridge), 1 / sigma / sigma)
     top = max(high, 2 / sigma * (1 / sigma + 12)) * 1.01  # 12 standard deviations of a Gaussian release's loss
     plain = np.linspace(0.0, top, _POINTS)
@@ -142,25 +142,25 @@ def losses(sigma: float, ridge: float) -> pld.Losses:
 
 @lru_cache(maxsize=1 << 12)
 def eps_of(sigma: float, ridge: float, delta: float) -> float:
-    """The least eps that is proven at `delta`, rounded up; inf without noise or without a ridge."""
+    """Return the least eps that is proven at `delta`, rounded up; inf without noise or without a ridge."""
     if sigma == 0 or ridge == 0:
         return math.inf
-    mu, precision = up(2 / sigma), down(1 / sigma / sigma)
+    mu, precision = round_up(2 / sigma), round_down(1 / sigma / sigma)
     plain, log_delta = gdp.eps_of(mu, delta), math.log(delta) * (1 + ROUNDING)
     low, high = max(plain, precision), paid(sigma, ridge)
     if plain <= precision or plain >= high:
         return plain
-    apart = math.log1p(SMOOTHNESS / ridge)  # the whole Jacobian's price, paid apart from the noise
+    apart = math.log1p(SMOOTHNESS / ridge)  # the price of the whole Jacobian, accounted for separately from the noise
     if math.exp(-apart) * delta > 0:
-        high = min(high, up(apart + gdp.eps_of(mu, down(math.exp(-apart) * delta))))
+        high = min(high, round_up(apart + gdp.eps_of(mu, round_down(math.exp(-apart) * delta))))
     return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
 
 
 @lru_cache(maxsize=1 << 12)
 def sigma_of(eps: float, ridge: float, delta: float) -> float:
-    """The least sigma that is proven to give (eps, delta) with this ridge, rounded up."""
+    """Return the least sigma that is proven to give (eps, delta) with this ridge, rounded up."""
     log_delta = math.log(delta) * (1 + ROUNDING)
-    low = 2 / gdp.mu_of(eps, delta)  # the Gaussian mechanism's
+    low = 2 / gdp.mu_of(eps, delta)  # the sigma of the Gaussian mechanism
     if ridge >= free_ridge(eps, low):
         return low
     growth = 1.01
@@ -173,14 +173,14 @@ def sigma_of(eps: float, ridge: float, delta: float) -> float:
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Where `excess`, which falls, crosses 0 in [low, high], low > 0; rounded up, so that it is not positive there.
+    """Return the root of the falling function `excess` in [low, high], low > 0; rounded up, so that it is not positive.
 
-    Both ends and the root are asked for more than once, and a value takes milliseconds.
+    Values take milliseconds, and both ends and the root are used more than once.
     """
     excess = cache(excess)
     if excess(low) <= 0:
         return low
-    if excess(high) > 0:  # by rounding: it is known not to be
+    if excess(high) > 0:  # only by rounding
         return high
     bottom, top = math.log(low), math.log(high)
     ends = {bottom: low, top: high}
@@ -193,10 +193,10 @@ def _crossing(excess: Callable[[float], float], low: float, high: float) -> floa
 
 
 def pure_eps_of(beta: float, ridge: float) -> float:
-    """The eps of noise with density proportional to exp(-beta ||b||), delta = 0; inf without noise or a ridge."""
+    """Return the eps of noise of density proportional to exp(-beta ||b||), delta = 0; inf without noise or ridge."""
     if ridge == 0 or math.isinf(beta):
         return math.inf
-    if down(beta * ridge) >= 1:
+    if round_down(beta * ridge) >= 1:
         return 2 * beta
     # the maximum of beta s + log(1 + s (1 - s)/R), a concave function of s
     root = math.hypot(2 - beta, 2 * math.sqrt(beta) * math.sqrt(1 + beta * ridge))
@@ -206,23 +206,23 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 
 
 def jacobian_eps_of(slope: float, curvature: float) -> float:
-    """The eps, delta = 0, of any loss: `slope` is beta times a bound on its gradients, `curvature` c/R.
+    """Return the eps, delta = 0, of any loss: `slope` is beta times a bound on its gradients, `curvature` c/R.
 
     Two rows' gradients are at most twice the bound apart. The Jacobians of b <-> w differ by the exchange of one
     rank-one term of at most c in a matrix that stays above R: a factor ``1 + c/R``, once.
     """
-    return up(2 * slope + math.log1p(curvature))
+    return round_up(2 * slope + math.log1p(curvature))
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """The largest beta, so the least noise, whose `pure_eps_of` is at most eps; 0 where no noise is proven enough."""
-    eps /= enough(enough(1.0))
+    """Return the largest beta, so the least noise, with a `pure_eps_of` of at most eps; 0 if there is none."""
+    eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
-        return eps / enough(2.0)
+        return eps / with_slack(2.0)
     if pure_eps_of(0.0, ridge) >= eps:
         return 0.0
     low, high = 0.0, eps / 2
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if pure_eps_of(middle, ridge) <= eps else (low, middle)
-    return low / enough(1.0)
+    return low / with_slack(1.0)
