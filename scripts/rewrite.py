@@ -58,7 +58,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     for one in about["figures"]:
         target = base.with_name(one["name"])
         if experiment:
-            written += redraw(experiment, about, one, rows, points, target)
+            written += redraw(Publication(experiment, about["command"], points), about, one, rows, target)
         page = target.with_name(f"{target.name}.md")
         write_atomically(page, figure_page(about, one))
         written.append(page)
@@ -68,26 +68,21 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
 
 
 def redraw(
-    experiment: Experiment,
-    about: Mapping[str, Any],
-    figure: dict[str, Any],
-    rows: pd.DataFrame,
-    points: pd.DataFrame,
-    target: Path,
+    publication: Publication, about: Mapping[str, Any], figure: dict[str, Any], rows: pd.DataFrame, target: Path
 ) -> list[Path]:
     """Draw a figure; make its caption and its tables again, except guarantees, which do not follow from rows."""
     twins = any(one["twin"] for one in about["figures"])
     part = rows_of(rows, figure["twin"] or "published") if twins else rows
     summary = with_differences(part, about["reference"], about["computed"])
     charts = [
-        Chart(panel, table, None if figure["twin"] else points_of(points, panel))
+        Chart(panel, table, None if figure["twin"] else points_of(publication.points, panel))
         for panel in (Panel(**content) for content in about["panels"])
         if len(table := shown(summary, panel))
     ]
     kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
-    results = Results(Publication(experiment, about["command"], points), part, pd.DataFrame(), {})
-    figure["sections"] = [*kept, *sections(results, charts, summary)]
-    files, figure["caption"] = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
+    figure["sections"] = [*kept, *sections(Results(publication, part, pd.DataFrame(), {}), charts, summary)]
+    columns = publication.experiment.columns
+    files, figure["caption"] = plot_experiment(charts, columns, target) if charts else ([], "")
     return files
 
 
@@ -103,9 +98,10 @@ def as_in_files(about: Mapping[str, Any]) -> Experiment:
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
-    """The note and the series of points as the experiment has them, and rankings with these points."""
+    """The note, panels' titles and the series of points as the experiment has them, and rankings with these points."""
     panels = [
-        panel | {"published": new.published} for panel, new in zip(about["panels"], experiment.panels, strict=True)
+        panel | {key: getattr(new, key) for key in ("published", "title", "ylim")}
+        for panel, new in zip(about["panels"], experiment.panels, strict=True)
     ]
     own = {(one["title"], one["y"].rpartition(".")[2]): points_of(points, Panel(**one)) for one in panels}
     rankings = [

@@ -333,10 +333,10 @@ def _after_a_release(commands: Any) -> None:
     predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
     add_written(predict)
     _output(predict, "FILE", help="where to (default: the screen)")
-    said = "compute a published model's guarantees, or a results folder's verdicts and tables, anew"
+    said = "compute a published model's guarantees, or the verdicts and tables of results, anew"
     verify = _command(commands, "verify", said)
     _pack(verify)
-    what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
+    what = "a model, what `dpml guarantee --certificate` wrote, or results, a paper or a figure (default: %(default)s)"
     verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
     said = "what has been released about some people, and what that adds up to"
     ledger = _command(commands, "ledger", said, "Print")

@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,10 +22,10 @@ from dpml.config.compose import PACKAGE, experiments_of
 from dpml.data.partition import draws_sizes
 from dpml.errors import UserError
 from dpml.reporting.manifest import beside
+from dpml.reporting.modified import only_block, refuse_ambiguous, truthful
 from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
-from dpml.running.modified import only_block, refuse_ambiguous, truthful
 from dpml.running.plan import Options, Plan, Tables, Task, make_plan
 from dpml.running.runner import announce, carry_out, outline
 from dpml.running.spec import SETTINGS, Experiment
@@ -114,9 +114,7 @@ class ExperimentJob:
             return
         entries = [entry for point, entry in plan.points[self.task.name] if not shown or point.block in shown]
         if all(entry.status in ("skipped", "failed") for entry in entries):
-            reasons = Counter(entry.reason for entry in entries if entry.reason).most_common(1)
-            why = reasons[0][0] if reasons else "it has no cells."
-            raise UserError(f"nothing of experiment={self.publication.experiment.name} can be computed here: {why}")
+            raise _nothing(self.publication.experiment.name, [entry.reason for entry in entries])
 
     def write(self, plan: Plan) -> "JobOutcome":
         """Write everything that is made from its cells, unless the files exist and were made from the same cells."""
@@ -190,8 +188,8 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
     jobs, idle = [], set(others)
     for one, composed in configs.items():
         job, same = _experiment_job(one, composed, others, sources)
-        if len(configs) == 1:
-            _refuse_impossible(name, job.task.points)
+        if len(configs) == 1 and job.task.points and all(point.cell is None for point in job.task.points):
+            raise _nothing(name, [point.reason for point in job.task.points])
         jobs.append(job)
         idle &= set(same)
     if idle:
@@ -230,11 +228,11 @@ def _experiment_job(
     return ExperimentJob(task, publication, base, trial=bool(changes)), same
 
 
-def _refuse_impossible(name: str, points: Sequence[Point]) -> None:
-    """Raise UserError if no combination of settings has a cell; the sentence gives the most common reason."""
-    if points and all(point.cell is None for point in points):
-        ((why, _),) = Counter(point.reason for point in points).most_common(1)
-        raise UserError(f"nothing of experiment={name} can be computed here: {why}")
+def _nothing(name: str, reasons: Iterable[str | None]) -> UserError:
+    """Return the error that nothing of an experiment can be computed, with the most common reason."""
+    common = Counter(filter(None, reasons)).most_common(1)
+    why = common[0][0] if common else "it has no cells."
+    return UserError(f"nothing of experiment={name} can be computed here: {why}")
 
 
 def _base(results: Path, name: str, changes: Sequence[str]) -> Path:

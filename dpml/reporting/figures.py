@@ -106,7 +106,7 @@ def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int, n
         left = charts[number - 1].panel.y if number % columns else None
         below = charts[number + columns].panel.x if number + columns < len(charts) else None
         axes.set_xlabel("" if below == x else names.get(x, AXES.get(x, x)))
-        axes.set_ylabel("" if left == y else names.get(y, metric(y)))
+        axes.set_ylabel("" if left == y else names.get(y, textwrap.fill(metric(y), 24)))
 
 
 def _place_legend(figure: Figure, entries: Mapping[str, Any]) -> float:
@@ -136,9 +136,10 @@ def _renamed(
         return names.get(label, own.replace(" algo.", " "))
 
     found = {label: renamed(label) for label in entries}
-    bare = {label: re.sub(r" M=\d+", "", name) for label, name in found.items()}
-    if len(set(bare.values())) == len(set(found.values())):  # M only says which algorithms are central
-        found = bare
+    for told in (r" M=\d+", " variant=paper"):  # M often only says which algorithms are central
+        bare = {label: re.sub(told, "", name) for label, name in found.items()}
+        if len(set(bare.values())) == len(set(found.values())):
+            found = bare
     return {found[label]: handle for label, handle in entries.items()}
 
 
@@ -205,7 +206,11 @@ def _looks(
     by_algorithm: dict[str, dict[str, list[float]]] = {}
     for name, curve in (pair for own in labelled for pair in own):
         by_algorithm.setdefault(curve.algo, {}).setdefault(name, _order(curve, keys))
-    labels = {algo: sorted(own, key=lambda name: (own[name], name)) for algo, own in by_algorithm.items()}
+    # the paper's own variant has the colour of the algorithm
+    labels = {
+        algo: sorted(own, key=lambda name: (own[name], "variant=paper" not in name, name))
+        for algo, own in by_algorithm.items()
+    }
     ordered = [algo for algo, own in by_algorithm.items() if len(set(map(tuple, own.values()))) == len(own)]
     return looks(labels, ordered, thin)
 

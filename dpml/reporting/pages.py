@@ -380,12 +380,9 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     """Return the page of one of an experiment's figures, whose picture is ``NAME.svg``, from the manifest's content."""
     audited = about.get("experiment") == AUDIT
     claims = [] if figure["twin"] else [_claim(Verdict.stored(one), audited) for one in about["claims"]]
-    modified = about["command"] != f"dpml-run experiment={about.get('experiment')}"  # its folder has no page of claims
-    source = (
-        f"[{about['source']}](claims.md)"
-        if claims and about["source"] and not (modified or audited)
-        else about["source"]
-    )
+    source = about["source"]
+    if claims and source and not audited and about["command"] == f"dpml-run experiment={about['experiment']}":
+        source = f"[{source}](claims.md)"  # a modified figure has no page of claims in its folder
     noise = (figure["twin"] or "").capitalize()
     figure = {"caption": "", **figure}
     return page("figure.md", about=about, figure=figure, claims=claims, source=source, noise=noise)

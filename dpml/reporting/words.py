@@ -10,7 +10,7 @@ import yaml
 WORDS: Mapping[str, Any] = yaml.safe_load(files("dpml.reporting").joinpath("words.yaml").read_text("utf-8"))
 
 
-class Algorithm(NamedTuple):
+class AlgorithmStyle(NamedTuple):
     """How an algorithm is shown: its name, and the colour, marker and dashes of its curve."""
 
     name: str
@@ -19,7 +19,7 @@ class Algorithm(NamedTuple):
     dashes: str
 
 
-ALGORITHMS = {key: Algorithm(*look) for key, look in WORDS["algorithms"].items()}
+ALGORITHMS = {key: AlgorithmStyle(*look) for key, look in WORDS["algorithms"].items()}
 ORDER = {key: place for place, key in enumerate(ALGORITHMS)}
 """The place of an algorithm in legends and tables."""
 REFERENCES = {key: look.dashes for key, look in ALGORITHMS.items() if not look.marker}

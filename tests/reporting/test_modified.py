@@ -6,7 +6,7 @@ import pytest
 from harness import TINY, jobs
 
 from dpml.errors import UserError
-from dpml.running.modified import only_block, refuse_ambiguous
+from dpml.reporting.modified import only_block, refuse_ambiguous
 from dpml.running.spec import Experiment
 
 EXPERIMENT = Experiment.from_content("mine/tiny", TINY)
