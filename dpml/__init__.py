@@ -10,7 +10,7 @@ from dpml.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from dpml.api.estimators import PrivateClassifier, PrivateRegressor
-    from dpml.api.functions import attack, check, guarantee, load
+    from dpml.api.functions import attack, check, guarantee, load, rows
     from dpml.api.run import run
     from dpml.errors import PrivacyWarning, UserError
     from dpml.privacy import Budget, Guarantee
@@ -28,11 +28,12 @@ __all__ = [
     "check",
     "guarantee",
     "load",
+    "rows",
     "run",
 ]
 _HOMES = {
     "dpml.api.estimators": ("PrivateClassifier", "PrivateRegressor"),
-    "dpml.api.functions": ("attack", "check", "guarantee", "load"),
+    "dpml.api.functions": ("attack", "check", "guarantee", "load", "rows"),
     "dpml.api.run": ("run",),
     "dpml.errors": ("PrivacyWarning", "UserError"),
     "dpml.privacy": ("Budget", "Guarantee"),
@@ -50,5 +51,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List all names, including those that have not been loaded yet."""
     return sorted({*globals(), *__all__})

@@ -311,7 +311,7 @@ MUTANTS = (
         "privacy/test_discrete_laplace.py::test_every_integer_has_its_probability",
     ),
     Mutant(
-        "dpml/release/exactness.py",
+        "dpml/release/facts.py",
         'if each.basis == "proven" and math.isfinite(each.eps)',
         "if False",
         "release/test_release.py::test_floating_point_noise_is_refused_and_then_labelled_everywhere",
@@ -324,7 +324,7 @@ MUTANTS = (
     ),
     # rows
     Mutant(
-        "dpml/data/extent.py",
+        "dpml/data/steps.py",
         "out = np.clip(X, low, high)",
         "out = X.copy()",
         "data/test_data_bounds.py::test_rows_end_in_the_unit_ball_whatever_they_are",

@@ -63,22 +63,22 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
     "top level": ("dpml/*.py", 823, 700),
-    "data": ("dpml/data", 5165, 4100),
+    "data": ("dpml/data", 4975, 4100),
     "privacy": ("dpml/privacy", 2358, 2350),
     "optim": ("dpml/optim", 2039, 1400),
-    "mechanism": ("dpml/mechanism", 1943, 2000),
+    "mechanism": ("dpml/mechanism", 1940, 2000),
     "algorithms": ("dpml/algorithms", 4686, 4000),
-    "protocols": ("dpml/protocols", 2258, 1700),
+    "protocols": ("dpml/protocols", 1911, 1700),
     "audit": ("dpml/audit", 2478, 2000),
-    "config and running": ("dpml/config dpml/running", 3103, 1950),
-    "reporting": ("dpml/reporting", 6429, 4200),
-    "release": ("dpml/release", 1637, 1450),
-    "federated": ("dpml/federated", 1986, 1600),
+    "config and running": ("dpml/config dpml/running", 3099, 1950),
+    "reporting": ("dpml/reporting", 6406, 4200),
+    "release": ("dpml/release", 1598, 1450),
+    "federated": ("dpml/federated", 1906, 1600),
     "recipes": ("dpml/recipes", 638, 520),
-    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4467, 2900),
+    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4457, 2900),
     "experiments": ("experiments", 1972, 2900),
     "scripts": ("scripts", 2994, 1500),
-    "tests": ("tests", 41527, 28000),
+    "tests": ("tests", 41398, 28000),
 }
 REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
 

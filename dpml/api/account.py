@@ -7,9 +7,8 @@ from typing import Any
 from dpml.errors import PrivacyWarning, UserError
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.safe import written
-from dpml.release.facts import Facts
+from dpml.release.facts import Facts, statement
 from dpml.release.ledger import Ledger, current
-from dpml.release.statement import statement
 
 
 def count(estimator: Any, facts: Facts, holdings: str | None) -> None:

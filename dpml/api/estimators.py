@@ -35,8 +35,7 @@ from dpml.errors import UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.exactness import exact_algorithm, option_node, require_linear_model
-from dpml.release.facts import Facts, facts_about
+from dpml.release.facts import Facts, exact_algorithm, facts_about, option_node, require_linear_model
 from dpml.release.ledger import Ledger, LedgerEntry, current
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator

@@ -1,7 +1,7 @@
-"""`dpml.guarantee`, `dpml.attack`, `dpml.load`: one setting, written as for `dpml.run`; `dpml.check`: one recipe."""
+"""`dpml.guarantee`, `dpml.attack`, `dpml.load`: one setting; `dpml.check`: one recipe; `dpml.rows`: what runs wrote."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpml.api.arguments import one_job
 from dpml.audit import Finding
@@ -12,6 +12,9 @@ from dpml.data import Dataset
 from dpml.errors import UserError, nearest
 from dpml.privacy import Guarantee
 from dpml.recipes import Judged, judge, recipe_of
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
@@ -33,9 +36,6 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
         config_dir: a folder of your own options, as ``--config-dir``.
         keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d default to those of the
             data set.
-
-    Raises:
-        UserError: a setting is wrong, has several values, or no noise can be calibrated for it.
     """
     guarantees, _ = guarantees_of(one_job("guarantee", overrides, keys, config_dir))
     return guarantees
@@ -57,9 +57,6 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
         config_dir: a folder of your own options, as ``--config-dir``.
         keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs have defaults for audits
             (docs/audit.md).
-
-    Raises:
-        UserError: a setting is wrong, has several values, or the algorithm cannot be attacked.
     """
     return AttackRequest.of(one_job("attack", overrides, keys, config_dir)).findings()
 
@@ -78,9 +75,6 @@ def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
     Args:
         recipe: a YAML or JSON file with keys of `dpml.recipes.TrainingRecipe`, or in the words of another framework.
         keys: the same as keyword arguments, which take the place of the file's.
-
-    Raises:
-        UserError: a key or a value is wrong.
     """
     return judge(recipe_of(recipe, **keys))
 
@@ -101,9 +95,6 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
 
     Returns:
         Arrays that may be read-only and memory-mapped.
-
-    Raises:
-        UserError: there is no such data set, one of its files is missing or damaged, or a key does not concern data.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides if isinstance(word, str)]
     settings = one_job("load", named, keys, config_dir)
@@ -112,3 +103,11 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
         if key not in _OF_DATA:
             raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
     return data.load(settings)
+
+
+def rows(path: str | Path) -> "pd.DataFrame":
+    """Return the rows that a run or a sweep wrote into a folder, or those of a figure, RESULTS/PAPER/FIGURE."""
+    from dpml.reporting.tables import read_rows  # slow to load
+
+    path = Path(path)
+    return read_rows(path / "rows.csv" if path.is_dir() else path.with_name(f"{path.name}_rows.csv"))

@@ -1,16 +1,16 @@
 """`dpml data describe`: how a run would read a user's own file."""
 
-import re
 import shlex
 from argparse import Namespace
+from typing import Any
 
 from dpml.atomic import write_atomically
 from dpml.cli.columns import print_table
-from dpml.cli.files import AS_PRIVATE, in_options, written
+from dpml.cli.files import AS_PRIVATE, in_options, value, written
 from dpml.data.csv import column_bounds
-from dpml.data.csv.columns import ColumnProfile
-from dpml.data.csv.csv_rows import CsvOptions
-from dpml.data.csv.dates import iso
+from dpml.data.csv.column_bounds import WRITTEN
+from dpml.data.csv.columns import ColumnProfile, iso
+from dpml.data.csv.csv_rows import FITTED, CsvOptions
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.errors import UserError
 from dpml.screen import Screen
@@ -26,9 +26,11 @@ def run(arguments: Namespace) -> None:
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
     stated = None if arguments.bounds is None else column_bounds.load(arguments.bounds)
-    roles = {"party": arguments.party, "drop": tuple(arguments.drop)}
+    named: dict[str, Any] = {"path": str(arguments.file), "label": arguments.label, "party": arguments.party}
+    named |= {"drop": tuple(arguments.drop), "bounds": str(arguments.bounds or FITTED)}
     with in_options():
-        description = describe(CsvOptions(str(arguments.file), arguments.label, **roles, **written(arguments)), stated)
+        description = describe(CsvOptions(**named, **written(arguments)), stated)
+    arguments.label = description.options.label
     console = Screen()
     lines = [_line(found, description.rows) for found in description.features]
     print_table(console, ["column", "type", "values", "missing", "note"], lines)
@@ -46,7 +48,7 @@ def run(arguments: Namespace) -> None:
     for sentence in [*description.noticed, *sentences]:
         console.print(sentence, soft_wrap=True)
     if target is not None:
-        write_atomically(target, bounds_text(description, arguments.label))
+        write_atomically(target, bounds_text(description))
         console.print(f"written: {target}, to be edited", soft_wrap=True)
 
 
@@ -79,22 +81,6 @@ def _labels(description: Description, arguments: Namespace) -> list[str]:
     return [f"label {arguments.label}: {labels.task}, {classes}"]
 
 
-def _written(options: CsvOptions) -> list[str]:
-    """The words of a command line that say how the file is written."""
-    usual = CsvOptions()
-    keys = [key for key in ("encoding", "separator", "decimal") if getattr(options, key) != getattr(usual, key)]
-    na = ",".join(_value(str(text)) for text in options.na)
-    return [f"dataset.{key}={_value(getattr(options, key))}" for key in keys] + ([f"dataset.na=[{na}]"] if na else [])
-
-
-def _value(text: str) -> str:
-    """A text as a value on the command line of `dpml-run`: quoted where Hydra would not read it as a text."""
-    if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
-        return text
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{quoted}"'
-
-
 def _rows(description: Description, arguments: Namespace) -> list[str]:
     rows = description.rows
     parts = [f"{rows:,} rows", f"{description.complete:,} without a missing value"]
@@ -110,10 +96,11 @@ def _rows(description: Description, arguments: Namespace) -> list[str]:
             "dataset.steps=[impute,one_hot,symmetric,bias,sample_norm] fills them in."
         )
     if description.labels is not None:
-        drop = ",".join(map(_value, [*arguments.drop, *(each.name for each in description.problems)]))
-        named = {"path": arguments.file, "label": arguments.label, "party": arguments.party, "bounds": arguments.bounds}
-        words = ["dataset=csv", *(f"dataset.{key}={_value(str(value))}" for key, value in named.items() if value)]
-        words += [f"dataset.drop=[{drop}]"] if drop else []
-        words += _written(description.options)
+        options, usual = description.options, CsvOptions()
+        reading = {} if description.stated is None else description.stated.reading
+        named = {key: getattr(options, key) for key in ("path", "label", "party", "bounds", "drop", *WRITTEN)}
+        named["drop"] = (*options.drop, *(each.name for each in description.problems))
+        given = {key: said for key, said in named.items() if said not in (getattr(usual, key), reading.get(key))}
+        words = ["dataset=csv", *(f"dataset.{key}={value(said)}" for key, said in given.items())]
         sentences.append(f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm")
     return sentences

@@ -7,21 +7,19 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
 from dpml.atomic import check_writable, write_atomically
 from dpml.cli.files import refuse_replacing
-from dpml.data.csv.column_bounds import load
+from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.errors import UserError
-from dpml.federated.aggregator import aggregate, publish
-from dpml.federated.agreed import agreed_of
-from dpml.federated.certificates import write_certificates
-from dpml.federated.consortium import write_consortium
-from dpml.federated.kept import Kept
+from dpml.federated.aggregator import Kept, aggregate, publish
+from dpml.federated.agreed import Agreed, agreed_of
+from dpml.federated.consortium import write_certificates, write_consortium
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
-from dpml.federated.party import Member, signing_key
-from dpml.federated.party_rows import own_rows
+from dpml.federated.party import Member, own_rows, signing_key
 from dpml.federated.plan import (
     FederationPlan,
     Seat,
@@ -31,7 +29,6 @@ from dpml.federated.plan import (
     read_plan,
     task_of,
 )
-from dpml.federated.progress import Clock, answering
 from dpml.optim.losses import for_task
 from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas
@@ -43,11 +40,7 @@ _LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
 def run(arguments: Namespace) -> None:
-    """Carry out the action.
-
-    Raises:
-        UserError: a time to wait is none, or what the action raises.
-    """
+    """Carry out the action."""
     for name in ("wait", "timeout"):
         seconds = getattr(arguments, name, 1.0)
         if not 0 < seconds <= _LONGEST:
@@ -108,7 +101,7 @@ def _party(arguments: Namespace) -> None:
     _say(plan)
     print(f"party {plan.seats[member.number].name} takes part; end it with Ctrl-C.", flush=True)
     with limit_blas():
-        model = take_part(signer, plan, answering(member), address, arguments.wait, context)
+        model = take_part(signer, plan, member.answer, address, arguments.wait, context)
     member.receive_model(model, arguments.output)
     print(arguments.output)
 
@@ -132,11 +125,9 @@ def _aggregator(arguments: Namespace) -> None:
 def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace, kept: Kept | None = None) -> None:
     """One release with the parties that call, whose model is written and handed to them."""
     called.await_all(arguments.wait)
-    clock = Clock(len(plan.sums.lengths), 0 if kept is None else kept.done)
 
     def progress(done: int, parties: int) -> None:
-        if done > clock.before:
-            print(clock.said("sum", done, f", of {parties} of {len(plan.seats)} parties"), file=sys.stderr)
+        print(f"sum {done} of {len(plan.sums.lengths)}, of {parties} of {len(plan.seats)} parties", file=sys.stderr)
 
     with limit_blas():
         made = aggregate(plan, range(len(plan.seats)), called.exchange, progress, kept)
@@ -205,18 +196,23 @@ def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: fl
 
 def _seat(arguments: Namespace, name: str, data: Path, key: Path) -> Seat:
     """A party of this plan, with its number of rows; creates its key if it has none."""
-    stated = load(arguments.bounds)
-    dataset = agreed_of(arguments.overrides).dataset
+    stated, terms = _terms(arguments)
+    dataset = terms.dataset
     check_columns(dataset, stated)
     _, y = own_rows(dataset, stated, data)
     return Seat(name, len(y), signing_key(key).public_key().public_bytes_raw())
 
 
+def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
+    """Return what is stated of the columns, and the terms, which have what the bounds file says of the reading."""
+    stated = load(arguments.bounds)
+    return replace(stated, reading={}), agreed_of(arguments.overrides, stated.reading)
+
+
 def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
-    stated = load(arguments.bounds)
-    terms = agreed_of(arguments.overrides)
+    stated, terms = _terms(arguments)
     terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
     plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)

@@ -14,23 +14,56 @@ AS_PRIVATE = "All this is computed from the rows without noise, and as private a
 _KEYS = ("encoding", "separator", "decimal", "na", "drop", "label")
 _KEY = re.compile(rf"dataset\.({'|'.join(_KEYS)})(?:=(?:\[([^\]]*)\]|(\S+?)(?=[,;.:)]*(?:\s|$))))?")
 
+_WRITTEN = ("encoding", "separator", "decimal", "na")
 _FILES = " (dataset.path, dataset.test_path)"  # the file has no option: it is an argument
 
 
 def add_written(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a file is written."""
     help_ = "utf-8 (the default), utf-16, latin-1, cp1252, ... (dataset.encoding)"
-    parser.add_argument("--encoding", default="utf-8", metavar="NAME", help=help_)
+    parser.add_argument("--encoding", metavar="NAME", help=help_)
     help_ = "the character between values, or comma, semicolon, tab, bar (default: found out)"
     parser.add_argument("--separator", metavar="CHARACTER", help=help_)
-    parser.add_argument("--decimal", default="point", metavar="NAME", help="point (the default) or comma")
+    parser.add_argument("--decimal", metavar="NAME", help="point (the default) or comma")
     help_ = "texts that stand for a missing value, besides the usual ones (dataset.na)"
-    parser.add_argument("--na", nargs="+", default=[], metavar="TEXT", help=help_)
+    parser.add_argument("--na", nargs="+", action="extend", default=[], metavar="TEXT", help=help_)
+
+
+def add_own_file(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say what the columns of a file are, and how it is written."""
+    parser.add_argument("--label", metavar="COLUMN", help="the column to predict (dataset.label)")
+    parser.add_argument("--party", metavar="COLUMN", help="the column that says whose a row is (dataset.party)")
+    help_ = "columns that are not used (dataset.drop)"
+    parser.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help=help_)
+    add_written(parser)
 
 
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the options of `add_written` say."""
-    return {key: getattr(arguments, key) for key in ("encoding", "separator", "decimal")} | {"na": tuple(arguments.na)}
+    """Return the options of `add_written` that are given."""
+    given = {key: getattr(arguments, key) for key in _WRITTEN}
+    return {key: tuple(value) if key == "na" else value for key, value in given.items() if value}
+
+
+def own_file(arguments: argparse.Namespace, words: Sequence[str]) -> list[str]:
+    """Return the settings that a FILE among the words and the options of `add_own_file` stand for, and the others."""
+    files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
+    if len(files) > 1:
+        raise UserError(f"one file of rows is released, got {' and '.join(files)}.")
+    given = {"path": files[0] if files else None, "label": arguments.label, "party": arguments.party}
+    given |= {"bounds": arguments.bounds, "drop": arguments.drop, **written(arguments)}
+    settings = [f"dataset.{key}={value(said)}" for key, said in given.items() if said]
+    return ["dataset=csv"] * bool(files) + settings + [word for word in words if word not in files]
+
+
+def value(said: Any) -> str:
+    """Return a text, or a list of texts, as a value for `dpml-run`: in quotes where Hydra needs them."""
+    if isinstance(said, list | tuple):
+        return f"[{','.join(map(value, said))}]"
+    text = str(said)
+    if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
+        return text
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}"'
 
 
 @contextmanager
@@ -48,11 +81,7 @@ def _option(found: "re.Match[str]") -> str:
 
 
 def stem(figure: Path) -> Path:
-    """The path of a figure's files, which have suffixes of their own.
-
-    Raises:
-        UserError: it names no file.
-    """
+    """The path of a figure's files, which have suffixes of their own."""
     if not figure.name or figure.is_dir():
         raise UserError(f"--figure {figure} is no name of a file: FILE makes FILE.png and FILE.svg.")
     return figure.with_suffix("")

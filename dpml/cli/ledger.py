@@ -9,7 +9,7 @@ from dpml.errors import UserError
 from dpml.plain import to_json
 from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written
-from dpml.release.exactness import NOT_THESE_BITS
+from dpml.release.facts import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
 from dpml.screen import Screen
 

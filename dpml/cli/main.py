@@ -9,7 +9,7 @@ from typing import Any
 from dpml import packs
 from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes
-from dpml.cli.files import add_written
+from dpml.cli.files import add_own_file, add_written
 from dpml.cli.words import refuse_dashed_keys, refuse_settings
 from dpml.errors import UserError
 from dpml.version import __version__
@@ -153,11 +153,7 @@ def _describe(actions: Any) -> None:
     )
     describe = _command(actions, "describe", said, "Print", more)
     describe.add_argument("file", type=Path, metavar="FILE", help="FILE.csv, .csv.gz, or .parquet")
-    describe.add_argument("--label", metavar="COLUMN", help="the column to predict (dataset.label)")
-    describe.add_argument("--party", metavar="COLUMN", help="the column that says whose a row is (dataset.party)")
-    help_ = "columns that are not used (dataset.drop)"
-    describe.add_argument("--drop", nargs="+", default=[], metavar="COLUMN", help=help_)
-    add_written(describe)
+    add_own_file(describe)
     help_ = "count the values outside what this file states"
     describe.add_argument("--bounds", type=Path, metavar="FILE.yaml", help=help_)
     help_ = "write a file for dataset.bounds, to be edited"
@@ -181,7 +177,7 @@ def _for_papers(commands: Any) -> None:
     _output(plot, default=Path("figure.pdf"), help=".pdf, .png or .svg (default: %(default)s)")
     table = _command(commands, "table", "a table for a paper, of a run, a sweep or a figure", "Write")
     _rows(table)
-    _output(table, help=".md, .csv or .tex (default: print Markdown)")
+    _output(table, help=".md, .csv, .parquet or .tex (default: print Markdown)")
     for parser in (plot, table):
         parser.add_argument("--force", action="store_true", help="replace the file")
     cite = _command(commands, "cite", "BibTeX of dpml, and of the papers whose figures it regenerates", "Print")
@@ -194,9 +190,9 @@ def _rows(parser: argparse.ArgumentParser) -> None:
     help_ = "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE"
     parser.add_argument("path", type=Path, metavar="RUN", help=help_)
     help_ = "the metrics (default: accuracy or rmse, and the optimality gap)"
-    parser.add_argument("--y", "--metric", dest="metric", nargs="+", metavar="METRIC", help=help_)
+    parser.add_argument("--y", "--metric", dest="metric", nargs="+", action="extend", metavar="METRIC", help=help_)
     help_ = "only rows with these settings: algo=capefm,fm M=5"
-    parser.add_argument("--where", nargs="+", default=[], metavar="KEY=VALUE", help=help_)
+    parser.add_argument("--where", nargs="+", action="extend", default=[], metavar="KEY=VALUE", help=help_)
 
 
 def _about_sums(commands: Any) -> None:
@@ -219,7 +215,9 @@ def _plan(parser: argparse.ArgumentParser) -> None:
         "algo, algo.*, eps, delta, loss, count_errors, dataset.label, dataset.drop, dataset.missing, dataset.steps, "
         "dataset.na, dataset.encoding, dataset.separator, dataset.decimal"
     )
-    parser.add_argument("--set", dest="overrides", nargs="+", required=True, metavar="KEY=VALUE", help=help_)
+    parser.add_argument(
+        "--set", dest="overrides", nargs="+", action="extend", required=True, metavar="KEY=VALUE", help=help_
+    )
 
 
 def _adversary(parser: argparse.ArgumentParser) -> None:
@@ -259,7 +257,8 @@ def _agree(actions: Any) -> None:
     sign = _command(actions, "sign", "sign a plan, and take in the signatures of other copies of it")
     sign.add_argument("plan", type=Path, metavar="plan.json")
     sign.add_argument("--key", type=Path, help="the signing key; without it signatures are only put together")
-    sign.add_argument("--copies", type=Path, nargs="+", default=[], metavar="plan.json", help="that others signed")
+    help_ = "that others signed"
+    sign.add_argument("--copies", type=Path, nargs="+", action="extend", default=[], metavar="plan.json", help=help_)
 
 
 def _take_part(actions: Any) -> None:
@@ -312,7 +311,12 @@ def _any_delta(parser: argparse.ArgumentParser) -> None:
 def _release(commands: Any) -> None:
     said = "one model for publication: noise that nobody can know, entered into a ledger before it is drawn"
     release = _command(commands, "release", said, "Make")
-    _settings(release, "as for dpml-run, one value each; no seed")
+    _config_dir(release)
+    help_ = "a CSV or Parquet file, and settings as for dpml-run, one value each; no seed"
+    release.add_argument("overrides", nargs="*", metavar="FILE | KEY=VALUE", help=help_)
+    help_ = "what is publicly known of the file's columns (dataset.bounds)"
+    release.add_argument("--bounds", type=Path, metavar="FILE.yaml", help=help_)
+    add_own_file(release)
     _output(release, default=Path("model.json"), help="the model's file (default: %(default)s)")
     release.add_argument("--ledger", type=Path, metavar="FILE", help="default: beside the data, DATA.ledger")
     _any_delta(release)

@@ -11,9 +11,9 @@ import pandas as pd
 from dpml.arrays import Array
 from dpml.atomic import write_atomically
 from dpml.cli.files import in_options, refuse_replacing
-from dpml.data.csv.columns import feature
-from dpml.data.csv.dialect import Dialect, dialect
-from dpml.data.csv.reading import TextColumn, open_file, read
+from dpml.cli.files import written as written_as
+from dpml.data.csv.column_bounds import WRITTEN
+from dpml.data.csv.reading import Dialect, TextColumn, dialect, open_file, read
 from dpml.errors import UserError, nearest
 from dpml.printable import plain_cell
 from dpml.release.model import PROBABILITY, Model, read_model
@@ -29,8 +29,9 @@ def run(arguments: Namespace) -> None:
         if arguments.shapes is None:
             raise UserError("name a FILE of rows to predict, or --shapes DIR for what each feature contributes.")
         return
-    written = dialect(arguments.encoding, arguments.separator, arguments.decimal, arguments.na)
     with in_options():
+        usual = {key: said for key, said in model.stated.reading.items() if key in WRITTEN}
+        written = dialect(**{**usual, **written_as(arguments)})
         found = pd.DataFrame(model.predictions(_rows(model, arguments.file, written)))
     if model.task != "regression":
         found["prediction"] = [plain_cell(name) for name in found["prediction"]]
@@ -55,11 +56,7 @@ def _draw_shapes(model: Model, folder: Path) -> None:
 
 
 def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFrame:
-    """The columns that are asked for.
-
-    Raises:
-        UserError: the model has no probabilities, or no such class.
-    """
+    """The columns that are asked for."""
     if not arguments.proba and arguments.wanted is None:
         return found
     columns = [str(name) for name in found.columns if str(name).startswith(PROBABILITY)]
@@ -89,22 +86,17 @@ def _note_unknown(column: TextColumn, codes: Array, values: Sequence[str]) -> No
 
 
 def _rows(model: Model, path: Path, written: Dialect) -> Array:
-    """The features (n, p) of the rows of a file, encoded by the columns that the model states.
-
-    Raises:
-        UserError: a column is missing or of another kind, or a value that the model needs is missing.
-    """
+    """The features (n, p) of the rows of a file, encoded by the columns that the model states."""
     file, stated = open_file(path, written), model.stated
     names = list(stated.columns)
-    for name in names:
+    for name in stated.sources:
         if name not in file.names:
             raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
-    kinds = {name: stated.kind(name) for name in names}
-    columns = read(file, names)
+    columns = read(file, stated.sources)
     X = np.empty((len(columns[names[0]].codes), len(names)))
     for place, name in enumerate(names):
-        X[:, place] = feature(columns[name], kinds[name], stated.values(name))
-        if kinds[name] == "category":
+        X[:, place] = stated.feature(columns, name)
+        if stated.kind(name) == "category":
             X[np.isnan(X[:, place]), place] = -1.0
             _note_unknown(columns[name], X[:, place], stated.values(name))
     missing = np.isnan(X)

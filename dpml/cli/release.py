@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 
+from dpml.cli.files import own_file
 from dpml.commands.release import request_of
 from dpml.commands.settings import Settings
 from dpml.release.ledger import Cap, Ledger
@@ -11,7 +12,7 @@ from dpml.screen import Screen
 
 def run(arguments: Namespace) -> None:
     """Release one model, and print its guarantees."""
-    settings = Settings(arguments.overrides, config_dir=arguments.config_dir)
+    settings = Settings(own_file(arguments, arguments.overrides), config_dir=arguments.config_dir)
     allowed = {"floating": arguments.floating, "any_delta": arguments.delta_anyway, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)

@@ -46,6 +46,7 @@ from dpml.commands.jobs import (
 )
 from dpml.commands.settings import Settings
 from dpml.config.compose import register_experiments, register_options
+from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
 from dpml.reporting.statistics import summarise
@@ -84,6 +85,7 @@ def _main() -> None:
         status = command.carry_out()
     finally:
         _command.reset(token)
+        cache.WRITES.set(True)
         close_log()
         if command.pool:
             executors.stop(command.pool)
@@ -134,6 +136,7 @@ class Command:
         self.objective = config.get("objective")
         try:
             self.options = options_of(config)
+            cache.WRITES.set(not self.options.dry)
             if self.objective and _is_basic(context):
                 raise UserError(f"objective={self.objective} is for a search: add hydra/sweeper=optuna.")
         except UserError as error:

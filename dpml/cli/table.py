@@ -15,7 +15,7 @@ def run(arguments: Namespace) -> None:
     what = chosen(arguments.path).where(arguments.where)
     table = run_table(what.summary, arguments.metric, what.claims)
     if arguments.output is None:
-        print(table.written("md"), end="")
+        print(str(table.written("md")), end="")
         return
     write_atomically(arguments.output, table.written(arguments.output.suffix[1:]))
     print(arguments.output)

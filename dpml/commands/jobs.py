@@ -63,7 +63,6 @@ class RunJob:
         """Raise if there is no run: a run is computed completely or not at all.
 
         Raises:
-            UserError: one of its cells cannot be computed: the data do not allow these settings.
             CellsFailedError: a cell failed.
         """
         for entry in plan.of(self.task):
@@ -83,9 +82,9 @@ class RunJob:
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
         made = {"note": NO_RELEASE, "config": dict(self.config), "dataset": tables.provenance}
-        beside(self.folder).keep_with(
-            {**made, "seed": self.config["seed"], **environment(plan.versions(self.task))}, paths[:2]
-        )
+        facts = {**made, "seed": self.config["seed"], **environment(plan.versions(self.task))}
+        own = any(point.cell and getattr(point.cell.dataset, "own", False) for point, _ in plan.points[self.task.name])
+        beside(self.folder).keep_with(facts, paths[:2], private=own)
         (self.folder / ERROR).unlink(missing_ok=True)  # left by an earlier run in the same folder
         return JobOutcome(self, paths, None if len(plan.tasks) > 1 else (rows, guarantees))
 
@@ -135,22 +134,14 @@ Job = RunJob | ExperimentJob
 def composed_jobs(
     config: DictConfig, settings: Settings, folder: Path, name: str, sources: Sequence[Path]
 ) -> list[Job]:
-    """The jobs of what Hydra composed: a run, called `name`, with files in `folder`; or experiments from `sources`.
-
-    Raises:
-        UserError: a setting is wrong.
-    """
+    """The jobs of what Hydra composed: a run, called `name`, with files in `folder`; or experiments from `sources`."""
     if PACKAGE in config:
         return [*experiment_jobs(config, settings.words, sources)]
     return [run_job(config, settings, folder, name)]
 
 
 def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "run") -> RunJob:
-    """The job of a composed configuration without an experiment.
-
-    Raises:
-        UserError: a key is unknown, a value is of the wrong kind, or no noise can be calibrated for it.
-    """
+    """The job of a composed configuration without an experiment."""
     refuse_several(settings)
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     check_keys(plain)
@@ -171,9 +162,6 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
         config: the configuration that Hydra composed.
         words: the command line's overrides.
         sources: the user's own folders with experiments.
-
-    Raises:
-        UserError: an experiment file or an override is wrong, or an override changes nothing.
     """
     check_keys(config)
     if config.objective is not None:
@@ -271,11 +259,7 @@ def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
 
 
 def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
-    """The options under `run`.
-
-    Raises:
-        UserError: a key is unknown, or a value is not allowed.
-    """
+    """The options under `run`."""
     given: Any = config["run"]
     plain: Any = OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given
     return Options(**convert_options(plain, Options, "run"))
@@ -287,9 +271,6 @@ def compute_jobs(
     """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write).
 
     `pool` has processes that were started for them (`executors.start`).
-
-    Raises:
-        UserError: nothing of the only job can be computed on this machine.
     """
     plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
     console, errors = Screen(), Screen(stderr=True)
@@ -391,7 +372,6 @@ def mean_of(rows: pd.DataFrame, metric: str) -> float:
     """The mean of a metric.
 
     Raises:
-        UserError: the rows have no such metric.
         IncompleteError: there is NaN among its values. The mean of the others would be better for what went wrong.
     """
     known = list(rows["metric"].unique())

@@ -29,7 +29,7 @@ from dpml.data.sets.csv import CSV
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
-from dpml.release.exactness import exact_algorithm
+from dpml.release.facts import exact_algorithm
 from dpml.release.ledger import beside
 from dpml.release.release import Request
 

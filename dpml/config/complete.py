@@ -1,9 +1,11 @@
 """Releases require rows without missing values."""
 
 from collections.abc import Container
+from pathlib import Path
 
 from omegaconf import DictConfig
 
+from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 
 
@@ -12,7 +14,9 @@ def require_complete(dataset: DictConfig, given: Container[str]) -> None:
     if "missing" not in dataset:
         return
     if "dataset.missing" not in given:
-        dataset.missing = "refuse"
+        bounds = Path(str(dataset.bounds)).expanduser()
+        stated = load(bounds).reading.get("missing") if bounds.is_file() else None
+        dataset.missing = stated or "refuse"
     require_all_rows(dataset.missing)
 
 

@@ -19,13 +19,14 @@ from dpml.seeds import generator
 class Dataset:
     """Training and test arrays, ready for an algorithm: one row per sample, ||x||_2 <= 1, labels in the form of `task`.
 
-    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Test rows went through the same
-    steps; parameters fitted on the training rows may leave a test row or target slightly outside. `truth` is the weight
-    vector that generated the labels, if there is one. `provenance` records the source, the checksum, the number of rows
-    after cleaning, and every preprocessing step with the rows it was fitted on. `party` is the party of each training
-    row, (N,) of 0..P-1, if the data set defines parties. `classes` is the number of classes that labels may have,
-    whether or not every class occurs in the rows; it is 1 if that number is not stated. Arrays may be read-only and
-    memory-mapped.
+    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Steps that are fitted on the
+    training rows may leave a test row or target slightly outside. Arrays may be read-only and memory-mapped.
+
+    Attributes:
+        provenance: The source, the checksum, the number of rows after cleaning, and every preprocessing step.
+        truth: The weights that generated the labels, if there are any.
+        party: The party of each training row, (N,) of 0..P-1, if the data set defines parties.
+        classes: The number of classes that labels may have, whether or not all occur; 1 if it is not stated.
     """
 
     name: str
@@ -47,33 +48,24 @@ PLACE: Mapping[str, Any] = {"place": True}
 class Source(Protocol):
     """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file.
 
-    It may have one more method, ``checksum(files: Files) -> str | None``, which returns the `sha256` that `load` puts
-    into the provenance, without the work of `load`. A data set without this method is loaded to get its checksum. A
-    field with `PLACE` as its metadata names the location of a file; the checksum covers the content of that file.
+    It may have one more method, ``checksum(files: Files) -> str | None``: the `sha256` of the provenance, without the
+    work of `load`. A field with `PLACE` as its metadata names a file, whose content the checksum covers. If it has
+    ``own = True``, its rows are private: results are stored without its path and checksum.
     """
 
     @property
     def info(self) -> Info:
         """The metadata of the data set; a class attribute is sufficient."""
-        ...
 
     def size(self, N: int | None) -> tuple[int, int]:
         """(training rows, features) without touching any data; N overrides the rows."""
-        ...
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset."""
-        ...
 
 
 def checksum(source: Source, files: Files) -> str | None:
-    """The checksum of a data set's content, as in its provenance; None if it has none, as for synthetic data.
-
-    Files are read again only when their size or date has changed.
-
-    Raises:
-        UserError: a file is missing or damaged.
-    """
+    """Return the checksum of a data set's content, as in its provenance; None for synthetic data."""
     own: Callable[[Files], str | None] | None = getattr(source, "checksum", None)
     if own is not None:
         return own(files)
@@ -81,11 +73,8 @@ def checksum(source: Source, files: Files) -> str | None:
 
 
 def sha256(*contents: bytes) -> str:
-    """The checksum of some bytes, for a data set's provenance."""
-    digest = hashlib.sha256()
-    for content in contents:
-        digest.update(content)
-    return digest.hexdigest()
+    """Return the checksum of some bytes, for a data set's provenance."""
+    return hashlib.sha256(b"".join(contents)).hexdigest()
 
 
 def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fraction: float) -> tuple[Index, Index]:
@@ -97,11 +86,10 @@ def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fracti
 
 
 def fold_rows(info: Info, rows: int, N: int | None, rng: Generator, folds: int) -> tuple[Index, Index]:
-    """(training rows, test rows) of one round of cross-validation, selected by the seed of `rng`.
+    """Return the (training rows, test rows) of one round of cross-validation, selected by the seed of `rng`.
 
-    Seeds 0 to folds - 1 share a random split into `folds` blocks whose sizes differ by at most one row, and each of
-    them tests on a different block. The next `folds` seeds do the same with another split. With N, the first N training
-    rows are used.
+    Seeds 0 to folds - 1 share a random split into `folds` blocks, and each of them tests on a different block. The next
+    `folds` seeds do the same with another split. With N, the first N training rows are used.
     """
     sequence = rng.bit_generator.seed_seq
     turn, fold = divmod(int(sequence.entropy), folds)  # type: ignore[attr-defined]

@@ -19,8 +19,7 @@ FIFTHS = 5
 class Skew:
     """The rows of M parties by K classes, called `names`: `counts` (M, K), and `chance` (M, K) after a shuffle.
 
-    `chance` holds the counts for parties of the same sizes when all rows are dealt at random: small parties differ even
-    then. For real-valued targets, `intervals` intervals stand for classes.
+    Small parties differ even after a shuffle. For real-valued targets, intervals stand for classes.
     """
 
     names: Sequence[str]
@@ -30,7 +29,7 @@ class Skew:
 
     @classmethod
     def of(cls, parties: Parties, rng: Generator) -> "Skew":
-        """The skew of some parties; `rng` shuffles the rows for `chance`."""
+        """Return the skew of some parties; `rng` shuffles the rows for `chance`."""
         classes, names = named_classes(parties.y, parties.data.task)
         M, K = len(parties.sizes), len(names)
         first = K * np.repeat(np.arange(M), parties.sizes)
@@ -56,17 +55,14 @@ class Skew:
 
 
 def distances(counts: Index) -> Array:
-    """The total variation distance between each party's label distribution and that of all rows, (M,), from (M, K).
-
-    Half the sum over classes of the absolute differences of their shares: 0 for equal distributions, and below 1.
-    """
+    """Return the total variation distance of each party's labels from those of all rows, (M,), from counts (M, K)."""
     mixes = counts / counts.sum(axis=1, keepdims=True)
     whole = counts.sum(axis=0) / counts.sum()
     return np.abs(mixes - whole).sum(axis=1) / 2
 
 
 def named_classes(y: Array, task: Task) -> tuple[Index, list[str]]:
-    """The class of each label, (N,) of 0..K-1 in ascending order, and the K names; for real-valued targets, fifths."""
+    """Return the class of each label, (N,) of 0..K-1 in ascending order, and the K names; fifths of real targets."""
     if task != "regression":
         labels, classes = np.unique(y, return_inverse=True)
         return classes, [f"{label:+g}" if task == "binary" else f"{label:g}" for label in labels]

@@ -1,8 +1,4 @@
-"""Metadata of a data set and its files, known before any file is opened: plain values, defined in one place.
-
-The loaders, the downloads, `dpml data` and the site's reference all use them. Those of dpml's own sets are in a YAML
-file beside each loader (`described`).
-"""
+"""Metadata of a data set and its files, known before any file is opened: those of dpml's sets are in YAML files."""
 
 import math
 from collections.abc import Mapping
@@ -27,14 +23,9 @@ class Range:
     Values outside the range are clipped, so that no guarantee depends on the statement being correct.
 
     Attributes:
-        low: The smallest value, in the column's own unit.
-        high: The largest value.
-        log: Whether the column is put on the scale log(1 + value), as is common for amounts of money, bytes and
-            durations.
+        low, high: The smallest and the largest value, in the column's own unit.
+        log: Whether the column is put on the scale log(1 + value), as is common for amounts of money.
         edges: Where the steps `bin` and `spline` cut the range, in the column's own unit.
-
-    Raises:
-        UserError: the ends are not finite, not in order, or have no logarithm; or the edges are not within them.
     """
 
     low: float
@@ -59,16 +50,12 @@ class Range:
             raise UserError(f"edges must increase{scale}, between {self.low:g} and {self.high:g}, got [{listed}].")
 
     def parts(self, count: float) -> tuple[float, ...]:
-        """The edges by which the range falls into `count` equal parts, on its scale.
-
-        Raises:
-            UserError: there are not 1 to 1,000 parts.
-        """
+        """The edges by which the range falls into `count` equal parts, on its scale."""
         if count not in range(1, 1001):
             raise UserError(f"a range has 1 to 1,000 equal parts, got {count}.")
-        if not self.log:
-            return tuple(np.linspace(self.low, self.high, int(count) + 1)[1:-1].tolist())
-        return tuple(np.expm1(np.linspace(np.log1p(self.low), np.log1p(self.high), int(count) + 1)[1:-1]).tolist())
+        low, high = np.log1p([self.low, self.high]) if self.log else (self.low, self.high)
+        edges = np.linspace(low, high, int(count) + 1)[1:-1]
+        return tuple((np.expm1(edges) if self.log else edges).tolist())
 
     def __str__(self) -> str:
         scale = ", on a log scale" if self.log else ""
@@ -85,7 +72,7 @@ class Raw:
 
     Attributes:
         name: Its path inside the data set's folder, without a compression suffix.
-        urls: Where it can be fetched, the official address first. ``URL!MEMBER`` is a file inside an archive, and
+        urls: Its addresses, the official one first. ``URL!MEMBER`` is a file inside an archive, and
             ``URL!INNER!MEMBER`` a file inside an archive within that archive.
         sha256: Every accepted checksum of the uncompressed content. Empty if none is known: then `lines` and `fields`
             are checked instead, and the checksum is recorded at the first download.
@@ -111,11 +98,9 @@ class Info:
         classes: Rows of each label, over all rows after cleaning. Empty for regression.
         folders: Alternative names of the folder of its files.
         parties, schema, papers, differences: Sentences for readers.
-        columns: The statement about every column of its table, by name, in the table's order. Empty if nothing is
-            stated.
+        columns: The statement about every column of its table, by name, in the table's order; or empty.
         target: The stated range of a regression target.
-        bounds: The source of `columns` and `target`, in sentences; without them, a clause that gives the reason, no
-            full stop.
+        bounds: The source of `columns` and `target`, in sentences; without them, a clause that gives the reason.
     """
 
     name: str
@@ -146,13 +131,13 @@ class Info:
 
 
 def described(module: str) -> dict[str, Info]:
-    """Return the data sets in the YAML file beside a module (its ``__file__``), by name, as `info_of` reads them."""
+    """Return the data sets in the YAML file of a module (its ``__file__``), by name, in the form of `info_of`."""
     return {name: info_of(name, said) for name, said in beside(module).items()}
 
 
 @cache
 def beside(module: str) -> dict[str, Any]:
-    """The content of the YAML file beside a module; it must not be changed."""
+    """Return the content of the YAML file beside a module; do not change it."""
     import yaml  # slow to load
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
@@ -170,23 +155,19 @@ def info_of(name: str, said: Mapping[str, Any]) -> Info:
     """
     fields = {key: value for key, value in said.items() if key not in ("urls", "files", "columns", "target", "folders")}
     files = tuple(_raw(file, {"urls": said.get("urls", ()), **about}) for file, about in said.get("files", {}).items())
-    stated = said.get("columns", {}).items()
-    columns = {name: _column(statement) for names, statement in stated for name in names.split(", ")}
+    columns: dict[str, Column] = {
+        name: tuple(statement.split()) if isinstance(statement, str) else _range(statement)
+        for names, statement in said.get("columns", {}).items()
+        for name in names.split(", ")
+    }
     target = _range(said["target"]) if "target" in said else None
     return Info(name, files=files, columns=columns, target=target, folders=tuple(said.get("folders", ())), **fields)
 
 
 def _raw(name: str, about: Mapping[str, Any]) -> Raw:
     known = about.get("sha256", ())
-    several = {
-        "urls": tuple(url.replace("{name}", name) for url in about["urls"]),
-        "sha256": (known,) if isinstance(known, str) else tuple(known),
-    }
-    return Raw(name, **{**about, **several})
-
-
-def _column(statement: Any) -> Column:
-    return tuple(statement.split()) if isinstance(statement, str) else _range(statement)
+    urls = tuple(url.replace("{name}", name) for url in about["urls"])
+    return Raw(name, **{**about, "urls": urls, "sha256": (known,) if isinstance(known, str) else tuple(known)})
 
 
 def _range(statement: Mapping[str, Any]) -> Range:

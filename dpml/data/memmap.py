@@ -17,13 +17,7 @@ _BLOCK = 1 << 24  # bytes of rows that are read at a time
 
 
 def take(X: Array, rows: Index) -> Array:
-    """``X[rows]`` of X (n, d): mapped from an unnamed file if X is mapped and more than 1 GiB of it is taken.
-
-    The file is created in the folder of derived files (`cache.root`), and is deleted with the array.
-
-    Raises:
-        UserError: there is not enough disk space for that file.
-    """
+    """Return ``X[rows]`` of X (n, d), from an unnamed file in the cache if X is mapped and this is more than 1 GiB."""
     if not _mapped(X) or X[:1].nbytes * len(rows) <= _HELD:
         return X[rows]
     try:
@@ -42,20 +36,12 @@ def take(X: Array, rows: Index) -> Array:
 
 
 def _mapped(X: NDArray[Any] | None) -> bool:
-    """Whether an array is a memory map, or a view of one."""
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap):
-            return True
-        X = X.base
-    return False
+    return isinstance(X, np.memmap) or (isinstance(X, np.ndarray) and _mapped(X.base))
 
 
 def _arrange(X: Array, rows: Index, out: Array) -> None:
-    """Write ``X[rows]`` to `out`, reading and writing long contiguous blocks: disks are slow at single rows.
-
-    Rows are read in the order of X, and each is appended to its window of `out`. Then each window is put
-    in order, one at a time.
-    """
+    # In long contiguous blocks, as disks are slow at single rows: rows are read in the order of X, and each is appended
+    # to its window of `out`; then each window is put in order.
     size = X[:1].nbytes
     height = max(1, _WINDOW // size)
     free = np.arange(0, len(rows), height)  # the next free index of every window

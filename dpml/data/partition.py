@@ -1,7 +1,11 @@
-"""Which party holds which rows: the training rows ordered by party, as one permutation and M + 1 offsets."""
+"""Which party holds which rows: the training rows ordered by party, as one permutation and M + 1 offsets.
+
+Partitions by size deal rows at random. Partitions by label, as in benchmarks of federated learning, give parties
+different classes; rows of one class are dealt at random, so parties differ only in labels and sizes.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
@@ -9,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Task
@@ -84,26 +89,22 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
 
     @wraps(function)
     def recall(parties: Parties, *arguments: Any) -> T:
-        found = known.setdefault(parties, {})
-        if arguments not in found:
-            found[arguments] = function(parties, *arguments)
-        return found[arguments]
+        results = known.setdefault(parties, {})
+        if arguments not in results:
+            results[arguments] = function(parties, *arguments)
+        return results[arguments]
 
     return recall
 
 
 class _Rule(Protocol):
-    """The attributes that every partition has: a frozen dataclass whose fields are its YAML options."""
+    """A frozen dataclass whose fields are its YAML options; `auxiliary` is as in `AuxiliaryShare`."""
 
     @property
-    def name(self) -> str:
-        """Its name in tables."""
-        ...
+    def name(self) -> str: ...
 
     @property
-    def auxiliary(self) -> float | None:
-        """The share of the training rows set aside as public auxiliary rows; None: the algorithm's share."""
-        ...
+    def auxiliary(self) -> float | None: ...
 
 
 class SizeRule(_Rule, Protocol):
@@ -114,7 +115,6 @@ class SizeRule(_Rule, Protocol):
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         """Rows per party (M,), each at least 1, at most N in all."""
-        ...
 
 
 @runtime_checkable
@@ -127,16 +127,14 @@ class LabelRule(_Rule, Protocol):
     @property
     def of_classes(self) -> bool:
         """Whether it deals rows by their classes; a rule that does not also accepts real-valued targets."""
-        ...
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
         """The party of each row, (N,), from the labels (N,): 0..M-1, or -1 for none. Every party must have a row."""
-        ...
 
 
 @dataclass(frozen=True)
 class AuxiliaryShare:
-    """What every rule here has among its options.
+    """The option that all partitions have.
 
     Args:
         auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
@@ -156,11 +154,7 @@ class Natural(AuxiliaryShare):
     every_row: ClassVar[bool] = True
 
     def owners(self, data: Dataset, rows: Index, M: int) -> Index:
-        """The party of each of the numbered rows, (n,) of 0..M-1.
-
-        Raises:
-            UserError: the data set defines no parties, or the rows are not those of M parties.
-        """
+        """The party of each of the numbered rows, (n,) of 0..M-1."""
         if data.party is None:
             raise UserError(
                 f"partition=natural deals rows to those whose they are, but dataset={data.name} does not say whose: "
@@ -181,14 +175,7 @@ Partition = SizeRule | LabelRule | Natural
 
 
 def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
-    """Deal the training rows of `data` to M parties by `rule`, after setting auxiliary rows aside at random.
-
-    Rows of one party are in random order.
-
-    Raises:
-        UserError: there are fewer rows than the rule needs, or a party has none, or the
-            rule needs classes and the targets are real-valued.
-    """
+    """Deal the training rows of `data` to M parties by `rule`, in random order, after setting auxiliary rows aside."""
     rows = len(data.y)
     aside = set_aside(rule, rows)
     private = rows - aside
@@ -214,10 +201,7 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
-    """The sizes that `partition` gives the parties of `rows` training rows with the same `rng`, computed without rows.
-
-    None for a rule that depends on the rows.
-    """
+    """The sizes that `partition` gives with the same `rng`, computed without rows; None if the rule depends on them."""
     if isinstance(rule, LabelRule | Natural):
         return None
     if draws_sizes(rule):
@@ -240,11 +224,7 @@ def check_task(rule: Partition, task: Task, dataset: str) -> None:
 
 
 def set_aside(rule: Partition, rows: int) -> int:
-    """The number of auxiliary rows among `rows` training rows.
-
-    Raises:
-        UserError: the share is not in [0, 1).
-    """
+    """The number of auxiliary rows among `rows` training rows."""
     share = rule.auxiliary or 0.0
     if not 0 <= share < 1:
         raise UserError(f"partition.auxiliary must be a share in [0, 1), got {rule.auxiliary}.")
@@ -260,11 +240,7 @@ def whole_rows(shares: Array, N: int) -> Index:
 
 
 def check_floor(sizes: Index, key: str) -> Index:
-    """Return the sizes if every party has a row.
-
-    Raises:
-        UserError: a party has no row.
-    """
+    """Return the sizes, or raise UserError if a party has no row."""
     if sizes.min() < 1:
         raise UserError(f"{key} leaves a party without a row: there are {sizes.sum()} rows for M={len(sizes)} parties.")
     return sizes
@@ -329,9 +305,6 @@ class Fractions(AuxiliaryShare):
         return check_floor(whole_rows(shares, N), f"partition.fractions={list(self.fractions)}")
 
 
-_STEEPEST = 1e15  # a ratio of sizes: beyond, shares of rows are rounded away
-
-
 @dataclass(frozen=True)
 class TwoGroup(AuxiliaryShare):
     """Two halves of the parties, equal sizes within each; a party of the second has `u` times the rows of the first.
@@ -345,11 +318,8 @@ class TwoGroup(AuxiliaryShare):
     u: float = 2.0
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        if not 1 <= self.u <= _STEEPEST:
-            raise UserError(
-                "partition.u, the ratio of the largest to the smallest party, must be a number from 1 to "
-                f"{_STEEPEST:g}, got {self.u}."
-            )
+        if not 1 <= self.u <= 1e15:  # beyond, shares of rows are rounded away
+            raise UserError(f"partition.u, a ratio of sizes, must be a number from 1 to 1e+15, got {self.u}.")
         shares = np.where(np.arange(M) < (M + 1) // 2, 1.0, self.u)
         return check_floor(whole_rows(shares, N), f"partition.u={self.u}")
 
@@ -395,3 +365,153 @@ class PowerLaw(AuxiliaryShare):
         last = left * shares / np.cumsum(shares)
         h = int(np.flatnonzero(last >= self.smallest)[-1]) + 1
         return np.concatenate([whole_rows(shares[:h], int(left[h - 1])), np.full(M - h, self.smallest)])
+
+
+# ---- partitions by label
+
+
+@dataclass(frozen=True)
+class Dirichlet(AuxiliaryShare):
+    """The parties' shares of every class are drawn from the symmetric Dirichlet(alpha) distribution, class by class.
+
+    This is the definition of Yurochkin et al. 2019, of NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and of Flower's
+    ``DirichletPartitioner``. In the other common one (Hsu et al. 2019) all parties have the same size.
+
+    A party with share p of a class's n rows gets n p of them rounded down or up, n p in expectation. Then parties with
+    fewer than `smallest` rows are filled up from all others. The benchmarks instead repeat the draw until every party
+    has 10 rows, which does not terminate with many parties. NIID-Bench also gives no further class to a party that has
+    N/M rows; that is not done here.
+
+    Args:
+        alpha: Of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
+        smallest: Rows that every party has at least, from the others' if need be.
+    """
+
+    name: ClassVar[str] = "dirichlet"
+    of_classes: ClassVar[bool] = True
+    every_row: ClassVar[bool] = True
+    alpha: float = 0.5
+    smallest: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.alpha <= 1e6:  # beyond, shares are effectively 0 and 1, or equal
+            raise UserError(f"partition.alpha must be a number from 1e-06 to 1e+06, got {self.alpha}.")
+
+    def owners(self, y: Array, M: int, rng: Generator) -> Index:
+        check_each("smallest", self.smallest, len(y), M)
+        dealt = [rows_of_shares(dirichlet_shares(self.alpha, M, rng), n, rng) for n in _classes(y)]
+        return filled_up(_by_label(dealt, y, rng), M, self.smallest, rng)
+
+
+@dataclass(frozen=True)
+class Classes(AuxiliaryShare):
+    """Every party has rows of `k` classes: "#C = k" of NIID-Bench (Li et al. 2022, ``noniid-#label``).
+
+    Of K classes, party i has class i mod K and k - 1 others, drawn at random. A class's rows are divided equally among
+    the parties that have it. With fewer parties than classes, a class may belong to no party: its rows are not used.
+
+    Args:
+        k: Classes of every party.
+    """
+
+    name: ClassVar[str] = "classes"
+    of_classes: ClassVar[bool] = True
+    k: int = 1
+
+    def owners(self, y: Array, M: int, rng: Generator) -> Index:
+        counts = _classes(y)
+        if not 1 <= self.k <= len(counts):
+            raise UserError(f"partition.k must be a whole number from 1 to the {len(counts)} classes, got {self.k}.")
+        K = len(counts)
+        order = rng.random((M, K), dtype=np.float32)
+        order[np.arange(M), np.arange(M) % K] = -1.0  # a party's first class comes before all others
+        has = np.zeros((M, K), dtype=bool)
+        np.put_along_axis(has, np.argpartition(order, self.k - 1, axis=1)[:, : self.k], True, axis=1)
+        dealt = [_divided(np.flatnonzero(has[:, c]), n, rng) for c, n in enumerate(counts)]
+        return _by_label(dealt, y, rng)
+
+
+@dataclass(frozen=True)
+class Shards(AuxiliaryShare):
+    """Rows sorted by label and cut into `per_party` * M equal shards, dealt at random (McMahan et al. 2017, Sec. 3).
+
+    A party has rows of about `per_party` classes, or of as many intervals of a real-valued target.
+
+    Args:
+        per_party: Shards of the rows, sorted by label, that every party gets.
+    """
+
+    name: ClassVar[str] = "shards"
+    of_classes: ClassVar[bool] = False
+    every_row: ClassVar[bool] = True
+    per_party: int = 2
+
+    def owners(self, y: Array, M: int, rng: Generator) -> Index:
+        shards = self.per_party * M
+        if not 1 <= self.per_party <= len(y) / M:
+            raise UserError(
+                f"partition.per_party={self.per_party} shards for each of M={M} parties are not possible with "
+                f"N={len(y)} rows."
+            )
+        holders = rng.permutation(shards) // self.per_party
+        return _by_label([np.repeat(holders, Equal().sizes(len(y), shards, rng))], y, rng)
+
+
+def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
+    """The indices of `values` (n,) from the smallest to the largest; ties are in random order."""
+    shuffled = rng.permutation(len(values))
+    return shuffled[np.argsort(values[shuffled], kind="stable")]
+
+
+def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
+    """Draw symmetric Dirichlet(alpha) shares, (M,): Gamma(alpha) variates divided by their sum.
+
+    A Gamma(alpha) variate is U^(1/alpha) times a Gamma(alpha + 1) variate (Marsaglia & Tsang 2000, Sec. 6). The
+    logarithm is drawn, because with a small alpha all variates would underflow to 0.
+    """
+    logarithms = np.log(rng.standard_gamma(alpha + 1, M)) - rng.standard_exponential(M) / alpha
+    shares = np.exp(logarithms - logarithms.max())
+    return shares / shares.sum()
+
+
+def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
+    """The parties of n rows, (n,) in ascending order, by `shares` (M,): systematic sampling.
+
+    Party k has n * shares[k] rows rounded down or up, and n * shares[k] in expectation: the points of a randomly
+    shifted grid of width 1 in an interval of that length.
+    """
+    ends = np.cumsum(shares)
+    points = (np.arange(n) + rng.random()) * (ends[-1] / n)
+    return np.minimum(np.searchsorted(ends, points, side="right"), len(shares) - 1)  # rounding: a point at the end
+
+
+def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
+    """Move rows, whose parties are `owners` (n,), so that each of the M parties has at least `smallest`.
+
+    Every party keeps `smallest` of its rows, or all of them if it has fewer. Of all remaining rows, as many as are
+    missing elsewhere are drawn with equal probability. There must be at least ``smallest * M`` rows.
+    """
+    sizes = np.bincount(owners, minlength=M)
+    missing = np.maximum(smallest - sizes, 0)
+    order = sorted_at_random(owners, rng)
+    place = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of a row among the rows of its party
+    moved = rng.choice(order[place >= smallest], missing.sum(), replace=False)
+    filled = owners.copy()
+    filled[moved] = np.repeat(np.arange(M), missing)
+    return filled
+
+
+def _by_label(dealt: Sequence[Index], y: Array, rng: Generator) -> Index:
+    owners = np.empty(len(y), dtype=np.intp)
+    owners[sorted_at_random(y, rng)] = np.concatenate(dealt)  # the parties of the rows, in ascending order of labels
+    return owners
+
+
+def _classes(y: Array) -> Index:
+    return np.unique(y, return_counts=True)[1]  # rows of each, in ascending order of the labels
+
+
+def _divided(holders: Index, n: int, rng: Generator) -> Index:
+    if not len(holders):  # rows of no party
+        return np.full(n, -1)
+    return rng.permutation(holders)[np.arange(n) % len(holders)]

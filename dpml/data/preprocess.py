@@ -1,15 +1,9 @@
 """Preprocessing as a short list of named steps, each a row-wise map with parameters.
 
-A step takes its parameters from what is known of the rows: from `TrainingRows`, or from a `Box`, the set in which rows
-can lie by stated ranges and values alone (`dataset.bounds=public`). Both have the same attributes, so a step is written
-once.
-
-Training rows spend privacy that no budget here accounts for. The papers do it, so it is allowed, and every step leaves
-a record of it; `private_note` summarises the record for a row of results. With a box, all parameters are computed
-before any row is read. Every number is first clipped to its `Range`, and put on a log scale where the range says so.
-
-Each step follows the one before, and works row by row. Therefore large arrays are transformed in blocks, and in place
-if the width does not change.
+Parameters come from the training rows, which spends privacy that no budget here accounts for: the papers do it, so it
+is allowed, and every step leaves a record of it. Or they come from public ranges and values alone
+(`dataset.bounds=public`): then they are computed before any row is read, and every number is first clipped to its
+`Range`, and put on a log scale where the range says so.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,9 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpml.arrays import Array, Index, blocks
-from dpml.data.extent import Box, Extent, TrainingRows, into_ranges, levels_of
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.steps import EACH_ROW, PRIVATE, STATED, STEPS, Apply, Record, Step
+from dpml.data.steps import EACH_ROW, PRIVATE, STATED, STEPS, Apply, Box, Record, TrainingRows, into_ranges, levels_of
 from dpml.errors import UserError, nearest
 
 Features = Array | sparse.csr_matrix
@@ -33,21 +26,17 @@ _CUTS = ("bin", "spline")
 _ONCE = ("one_hot", *_CUTS)
 
 
-def parse(steps: Iterable[str]) -> list[tuple[str, int | None]]:
-    """Names and arguments: ``pca:50`` is the step `pca` with 50 components."""
-    parsed = []
+def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
+    """Return the names and arguments of steps: ``pca:50`` is the step `pca` with 50 components."""
+    parsed: list[tuple[str, tuple[int, ...]]] = []
     for text in steps:
         name, colon, number = str(text).partition(":")
         if name not in STEPS:
             raise UserError(f"unknown preprocessing step {name!r} in dataset.steps: {nearest(name, STEPS)}")
         if (name == "pca") != bool(colon) or (colon and not number.isdecimal()):
             raise UserError(f"dataset.steps has {text!r}: write pca:D with a whole number D, and other steps without.")
-        parsed.append((name, int(number) if colon else None))
+        parsed.append((name, (int(number),) if colon else ()))
     return parsed
-
-
-def _step(extent: Extent, name: str, number: int | None) -> Step:
-    return STEPS[name](extent) if number is None else STEPS[name](extent, number)
 
 
 def fit_apply(
@@ -61,19 +50,19 @@ def fit_apply(
         test: Test rows (m, p), likewise.
         levels: The number of values of each symbolic column (their codes are 0, 1, ...; -1 is unknown), 0 for a numeric
             column. Empty if all columns are numeric.
-
-    Raises:
-        UserError: a step is unknown, or the steps do not suit the columns.
     """
     parsed = parse(steps)
     levels = levels or (0,) * train.shape[1]
     names = [name for name, _ in parsed]
-    check_steps(names, train, levels)
+    if not sparse.issparse(train):
+        check_order(names, levels)
+    elif names[:1] != ["pca"]:
+        raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
     # a scale that is fitted to a missing value is none, so the first step that is fitted fills them in
     check_missing([name for name in names if name != "one_hot"][:1], names, train, test)
     record: list[Record] = []
     for place, (name, number) in enumerate(parsed):
-        step = _step(TrainingRows(train, levels), name, number)
+        step = STEPS[name](TrainingRows(train, levels), *number)
         levels = () if name == "pca" else levels  # what comes after it are numbers
         record.append({"step": name, "fitted_on": step.source, **step.facts(train)})
         train, test = (in_blocks(step.apply, X, in_place=place > 0) for X in (train, test))
@@ -81,7 +70,7 @@ def fit_apply(
 
 
 def stated_apply(
-    steps: Iterable[str], train: Any, test: Any, columns: Mapping[str, Column]
+    steps: Sequence[str], train: Any, test: Any, columns: Mapping[str, Column]
 ) -> tuple[Array, Array, list[Record]]:
     """Run the named `steps` in order, with parameters from the stated columns: (train, test, record).
 
@@ -91,16 +80,10 @@ def stated_apply(
         test: Test rows (m, p), likewise.
         columns: The range, or the list of values, of every column by its name, in the order of the columns. The code of
             a symbolic value is its index in the sorted list; a value that is not in the list has the code -1.
-
-    Raises:
-        UserError: a step is unknown or `pca`, or the steps do not suit the columns.
     """
-    steps = list(steps)
-    made = maps(steps, columns)
+    made, names = maps(steps, columns), [name for name, _ in parse(steps)]
     if train.shape[1] != len(columns):
         raise UserError(f"ranges and values are stated of {len(columns)} columns, but the rows have {train.shape[1]}.")
-    names = [name for name, _ in parse(steps)]
-    check_steps(names, train, levels_of(columns))
     # a missing value is in no part of a range
     check_missing(list(takewhile(lambda name: name not in _CUTS, names)), names, train, test)
     for place, (apply, _) in enumerate(made):
@@ -108,21 +91,39 @@ def stated_apply(
     return train, test, [facts for _, facts in made]
 
 
-def maps(steps: Iterable[str], columns: Mapping[str, Column]) -> list[tuple[Apply, Record]]:
-    """The row-wise map and the record of each named step, after clipping to the ranges; no row is read.
+def split_apply(
+    X: Features,
+    y: Array,
+    parts: tuple[Index | slice, Index | slice],
+    steps: Sequence[str],
+    columns: Sequence[int] | Mapping[str, Column],
+    target: Range | str | None,
+) -> tuple[Array, Array, Array, Array, list[Record]]:
+    """Split rows into the training and test rows `parts` and preprocess them: (X, y, X_test, y_test, record).
 
-    Raises:
-        UserError: a step is unknown or `pca`.
+    `columns` are the statements for `stated_apply`, or the levels for `fit_apply`; `target` is None for classes.
     """
+    y_train, y_test = (y[rows] for rows in parts)
+    if isinstance(columns, Mapping):
+        train, test, record = stated_apply(steps, X[parts[0]], X[parts[1]], columns)
+    else:
+        train, test, record = fit_apply(steps, X[parts[0]], X[parts[1]], columns)
+    if target is not None:
+        y_train, y_test, scaled = scale_target(y_train, y_test, target if isinstance(target, Range) else None)
+        record.append(scaled)
+    return train, y_train, test, y_test, record
+
+
+def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> list[tuple[Apply, Record]]:
+    """The row-wise map and the record of each named step, after clipping to the ranges; no row is read."""
     return _made(steps, columns)[0]
 
 
-def check_ball(steps: Iterable[str], columns: Mapping[str, Column]) -> None:
+def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
     """Raise UserError unless the steps map every row that the statements allow into the unit ball; no row is read.
 
     Otherwise a release would be refused, or not, for how long a private row is.
     """
-    steps = list(steps)
     longest = _made(steps, columns)[1].norm
     if not longest <= 1 + 1e-9:
         raise UserError(
@@ -132,20 +133,20 @@ def check_ball(steps: Iterable[str], columns: Mapping[str, Column]) -> None:
         )
 
 
-def _made(steps: Iterable[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
+def _made(steps: Sequence[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
     """The maps, and the set in which rows lie after the last one."""
     parsed = parse(steps)
     check_order([name for name, _ in parsed], levels_of(columns))
     apply, box = into_ranges(columns)
     made: list[tuple[Apply, Record]] = [(apply, {"step": "ranges", "fitted_on": STATED})]
     for name, number in parsed:
-        step = _step(box, name, number)
+        step = STEPS[name](box, *number)
         made.append((step.apply, {"step": name, "fitted_on": EACH_ROW if step.source == EACH_ROW else STATED}))
         box = step.after(box)
     return made, box
 
 
-def check_bounds(info: Info, bounds: str, steps: Iterable[str]) -> None:
+def check_bounds(info: Info, bounds: str, steps: Sequence[str]) -> None:
     """Raise UserError unless a data set can be preprocessed by these steps with these bounds."""
     if bounds not in get_args(Bounds):
         raise UserError(f"unknown dataset.bounds={bounds!r}: {nearest(str(bounds), get_args(Bounds))}")
@@ -154,15 +155,6 @@ def check_bounds(info: Info, bounds: str, steps: Iterable[str]) -> None:
     if not info.columns or (info.task == "regression" and info.target is None):
         raise UserError(f"dataset={info.name} has no public ranges, as {info.bounds}: leave dataset.bounds=fitted.")
     maps(steps, info.columns)
-
-
-def check_steps(names: list[str], train: Features, levels: Sequence[int]) -> None:
-    """Raise UserError when the named steps do not suit the training rows (n, p) and their symbolic columns."""
-    if sparse.issparse(train):
-        if names[:1] != ["pca"]:
-            raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
-        return
-    check_order(names, levels)
 
 
 def check_missing(filling: Collection[str], names: Sequence[str], *parts: Features) -> None:
@@ -207,7 +199,7 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
     return out
 
 
-def width(steps: Iterable[str], columns: int | Mapping[str, Column]) -> int:
+def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
     """The number of features after the steps, from `columns`: stated, or their number after one-hot coding."""
     if not isinstance(columns, int):
         rows = np.empty((0, len(columns)))
@@ -215,7 +207,7 @@ def width(steps: Iterable[str], columns: int | Mapping[str, Column]) -> int:
             rows = apply(rows)
         return rows.shape[1]
     for name, number in parse(steps):
-        columns = number if number is not None else columns + (name == "bias")
+        columns = number[0] if number else columns + (name == "bias")
     return columns
 
 

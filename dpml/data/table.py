@@ -1,4 +1,4 @@
-"""Common code of all data sets that come as files: parse once, draw rows, preprocess, and cache what can be reused."""
+"""What data sets that come as files share: parse once, draw rows, preprocess, and cache what can be reused."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,30 +12,30 @@ from scipy import sparse
 from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
-from dpml.data.extent import after_one_hot
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features, check_bounds, fit_apply, scale_target, stated_apply
+from dpml.data.preprocess import Features, check_bounds, split_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
-from dpml.data.steps import Record
+from dpml.data.steps import Record, after_one_hot
 from dpml.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` uses
+_PARTS = ("X", "y", "X_test", "y_test")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A data set as its files contain it, before any fitting: one row per sample, the training part first.
+    """The content of a data set's files, before any fitting: one row per sample, the training part first.
 
     Attributes:
         X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic value is its code 0, 1, ... or -1.
         y: Labels (n,), in the form of the task; a regression target in its own unit.
         levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
         party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part; None if unknown.
-        left_out: The number of rows of the files that are not here, because of what is in them.
+        left_out: The number of rows of the files that are left out because of their values.
     """
 
     X: Features
@@ -51,7 +51,7 @@ class Tabular:
 
     Attributes:
         bounds: Where preprocessing takes its scales from: `fitted`, the training rows; `public`, what `info.columns`
-            states of them, which is refused where nothing is stated.
+            states, which is refused where nothing is stated.
         steps: Preprocessing, in order.
     """
 
@@ -87,11 +87,6 @@ class Tabular:
         """The statement about each column, if it is used; empty if scales are fitted."""
         return self.info.columns if self.bounds == "public" else {}
 
-    @property
-    def features(self) -> int:
-        """Columns after one-hot coding; every stated value has one, whether or not it occurs in a row."""
-        return after_one_hot(self.stated) if self.stated else self.info.features
-
     def size(self, N: int | None) -> tuple[int, int]:
         return N or self.available(), preprocess.width(self.pipeline, self.stated or self.info.features)
 
@@ -102,8 +97,7 @@ class Tabular:
         if isinstance(test, slice) and len(train) == self.available():  # the whole official split
             arrays, facts = self._prepared(table, source)
             # all rows are used, and dealing them to parties will shuffle them: they stay in the file's order, mapped
-            X, y = arrays["X"], arrays["y"]
-            X_test, y_test, record = arrays["X_test"], arrays["y_test"], facts["preprocessing"]
+            (X, y, X_test, y_test), record = (arrays[name] for name in _PARTS), facts["preprocessing"]
             train = np.arange(self.available())
         else:
             X, y, X_test, y_test, record = self._preprocess(table, train, test)
@@ -113,11 +107,7 @@ class Tabular:
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """The parsed files (from the cache if they are there) and their source, for the provenance.
-
-        Raises:
-            UserError: a file is missing or damaged, or its content is not the published content.
-        """
+        """The parsed files (from the cache if they are there) and their source, for the provenance."""
         verified = files.verified(self.info)
         paths = {name: path for name, (path, _) in verified.items()}
         digests = {name: digest for name, (_, digest) in verified.items()}
@@ -132,71 +122,50 @@ class Tabular:
             self._check(table, source["source"])
             if self.checksum(files) != source["sha256"]:
                 raise UserError(f"{source['source']} changed while it was read: give the command again.")
-            X = table.X
-            if sparse.issparse(X):
-                arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "y": table.y}
-            else:
-                arrays = {"X": X, "y": table.y}
-            if table.party is not None:
-                arrays["party"] = table.party
-            return arrays, {"shape": list(X.shape), "levels": list(table.levels), "left_out": table.left_out}
+            X, facts = table.X, {"levels": list(table.levels), "left_out": table.left_out, "shape": list(table.X.shape)}
+            parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"X": X}
+            return parts | {"y": table.y} | ({} if table.party is None else {"party": table.party}), facts
 
         arrays, facts = cache.load_or_build(self.info.name, self.key(source["sha256"]), build)
-        if "X" in arrays:
-            X: Features = arrays["X"]
-        else:
-            X = sparse.csr_matrix(
-                (arrays["data"], arrays["indices"], arrays["indptr"]), shape=facts["shape"], copy=False
-            )
-        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts.get("left_out", 0)), source
+        X: Features | None = arrays.get("X")
+        if X is None:
+            parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+            X = sparse.csr_matrix(parts, shape=facts["shape"], copy=False)
+        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts["left_out"]), source
 
     def checksum(self, files: Files) -> str:
-        """The checksum of the files' content, as in a loaded data set's provenance; parses nothing.
-
-        Raises:
-            UserError: a file is missing or damaged.
-        """
+        """The checksum of the files' content, as in a loaded data set's provenance; parses nothing."""
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:
         """What the parsed files depend on: their content, the code that reads them, and the options it may use."""
         loader = type(self)
-        return {
-            "loader": loader.__qualname__,
-            "code": code.digest(code.DATA, code.named(loader)),
-            "options": {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING},
-            "sha256": digest,
-        }
+        options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING}
+        version = code.digest(code.DATA, code.named(loader))
+        return {"loader": loader.__qualname__, "code": version, "options": options, "sha256": digest}
 
     def _prepared(self, table: Table, source: Mapping[str, Any]) -> tuple[cache.Arrays, cache.Facts]:
-        """All rows of a set with an official split, preprocessed: they do not depend on any random draw."""
-
+        # they do not depend on any random draw
         def build() -> tuple[cache.Arrays, cache.Facts]:
             split = self.available()
-            X, y, X_test, y_test, record = self._preprocess(table, slice(split), slice(split, None))
-            return {"X": X, "y": y, "X_test": X_test, "y_test": y_test}, {"preprocessing": record}
+            *arrays, record = self._preprocess(table, slice(split), slice(split, None))
+            return dict(zip(_PARTS, arrays, strict=True)), {"preprocessing": record}
 
         return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
 
     def _preprocess(
         self, table: Table, train: Index | slice, test: Index | slice
     ) -> tuple[Array, Array, Array, Array, list[Record]]:
-        X, X_test = table.X[train], table.X[test]
-        if self.bounds == "public":
-            X, X_test, record = stated_apply(self.pipeline, X, X_test, self.stated)
-        else:
-            X, X_test, record = fit_apply(self.pipeline, X, X_test, table.levels)
-        y, y_test = table.y[train], table.y[test]
-        if self.info.task == "regression":
-            y, y_test, target = scale_target(y, y_test, self.info.target if self.bounds == "public" else None)
-            record = [*record, target]
-        return X, y, X_test, y_test, record
+        target = None if self.info.task != "regression" else self.info.target if self.stated else "fitted"
+        columns = self.stated or table.levels
+        return split_apply(table.X, table.y, (train, test), self.pipeline, columns, target)
 
     def _check(self, table: Table, source: str) -> None:
         """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
         info = self.info
         features = sum(count or 1 for count in table.levels) if table.levels else table.X.shape[1]
-        facts = [("rows", len(table.y), info.rows), ("features", features, self.features)]
+        expected = after_one_hot(self.stated) if self.stated else info.features
+        facts = [("rows", len(table.y), info.rows), ("features", features, expected)]
         for label, rows in info.classes.items():
             facts.append((f"rows of class {label:g}", int(np.sum(table.y == label)), rows))
         for what, count, expected in facts:
@@ -259,7 +228,7 @@ def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
 def encode(
     parts: "Sequence[pd.DataFrame]", symbolic: Collection[int], stated: Mapping[str, Column]
 ) -> tuple[Array, tuple[int, ...]]:
-    """Tables with the same columns as one array, and the number of values of each symbolic column.
+    """Return tables with the same columns as one array, and the number of values of each symbolic column.
 
     The values of a symbolic column are those that `stated` lists for it, or if `stated` is empty those of the first
     part, in alphabetical order; other values get the code -1.
@@ -267,18 +236,13 @@ def encode(
     import pandas as pd  # slow to load, and only parsing needs it
 
     listed = {place: column for place, column in enumerate(stated.values()) if not isinstance(column, Range)}
-    columns = parts[0].shape[1]
-    X = np.empty((sum(map(len, parts)), columns))
-    levels = [0] * columns
-    for column in range(columns):
-        values = None
+    X = np.empty((sum(map(len, parts)), parts[0].shape[1]))
+    levels = [0] * X.shape[1]
+    for column in range(X.shape[1]):
+        cells: list[Any] = [part.iloc[:, column] for part in parts]
         if column in symbolic:
-            values = sorted(listed.get(column) or parts[0].iloc[:, column].unique())
+            values = pd.Index(sorted(listed.get(column) or cells[0].unique()))
             levels[column] = len(values)
-        start = 0
-        for part in parts:
-            cells = part.iloc[:, column]
-            codes = cells if values is None else pd.Index(values).get_indexer(pd.Index(cells))
-            X[start : start + len(part), column] = codes
-            start += len(part)
+            cells = [values.get_indexer(pd.Index(each)) for each in cells]
+        X[:, column] = np.concatenate(cells)
     return X, tuple(levels)

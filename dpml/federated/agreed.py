@@ -8,15 +8,15 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from inspect import isclass
 from typing import Any
 
 from dpml import paths
 from dpml.algorithms import Algorithm
-from dpml.config.build import algorithm_of, budget, class_of, epsilon, number
+from dpml.config.build import algorithm_of, budget, class_of, epsilon, number, optional
 from dpml.config.complete import require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV
@@ -25,16 +25,53 @@ from dpml.mechanism.counting import Counting
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget
-from dpml.release.exactness import exact_algorithm, has_exact_noise, option_node, require_exact
+from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, require_exact
 
 Scalar = str | float | int | bool | None
 
 _NAME = re.compile(r"[A-Za-z0-9_.+-]{1,40}")  # of an algorithm or an option, and a word that is its value
 _LONGEST = 200  # characters of a column's name
 _MOST = 10_000  # columns that are left out, or steps
-_LISTS = ("drop", "steps", "na")
-_WRITTEN = ("encoding", "separator", "decimal")  # how files are written
 _SET = {"loss", "calibration", "protocol"}  # of an algorithm's options: what a federation chooses itself
+
+
+def _word(value: Any, key: str) -> str:
+    if not isinstance(value, str) or not _NAME.fullmatch(value) or ".." in value:
+        raise UserError(f"{key} must be a name of at most 40 letters, digits and signs, got {str(value)[:60]!r}.")
+    return value
+
+
+def _column(value: Any, key: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not value.isprintable():
+        raise UserError(f"{key} must be names of at most {_LONGEST} printable characters, got {str(value)[:60]!r}.")
+    return value
+
+
+def _columns(value: Any, key: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or len(value) > _MOST:
+        raise UserError(f"{key} must be a list of at most {_MOST:,} names.")
+    return tuple(_column(each, key) for each in value)
+
+
+def _scalar(value: Any, key: str) -> Scalar:
+    if isinstance(value, str):
+        return _word(value, key)
+    if not isinstance(value, bool | int | float | None):
+        raise UserError(f"{key} must be a number, a word, true, false or null.")
+    return value
+
+
+_DATASET: dict[str, Callable[[Any, str], Any]] = {
+    "label": _column, "missing": _word, "drop": _columns, "steps": _columns, "na": _columns, "encoding": _word,
+    "separator": optional(_column), "decimal": _column,
+}  # fmt: skip
+_CHECKS = {"algo": _word, "eps": epsilon, "delta": number, "loss": optional(_word), "count_errors": optional(epsilon)}
+_CHECKS |= _DATASET
+"""The check of every field but `options`; the values of `_DATASET` are typed as ``dataset.NAME``."""
+
+
+def _key(name: str) -> str:
+    return f"dataset.{name}" if name in _DATASET else name
 
 
 @dataclass(frozen=True)
@@ -71,19 +108,8 @@ class Agreed:
     count_errors: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("algo", "missing", "encoding", *(["loss"] if self.loss is not None else [])):
-            _word(getattr(self, name), name)
-        for name in ("label", "decimal", *(["separator"] if self.separator is not None else [])):
-            _column(getattr(self, name), f"dataset.{name}")
-        for name in _LISTS:
-            values = getattr(self, name)
-            if not isinstance(values, list | tuple) or len(values) > _MOST:
-                raise UserError(f"dataset.{name} must be a list of at most {_MOST:,} names.")
-            object.__setattr__(self, name, tuple(_column(value, f"dataset.{name}") for value in values))
-        object.__setattr__(self, "eps", epsilon(self.eps, "eps"))
-        object.__setattr__(self, "delta", number(self.delta, "delta"))
-        if self.count_errors is not None:
-            object.__setattr__(self, "count_errors", epsilon(self.count_errors, "count_errors"))
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(getattr(self, name), _key(name)))
         if not math.isfinite(self.eps):
             raise UserError("eps=inf is no private release: choose a finite eps.")
         require_all_rows(self.missing)
@@ -93,7 +119,7 @@ class Agreed:
         for name, value in self.options.items():
             if name not in allowed:
                 raise UserError(f"a plan has no {f'algo.{name}'!r}: {nearest(str(name), allowed)}")
-            _scalar(f"algo.{name}", value)
+            _scalar(value, f"algo.{name}")
         _ = self.budget, self.dataset
 
     @classmethod
@@ -107,13 +133,12 @@ class Agreed:
     @property
     def words(self) -> tuple[str, ...]:
         """The same as they are typed."""
-        options = {f"algo.{name}": value for name, value in self.options.items()}
-        lists = {f"dataset.{name}": f"[{','.join(getattr(self, name))}]" for name in _LISTS}
-        lists |= {f"dataset.{name}": value for name in _WRITTEN if (value := getattr(self, name)) != getattr(CSV, name)}
-        given = {"algo": self.algo, **options, "eps": self.eps, "delta": self.delta, "loss": self.loss}
-        given["count_errors"] = self.count_errors
-        given |= {"dataset.label": self.label, "dataset.missing": self.missing, **lists}
-        return tuple(f"{key}={_typed(value)}" for key, value in given.items() if value not in (None, "[]"))
+        typed = {"algo": self.algo} | {f"algo.{name}": value for name, value in self.options.items()}
+        for name in ("eps", "delta", "loss", "count_errors", *_DATASET):
+            value = getattr(self, name)
+            if value not in (None, ()) and (name not in ("encoding", "decimal") or value != getattr(CSV, name)):
+                typed[_key(name)] = value
+        return tuple(f"{key}={_typed(value)}" for key, value in typed.items())
 
     @property
     def budget(self) -> Budget:
@@ -123,7 +148,7 @@ class Agreed:
     @property
     def dataset(self) -> CSV:
         """The options of the columns; no file is named."""
-        return CSV(**{name: getattr(self, name) for name in ("label", "missing", *_LISTS, *_WRITTEN)})
+        return CSV(**{name: getattr(self, name) for name in _DATASET})
 
     @cached_property
     def _kind(self) -> Any:
@@ -150,11 +175,11 @@ class Agreed:
             require_exact(algorithm, "say --floating", ("dpgd", "ssp"))
         if "noise" in self.options or not has_exact_noise(algorithm):
             return self
-        return Agreed(**{**_plain(self), "options": {**self.options, "noise": "discrete"}})
+        return replace(self, options={**self.options, "noise": "discrete"})
 
     def content(self) -> dict[str, Any]:
         """The same in the form of a plan's file, for `read`."""
-        content = _plain(self) | {"options": dict(self.options), "drop": list(self.drop), "steps": list(self.steps)}
+        content = {each.name: getattr(self, each.name) for each in fields(self)} | {"options": dict(self.options)}
         return {key: value for key, value in content.items() if (key, value) != ("count_errors", None)}
 
 
@@ -166,63 +191,44 @@ def no_sums(algo: str) -> str:
     )
 
 
-def agreed_of(words: Iterable[str]) -> Agreed:
-    """The terms that somebody typed, KEY=VALUE each."""
+def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
+    """Return the terms that somebody typed, KEY=VALUE each; and of others those that a bounds file states."""
     given: dict[str, Any] = {}
     options: dict[str, Scalar] = {}
-    columns = (f"dataset.{name}" for name in ("label", "missing", *_LISTS, *_WRITTEN))
-    names = ["algo", "eps", "delta", "loss", "count_errors", *columns]
+    names = {_key(name): name for name in _CHECKS}
     for word in words:
         key, equals, value = word.partition("=")
-        into, name = (options, key[5:]) if key.startswith("algo.") else (given, key.removeprefix("dataset."))
         if not equals:
             raise UserError(f"what parties agree on is KEY=VALUE, got {word!r}.")
-        if into is given and key not in names:
+        if not key.startswith("algo.") and key not in names:
             raise UserError(f"a plan has no {key!r}: {nearest(key, names)}")
+        into, name = (given, names[key]) if key in names else (options, key.removeprefix("algo."))
         if name in into:
             raise UserError(f"{key} is given twice.")
         into[name] = _value(key, value)
-    for key in ("algo", "eps", "delta", "dataset.label"):
-        if key.removeprefix("dataset.") not in given:
-            raise UserError(f"{key} is missing: a plan needs algo, eps, delta and dataset.label.")
+    columns = {name for key, name in names.items() if key.startswith("dataset.")}
+    given = {name: value for name, value in (reading or {}).items() if name in columns} | given
+    for name in ("algo", "eps", "delta", "label"):
+        if name not in given:
+            raise UserError(f"{_key(name)} is missing: a plan needs algo, eps, delta and dataset.label.")
     return Agreed(**given, options=options)
 
 
-def _value(key: str, said: str) -> Any:
-    if key.removeprefix("dataset.") in _LISTS:
-        inside = said.strip().removeprefix("[").removesuffix("]")
+def _value(key: str, text: str) -> Any:
+    check = _CHECKS.get(key.removeprefix("dataset."))
+    if check is _columns:
+        inside = text.strip().removeprefix("[").removesuffix("]")
         return [part.strip() for part in next(csv.reader([inside], skipinitialspace=True), [])]
     if key in ("algo", "loss") or key.startswith("dataset."):
-        bare = said.strip("'\"")
+        bare = text.strip("'\"")
         return None if key == "loss" and bare == "null" else bare
     try:
-        return json.loads(said)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return said
+        return text
 
 
 def _typed(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{','.join(value)}]"
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _plain(terms: Agreed) -> dict[str, Any]:
-    return {each.name: getattr(terms, each.name) for each in fields(terms)}
-
-
-def _word(value: Any, key: str) -> str:
-    if not isinstance(value, str) or not _NAME.fullmatch(value) or ".." in value:
-        raise UserError(f"{key} must be a name of at most 40 letters, digits and signs, got {str(value)[:60]!r}.")
-    return value
-
-
-def _column(value: Any, key: str) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not value.isprintable():
-        raise UserError(f"{key} must be names of at most {_LONGEST} printable characters, got {str(value)[:60]!r}.")
-    return value
-
-
-def _scalar(key: str, value: Any) -> None:
-    if isinstance(value, str):
-        _word(value, key)
-    elif not isinstance(value, bool | int | float | None):
-        raise UserError(f"{key} must be a number, a word, true, false or null.")

@@ -22,8 +22,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpml.errors import UserError
-from dpml.federated.opening import END
 from dpml.federated.plan import FederationPlan
+from dpml.federated.sums import END
 
 _HEAD = struct.Struct("<I")
 _NUMBER = struct.Struct("<I")

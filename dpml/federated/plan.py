@@ -25,8 +25,7 @@ from dpml.data.preprocess import check_ball, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
-from dpml.federated.opening import Opening
-from dpml.federated.sums import Setting, Sums, sums_of
+from dpml.federated.sums import Opening, Setting, Sums, sums_of
 from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.plain import from_json
@@ -34,9 +33,8 @@ from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
-from dpml.release.certificate import certificate
-from dpml.release.facts import Facts, facts_about
-from dpml.release.statement import statement
+from dpml.release.certificate import views
+from dpml.release.facts import Facts, facts_about, gaps, statement
 
 FORMAT = "dpml plan 2"
 
@@ -45,6 +43,18 @@ _SIGNED = b"dpml plan signature "  # before the checksum
 _LONGEST = 1 << 24  # bytes of a plan or a card
 _MOST_PARTIES, _MOST_ROWS = 10_000, 10**9
 _NAME = re.compile(r"\w[\w .-]{0,63}")
+_VALUES: dict[str, tuple[type, int, int]] = {
+    "terms": (dict, 0, 100),
+    "stated": (dict, 0, 100),
+    "parties": (dict, 2, _MOST_PARTIES),
+    "rows": (int, 1, _MOST_ROWS),
+    "key": (bytes, KEY_BYTES, KEY_BYTES),
+    "colluders": (int, 0, _MOST_PARTIES),
+    "dropouts": (int, 0, _MOST_PARTIES),
+    "signatures": (dict, 0, _MOST_PARTIES),
+    "signature": (bytes, SIGNATURE_BYTES, SIGNATURE_BYTES),
+}
+"""The type of every value in a plan or a card, and the bounds of a number, of the entries or of the bytes."""
 
 
 @dataclass(frozen=True)
@@ -212,11 +222,13 @@ class FederationPlan:
             self.algorithm, self.problem, chosen, self.dropouts, dealt="natural", trust=trust,
             missing=self.dataset.missing == "drop",
         )  # fmt: skip
-        most = worst(facts.held)
         if not self.dropouts:
             return facts
+        most = worst(facts.held)
         alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.held)
-        described = certificate(self.algorithm, chosen, self.problem, alike, self.dropouts)
+        described = facts.certificate
+        if described is not None:
+            described = {**described, "views": views(alike, described["messages"])}
         return replace(facts, given=alike, certificate=described)
 
     @property
@@ -227,7 +239,7 @@ class FederationPlan:
     @property
     def statement(self) -> tuple[str, ...]:
         """The guarantees in words."""
-        return statement(self.facts)
+        return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.dataset.steps))
 
     @property
     def longest(self) -> int:
@@ -300,16 +312,11 @@ def read_plan(path: Path) -> FederationPlan:
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(f"{path} is no plan of this dpml: it must have format: {FORMAT!r}, and {', '.join(_KEYS[1:])}.")
     try:
-        parties = content["parties"]
-        if not isinstance(parties, dict) or not 2 <= len(parties) <= _MOST_PARTIES:
-            raise UserError(f"it must have 2 to {_MOST_PARTIES:,} parties.")
-        seats = tuple(_seat(name, said) for name, said in parties.items())
-        colluders, dropouts = (_whole(content[key], key, 0, _MOST_PARTIES) for key in ("colluders", "dropouts"))
-        terms = Agreed.read(content["terms"])
-        if not isinstance(content["stated"], dict):
-            raise UserError("stated must have the columns, and the classes or the target.")
-        signatures = _signatures(content["signatures"])
-        plan = FederationPlan(terms, bounds_from(path, content["stated"]), seats, colluders, dropouts, signatures)
+        values = {key: _value(key, content[key]) for key in _KEYS[1:]}
+        seats = tuple(_seat(name, each) for name, each in values.pop("parties").items())
+        signatures = {str(name): _value("signature", each) for name, each in values.pop("signatures").items()}
+        terms, stated = Agreed.read(values.pop("terms")), bounds_from(path, values.pop("stated"))
+        plan = FederationPlan(terms, stated, seats, **values, signatures=signatures)
         check_columns(plan.dataset, plan.stated)
         return plan
     except UserError as error:
@@ -339,33 +346,28 @@ def _json(path: Path, what: str) -> dict[str, Any]:
     return content
 
 
-def _seat(name: str, said: Any) -> Seat:
-    if not isinstance(said, dict) or set(said) != {"rows", "key"}:
+def _seat(name: str, content: Any) -> Seat:
+    if not isinstance(content, dict) or set(content) != {"rows", "key"}:
         raise UserError("a party must have rows and key.")
-    key = _bytes(said["key"], "the key of a party", KEY_BYTES)
-    return Seat(name, _whole(said["rows"], "rows", 1, _MOST_ROWS), key)
+    return Seat(name, rows=_value("rows", content["rows"]), key=_value("key", content["key"]))
 
 
-def _signatures(said: Any) -> dict[str, bytes]:
-    if not isinstance(said, dict) or len(said) > _MOST_PARTIES:
-        raise UserError("the signatures must be a name with a signature each.")
-    return {str(name): _bytes(signature, "a signature", SIGNATURE_BYTES) for name, signature in said.items()}
-
-
-def _bytes(value: Any, what: str, size: int) -> bytes:
-    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * size}}}", value):
-        raise UserError(f"{what} must be {2 * size} hexadecimal digits.")
-    return bytes.fromhex(value)
+def _value(key: str, value: Any) -> Any:
+    """Return the value of a key, checked by the table `_VALUES`."""
+    kind, least, most = _VALUES[key]
+    if kind is bytes:
+        if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * most}}}", value):
+            raise UserError(f"{key} must be {2 * most} hexadecimal digits.")
+        return bytes.fromhex(value)
+    size = len(value) if isinstance(value, dict) else value
+    if type(value) is not kind or not least <= size <= most:
+        what = "a whole number" if kind is int else "an object with entries,"
+        raise UserError(f"{key} must be {what} from {least} to {most:,}.")
+    return value
 
 
 def _written(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def _whole(value: Any, key: str, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise UserError(f"{key} must be a whole number from {least} to {most:,}.")
-    return value
 
 
 def with_file(dataset: CSV, path: Path, bounds: Path) -> CSV:

@@ -12,10 +12,11 @@ choice. A party gives one answer to each sum that the guarantees count. Noise is
 parties may be missing from different sums.
 """
 
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -33,7 +34,7 @@ from dpml.mechanism.program import Program
 from dpml.privacy import Budget, Problem
 from dpml.protocols import Session
 from dpml.protocols.codec import Ring
-from dpml.protocols.errors import RefusedError
+from dpml.protocols.messages import RefusedError
 from dpml.protocols.transports import Dropouts, Outcome, Traffic
 
 _LONGEST = 1e15
@@ -57,6 +58,44 @@ class Summed:
     total: Ring
     beside: Array
     survivors: Index
+
+
+OPEN, MESSAGE, REFUSED, END = b"o", b"m", b"r", b"e"
+"""The first byte of what aggregator and party send each other.
+
+An `Opening`, a message of the protocol, the reason why there is none, or the model at the end.
+"""
+
+_OPENING = struct.Struct("<16s64sI")
+
+
+class Opening(NamedTuple):
+    """The message that starts a secure sum.
+
+    Attributes:
+        name: 16 bytes, never used before.
+        digest: the checksum of the plan (64 characters).
+        number: the number of the sum in the release, from 0.
+        told: the content sent to all parties for this sum.
+    """
+
+    name: bytes
+    digest: str
+    number: int
+    told: bytes
+
+    @property
+    def content(self) -> bytes:
+        """The same as bytes."""
+        return _OPENING.pack(self.name, self.digest.encode(), self.number) + self.told
+
+    @classmethod
+    def read(cls, content: bytes) -> "Opening | None":
+        """The opening encoded in these bytes; None if they encode none."""
+        if len(content) < _OPENING.size:
+            return None
+        name, digest, number = _OPENING.unpack_from(content)
+        return cls(name, digest.decode("ascii", "replace"), number, content[_OPENING.size :])
 
 
 Ask = Callable[[bytes], Summed]
@@ -136,16 +175,12 @@ class Sums:
         """Numbers that a party sends openly with its vector."""
         return 0 if self.algorithm.sharing(self.setting.problem).zero_sum is None else self.lengths[0]
 
-    def party(self, X: Array, y: Array, party: int, rng: Generator) -> Answer:
-        """The party of that number, which has the rows X (n, d) with labels y (n,), and `rng` for its noise.
-
-        With the same `rng` its message equals the one that it has when a single process plays all parties. For this
-        the noise of all parties is drawn, and only its own is used.
-        """
-        return self.ready(X, y, party)(rng)
-
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """The same with all that is done before noise is needed, and so may fail before anything is spent."""
+        """Return the party of that number, which has the rows X (n, d) with labels y (n,), still without noise.
+
+        Whatever may fail is done before noise is needed. With the same generator its message equals the one that it has
+        when a single process plays all parties: the noise of all parties is drawn, and only its own is used.
+        """
         own = Own(party)
         mechanism = replace(self._prepared(party, (X, y)), transport=own)
         return lambda rng: self._answering(own, Carrier(mechanism, [self.setting.budget], rng, 1, None))
@@ -166,12 +201,6 @@ class Sums:
         """
         return _read(self._statistic(self._numbers[number]), content, self.setting.problem.d)
 
-    def model(self, ask: Ask) -> Array:
-        """The model (K d,) alone."""
-        weights = self.release(ask).weights
-        assert weights is not None
-        return np.asarray(weights[0, 0])
-
     def release(self, ask: Ask) -> Release:
         """The model, weights (1, 1, K d), and its metrics, which depend on the survivors' rows only."""
         remote = Remote(ask)
@@ -179,10 +208,7 @@ class Sums:
         return mechanism.release([self.setting.budget], np.random.default_rng(0), 1)  # its noise is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
-        """The program of the real protocol with one party's rows, or none.
-
-        In place of each other party's there is one row of zeros, however many it has.
-        """
+        """Return the real protocol's program with one party's rows, or none; each other party has one row of zeros."""
         setting = self.setting
         sizes = np.ones_like(setting.sizes)
         if rows is not None:

@@ -242,22 +242,19 @@ class Carrier:
     def _by_cape(  # many parameters: the message, its noise, and who carries it
         self, number: int, shares: Array, spread: float, transport: Any, topology: Any
     ) -> tuple[Array, Array | None]:
-        """What the aggregator of CAPE has: the zero-sum noise in the ring, the messages sent openly."""
-        from dpml.protocols.cape import CapeSettings, cape_sum
+        """Return the noisy sum by CAPE, and the unit noise of the open messages and the zero-sum noise."""
+        from dpml.protocols.cape import cape_sum
 
         of, d, widths = self.statistic(number), self.problem.d, self.widths(number)
-        secrets: list[Array] = []
-        settings = CapeSettings(
-            transport, self.draws, spread, topology=topology, drawn=sum(of.drawn(d)),
-            project=lambda unit: of.project(unit, d), rounding=self._rounding,
-        )  # fmt: skip
-        cape = cape_sum(shares, widths, self.rng, settings, None if self.observer is None else secrets.append)
+        ehat, g = noise.cape_parties(self.rng, self.draws, self.problem.M, sum(of.drawn(d)))
+        drawn = of.project(ehat, d), of.project(g, d)
+        cape = cape_sum(shares, widths, drawn, spread, self._rounding, transport, topology=topology)
         total = self._made_up(cape.total, cape.survivors).reshape(-1, shares.shape[1])
         if self.observer is None:
             return total, None
         noises = cape.messages[:, 0] - shares[:, None]
         np.divide(noises, widths[0], out=noises, where=widths[0] > 0)
-        return total, np.concatenate([noises, *secrets])
+        return total, np.concatenate([noises, cape.ehat])
 
     def _on_grid(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """Sums of integers with discrete noise, which budgets do not share."""

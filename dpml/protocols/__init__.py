@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import FixedPoint
-from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import Topology, choose, complete, sparse
+from dpml.protocols.messages import ProtocolError, RefusedError
 from dpml.protocols.session import Session, Stage
 from dpml.protocols.transports import Dropouts, Traffic, Transport, in_process
 

@@ -8,7 +8,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.arrays import Array
-from dpml.protocols.errors import ProtocolError
+from dpml.protocols.messages import ProtocolError
 
 Ring = NDArray[np.uint64]
 

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from dpml.arrays import Array, Index
-from dpml.protocols.errors import ProtocolError
+from dpml.protocols.messages import ProtocolError
 
 SECURITY = 2.0**-40
 """The allowed probability of the first two failures, in which privacy would be lost."""

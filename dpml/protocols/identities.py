@@ -13,8 +13,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpml.protocols import messages
-from dpml.protocols.errors import RefusedError
-from dpml.protocols.messages import Kind
+from dpml.protocols.messages import Kind, RefusedError
 from dpml.protocols.session import PROTOCOL, Session
 
 
@@ -26,26 +25,18 @@ def enrol(session: Session) -> tuple[Session, tuple[Ed25519PrivateKey, ...]]:
 
 def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, body: bytes) -> bytes:
     """Return a party's complete message, signed."""
-    signature = signer.sign(_content(session.context, kind, party, _digest(body)))
+    signature = signer.sign(_content(session.context, kind, party, body))
     return messages.pack(kind, session.name, party, body, signature)
 
 
 def check(session: Session, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
     """Raise RefusedError unless `party` signed this body."""
-    check_signature(session.identities[party], session.context, kind, party, body, signature)
-
-
-def check_signature(identity: bytes, context: bytes, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
-    """Raise RefusedError unless the signature fits the party's verification key and the session's context."""
-    if not _verified(identity, context, kind, party, _digest(body), signature):
+    if not _verified(session.identities[party], _content(session.context, kind, party, body), signature):
         raise RefusedError(f"the signature under the message {kind.name} of party {party} is not that party's.")
 
 
-@lru_cache(maxsize=8)
 def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
     """Return the parties whose signatures on this list of survivors are in the message SIGNATURES.
-
-    Cached: the parties of one process get the same bytes, which are read and verified once.
 
     Raises:
         RefusedError: a signature is not valid, or a party occurs twice.
@@ -62,18 +53,15 @@ def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozens
     return ids
 
 
-def _digest(body: bytes) -> bytes:
-    return hashlib.sha256(body).digest()
-
-
-def _content(context: bytes, kind: Kind, party: int, digest: bytes) -> bytes:
-    return PROTOCOL + b" signature" + context + bytes([kind]) + party.to_bytes(4, "little") + digest
+def _content(context: bytes, kind: Kind, party: int, body: bytes) -> bytes:
+    place = bytes([kind]) + party.to_bytes(4, "little")
+    return PROTOCOL + b" signature" + context + place + hashlib.sha256(body).digest()
 
 
 @lru_cache(maxsize=1 << 14)  # a signature is verified once for all parties of one process
-def _verified(identity: bytes, context: bytes, kind: Kind, party: int, digest: bytes, signature: bytes) -> bool:
+def _verified(identity: bytes, content: bytes, signature: bytes) -> bool:
     try:
-        Ed25519PublicKey.from_public_bytes(identity).verify(signature, _content(context, kind, party, digest))
+        Ed25519PublicKey.from_public_bytes(identity).verify(signature, content)
     except InvalidSignature:
         return False
     return True

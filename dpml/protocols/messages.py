@@ -9,13 +9,12 @@ import hashlib
 import struct
 from collections.abc import Iterable
 from enum import IntEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.protocols.errors import RefusedError
+from dpml.errors import UserError
 from dpml.protocols.roster import HASH_BYTES, depth
 from dpml.protocols.shamir import LIMBS
 
@@ -29,6 +28,14 @@ SEALED_BYTES = 2 * SHARE_BYTES + 16  # the shares of two secrets, and the tag of
 
 _HEAD = struct.Struct(f"<BB{SESSION_BYTES}sI")
 _CHECKSUM_BYTES = 8
+
+
+class ProtocolError(UserError):
+    """A run that cannot start, or ends without a sum."""
+
+
+class RefusedError(ProtocolError):
+    """A refused message: the receiver's state does not change, and the sender counts as dropped out."""
 
 
 class Kind(IntEnum):
@@ -189,9 +196,8 @@ def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
     return np.packbits(here, bitorder="little").tobytes()
 
 
-@lru_cache(maxsize=8)
 def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
-    """Return the parties of SURVIVORS. Cached: the parties of one process get the same list."""
+    """Return the parties of SURVIVORS."""
     _require_length(Kind.SURVIVORS, body, -(-parties // 8))
     bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
     if bits[parties:].any():

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -13,11 +12,9 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from dpml.arrays import Array
 from dpml.protocols import identities, masks, messages, roster, shamir
 from dpml.protocols.codec import Ring
-from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
-from dpml.protocols.masks import PAIRS, End, Pairs
-from dpml.protocols.messages import Kind
-from dpml.protocols.packed import Packed
+from dpml.protocols.masks import End
+from dpml.protocols.messages import Kind, ProtocolError, RefusedError
 from dpml.protocols.session import Session
 
 _NONCE = bytes(12)  # each key seals one message, for the session, the sender and the receiver that it is bound to
@@ -40,7 +37,6 @@ class Party:
         signer: Ed25519PrivateKey,
         vector: Ring | Contribution,
         beside: Array | None = None,
-        pairs: Pairs = PAIRS,
     ) -> None:
         if not 0 <= party < session.parties:
             raise ProtocolError(
@@ -49,7 +45,7 @@ class Party:
         session.require_identities()
         if signer.public_key().public_bytes_raw() != session.identities[party]:
             raise ProtocolError(f"party {party} must bring the signing key of its identity.")
-        self.session, self.party, self._signer, self._pairs = session, party, signer, pairs
+        self.session, self.party, self._signer = session, party, signer
         self._due: Kind | None = Kind.KEYS
         self._sealing, self._masking = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._seal_end, self._mask_end = (
@@ -61,9 +57,9 @@ class Party:
         else:
             content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
             self._contribution = lambda: content
-        self._neighbours = Packed({})  # public mask keys; in the end only of parties that shared their secrets
-        self._seals = Packed({})  # the keys that open the shares we receive
-        self._held = Packed({})  # both shares of each neighbour's secrets, and our own
+        self._neighbours: dict[int, bytes] = {}  # public mask keys, in the end of parties that shared secrets
+        self._seals: dict[int, bytes] = {}  # the keys that open the shares we receive
+        self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
         self._survivors = b""  # the list that we signed
 
     def __repr__(self) -> str:
@@ -108,45 +104,48 @@ class Party:
         shares = shamir.share(secrets, holders, session.topology.threshold).astype("<u4")
         sealed, to_open = [], {}
         for end, share in zip(seals, shares, strict=False):  # the last share is our own
-            who = end.party
-            key, to_open[who] = self._pairs.seal_keys(self._sealing, session, self._seal_end, end)
-            sealed.append((who, ChaCha20Poly1305(key).encrypt(_NONCE, share.tobytes(), None)))
-        self.session, self._seals, self._seed = session, Packed(to_open), seed
-        self._held = Packed({self.party: shares[-1].tobytes()})
+            secret = masks.agree(self._sealing, end)
+            key = masks.seal_key(secret, session, self._seal_end, end)
+            to_open[end.party] = masks.seal_key(secret, session, end, self._seal_end)
+            sealed.append((end.party, ChaCha20Poly1305(key).encrypt(_NONCE, share.tobytes(), None)))
+        self.session, self._seals, self._seed = session, to_open, seed
+        self._held = {self.party: shares[-1].tobytes()}
         self._neighbours = keys
         self._due = Kind.INBOX
         committed = masks.commitment(seed, self.session, self._mask_end)
         return self._pack(Kind.SHARES, messages.pack_shares(committed, sealed))
 
-    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[list[End], Packed]:
+    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[list[End], dict[int, bytes]]:
         """Check the neighbours' signed keys; return their sealing keys and their mask keys."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
         public = [key for _, sealing, masking, _ in keys for key in (sealing, masking)]
         if len({*public, self._seal_end.key, self._mask_end.key}) < len(public) + 2:
             raise RefusedError(f"party {self.party} got a public key twice, or its own.")
-        for key in keys:
-            _check_key(self.session.identities[key[0]], self.session.context, key)
-        return [End(who, key) for who, key, _, _ in keys], Packed({who: key for who, _, key, _ in keys})
+        for who, sealing, masking, signature in keys:
+            masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
+            identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
+        return [End(who, key) for who, key, _, _ in keys], {who: key for who, _, key, _ in keys}
 
     def _masked(self, body: bytes) -> bytes:
         inbox = messages.unpack_inbox(body)
         session, own = self.session, self._mask_end
         self._check_ids(Kind.INBOX, [who for who, _ in inbox], self._neighbours)
-        seals, held, left_out = dict(self._seals.items()), dict(self._held.items()), []
+        held, left_out = dict(self._held), []
         for who, sealed in inbox:
             try:
-                held[who] = ChaCha20Poly1305(seals[who]).decrypt(_NONCE, sealed, None)
+                held[who] = ChaCha20Poly1305(self._seals[who]).decrypt(_NONCE, sealed, None)
             except InvalidTag:  # as if it had not arrived, so that an invalid share stops nobody else
                 left_out.append(who)
         self._check_count(len(held))
         neighbours = {who: key for who, key in self._neighbours.items() if who in held}
-        add_masks = self._pairs.masks(self._masking, session, own, [*map(End._make, neighbours.items())])
+        secrets = {end: masks.agree(self._masking, end) for end in map(End._make, neighbours.items())}
         vector, beside = self._checked(*self._contribution())
         total = vector.copy()
         masks.add_self_mask(total, self._seed, session, own)
-        add_masks(total)
-        self._held, self._seals, self._neighbours = Packed(held), Packed({}), Packed(neighbours)
+        for end, secret in secrets.items():
+            masks.add_pair_mask(total, secret, session, own, end)
+        self._held, self._seals, self._neighbours = held, {}, neighbours
         del self._seed
         self._due = Kind.SURVIVORS
         return self._pack(Kind.MASKED, messages.pack_masked(total, beside, left_out))
@@ -174,11 +173,11 @@ class Party:
                 f"party {self.party} got {len(signers)} signatures of the survivors' list, fewer than {quorum}."
             )
         survivors, end = messages.unpack_survivors(self._survivors, self.session.parties), messages.SHARE_BYTES
-        # disclose one of the two shares of each party, then delete both
-        self_masks = [(who, both[:end]) for who, both in self._held.items() if who in survivors]
-        mask_keys = [(who, both[end:]) for who, both in self._held.items() if who not in survivors]
+        shares = sorted(self._held.items())  # disclose one of the two of each party, then delete both
+        self_masks = [(who, both[:end]) for who, both in shares if who in survivors]
+        mask_keys = [(who, both[end:]) for who, both in shares if who not in survivors]
         self._due = None
-        self._held = Packed({})
+        self._held = {}
         return self._pack(Kind.UNMASK, messages.pack_unmask(self_masks, mask_keys))
 
     def _checked(self, vector: Ring, beside: Array) -> tuple[Ring, Array]:
@@ -215,10 +214,3 @@ class Party:
 
     def _pack(self, kind: Kind, body: bytes) -> bytes:
         return identities.signed(self.session, self._signer, kind, self.party, body)
-
-
-@lru_cache(maxsize=1 << 14)  # a key is checked once for all parties of one process
-def _check_key(identity: bytes, context: bytes, key: messages.Key) -> None:
-    who, sealing, masking, signature = key
-    masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
-    identities.check_signature(identity, context, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)

@@ -1,6 +1,6 @@
 """The server's side of secure aggregation."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from itertools import combinations, islice
 from typing import Any
 
@@ -10,10 +10,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dpml.arrays import Array, Index
 from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
-from dpml.protocols.errors import ProtocolError, RefusedError
 from dpml.protocols.graph import seat
 from dpml.protocols.masks import End
-from dpml.protocols.messages import Kind, Message
+from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError
 from dpml.protocols.roster import Roster
 from dpml.protocols.session import Session, Stage
 
@@ -26,26 +25,6 @@ _SENT = {
 }
 _MOST_TRIES = 5000  # sets of shares tried for one secret
 _SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
-
-
-class Answers(Mapping[int, bytes]):
-    """The server's message to each of some parties, made when it is read.
-
-    All at once would be large: on a ring of 10,000 parties the signatures alone are 5 GB.
-    """
-
-    def __init__(self, receivers: Sequence[int], make: Callable[[int], bytes]) -> None:
-        self._receivers, self._make = dict.fromkeys(receivers), make
-
-    def __getitem__(self, party: int) -> bytes:
-        self._receivers[party]  # raises KeyError for a party without a message
-        return self._make(party)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._receivers)
-
-    def __len__(self) -> int:
-        return len(self._receivers)
 
 
 class Server:
@@ -132,10 +111,10 @@ class Server:
         self._answered.add(sender)
         return sender
 
-    def advance(self) -> Mapping[int, bytes]:
+    def advance(self) -> dict[int, bytes]:
         """End the stage and return the answers to the parties that have sent; the others drop out.
 
-        There are no answers after the last stage. An answer is made whenever it is read, before the next `advance`.
+        There are no answers after the last stage.
 
         Raises:
             ProtocolError: too few are left, or the shares do not match the public keys or commitments.
@@ -158,7 +137,7 @@ class Server:
         kind, body = self._answer()
         self.stage = Stage(self.stage + 1)
         self._waiting, self._answered = set(present), set()
-        return Answers(present, lambda who: messages.pack(kind, self.session.name, who, body(who)))
+        return {who: messages.pack(kind, self.session.name, who, body(who)) for who in present}
 
     def _answer(self) -> tuple[Kind, Callable[[int], bytes]]:
         """Return the kind of this stage's answers, and a function for the body to each party."""

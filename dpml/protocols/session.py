@@ -5,11 +5,10 @@ import os
 import struct
 from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 
-from dpml.protocols.errors import ProtocolError
 from dpml.protocols.graph import Topology, choose, least_quorum
-from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, VERSION
+from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, VERSION, ProtocolError
 
 PROTOCOL = b"dpml secagg %d" % VERSION
 """The prefix of every key derivation and every signature."""
@@ -95,17 +94,12 @@ class Session:
 
     def run(self, roster: bytes) -> "Session":
         """Return the session bound to the keys of one run."""
-        return _run(self, roster)
+        return replace(self, roster=roster)
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
         """Return a new session; a topology that is not given suits the number of parties."""
         return cls(parties, length, choose(parties) if topology is None else topology, beside)
-
-
-@lru_cache(maxsize=8)  # one object for all parties of one process
-def _run(session: Session, roster: bytes) -> Session:
-    return replace(session, roster=roster)
 
 
 class Stage(IntEnum):

@@ -79,15 +79,10 @@ def _uniform(shape: tuple[int, int], entropy: Entropy) -> Field:
 
 
 def _powers(x: Field, count: int) -> Field:
-    """Return x^0 ... x^(count - 1), (n, count), by doubling."""
+    """Return x^0 ... x^(count - 1), (n, count)."""
     powers = np.ones((len(x), count), dtype=np.uint64)
-    done = 1
-    while done < count:
-        step = powers[:, done - 1, None] * x[:, None] % PRIME
-        more = powers[:, done : 2 * done]
-        np.multiply(powers[:, : more.shape[1]], step, out=more)
-        more %= PRIME
-        done *= 2
+    for k in range(1, count):
+        powers[:, k] = powers[:, k - 1] * x % PRIME
     return powers
 
 
@@ -106,22 +101,13 @@ def _weights_at_zero(holders: bytes) -> Field:
     check_holders(x)
     differences = (x[None, :] + PRIME - x[:, None]) % PRIME
     np.fill_diagonal(differences, x)  # cancels x_i in the product of all x_j
-    return _row_products(x[None]) * _inverse(_row_products(differences)) % PRIME
+    inverses = np.array([pow(int(each), -1, PRIME) for each in _product(differences)], dtype=np.uint64)
+    return _product(x[None]) * inverses % PRIME
 
 
-def _row_products(factors: Field) -> Field:
-    while factors.shape[1] > 1:
-        if factors.shape[1] % 2:
-            factors = np.concatenate([factors, np.ones_like(factors[:, :1])], axis=1)
-        factors = factors[:, 0::2] * factors[:, 1::2] % PRIME
-    return factors[:, 0]
-
-
-def _inverse(x: Field) -> Field:
-    """Return 1/x = x^(PRIME - 2), by Fermat."""
-    result = np.ones_like(x)
-    for bit in bin(PRIME - 2)[2:]:
-        result = result * result % PRIME
-        if bit == "1":
-            result = result * x % PRIME
-    return result
+def _product(factors: Field) -> Field:
+    """Return the products of the rows."""
+    product = np.ones(len(factors), dtype=np.uint64)
+    for column in factors.T:
+        product = product * column % PRIME
+    return product

@@ -8,10 +8,8 @@ import numpy as np
 
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import Ring
-from dpml.protocols.errors import ProtocolError, RefusedError
-from dpml.protocols.graph import seated
 from dpml.protocols.identities import enrol
-from dpml.protocols.masks import OncePerPair
+from dpml.protocols.messages import ProtocolError, RefusedError
 from dpml.protocols.party import Party
 from dpml.protocols.server import Server
 from dpml.protocols.session import Session, Stage
@@ -61,28 +59,24 @@ def in_process(
 ) -> Outcome:
     """Run a session with all parties in this process. Every message is encoded to bytes and decoded.
 
-    Results that are the same for several parties are computed once: whether a signature is valid
-    (`dpml.protocols.identities`), and the keys and masks that two parties share (`dpml.protocols.masks.OncePerPair`).
-
     Raises:
         ProtocolError: too few parties are left, or an unknown party drops out.
     """
-    check_inputs(session, inputs, beside)
+    rows = (len(inputs), session.parties if beside is None else len(beside))
+    if rows != (session.parties, session.parties):
+        raise ProtocolError(f"a session of {session.parties} parties got the vectors of {rows[0]} and {rows[1]}.")
     silent = dict(dropouts or {})
     for party in silent.keys() - range(session.parties):
         raise ProtocolError(f"party {party} cannot drop out: it is not one of the {session.parties} parties.")
     session, signers = enrol(session)
     server = Server(session)
     floats = np.empty((session.parties, 0)) if beside is None else beside
-    pairs = OncePerPair()
-    parties = [Party(session, k, signer, inputs[k], floats[k], pairs) for k, signer in enumerate(signers)]
+    parties = [Party(session, k, signer, inputs[k], floats[k]) for k, signer in enumerate(signers)]
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: Mapping[int, bytes] = {}
-    order = seated(session.parties, session.topology.degree, session.name)  # few masks then wait for a neighbour
     while server.stage is not Stage.DONE:
-        due = server.waiting
-        for k in (k for k in order if k in due):
+        for k in sorted(server.waiting):
             payload = mail.get(k, b"")
             received[k] += len(payload)
             if silent.get(k, Stage.DONE) <= server.stage:
@@ -107,12 +101,3 @@ def advance(server: Server, refused: Sequence[str]) -> Mapping[int, bytes]:
             raise
         count = f", the first of {len(refused)} such messages" if len(refused) > 1 else ""
         raise ProtocolError(f"{error} Refused{count}: {refused[0]}") from None
-
-
-def check_inputs(session: Session, inputs: Ring, beside: Array | None) -> None:
-    """Raise ProtocolError unless there is a row for every party."""
-    rows = (len(inputs), session.parties if beside is None else len(beside))
-    if rows != (session.parties, session.parties):
-        raise ProtocolError(
-            f"a session of {session.parties} parties got the vectors of {' and '.join(map(str, rows))}."
-        )

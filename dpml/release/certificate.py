@@ -13,7 +13,7 @@ from typing import Any
 
 from dpml.algorithms import Algorithm
 from dpml.mechanism import discrete
-from dpml.mechanism.declared import author, guaranteed
+from dpml.mechanism.declared import author
 from dpml.mechanism.guarantees import guarantees_of
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import PerturbedObjective
@@ -21,7 +21,6 @@ from dpml.mechanism.outputs import NoisyOutput
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
-from dpml.privacy.guarantee import HELD
 from dpml.privacy.safe import round_up
 
 FORMAT = "dpml certificate 1"
@@ -41,7 +40,7 @@ def certificate(
         guarantees: what is proven, or declared, of every view.
         away: how many parties may be missing from a sum.
     """
-    noise, messages = described(algorithm, budget, problem)
+    noise, messages = described(algorithm, budget, problem, guarantees)
     who = author(algorithm)
     if noise["by"] != "curator":
         noise |= {"parties": problem.M, "colluders": problem.colluders - away, "away": away}
@@ -53,11 +52,18 @@ def certificate(
         "delta": guarantees[0].delta,
         "noise": noise,
         "messages": messages,
-        "views": {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees},
+        "views": views(guarantees, messages),
     }
 
 
-def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[dict[str, Any], list[Message]]:
+def views(guarantees: Sequence[Guarantee], messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the eps of every view, with what its guarantee states if the release has no described `messages`."""
+    return {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees}
+
+
+def described(
+    algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee]
+) -> tuple[dict[str, Any], list[Message]]:
     """Who drew the noise of a release, and its messages.
 
     None where the guarantees alone say what is known: where they follow from more than messages that have a description
@@ -65,7 +71,7 @@ def described(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[d
     """
     curator, nothing = {"by": "curator"}, ({"by": "curator"}, list[Message]())
     if isinstance(algorithm, Program):
-        said = {g.view: g.eps for g in guaranteed(algorithm, budget, problem) if g.basis in HELD}
+        said = {g.view: g.eps for g in guarantees}
         if algorithm.pure(budget):
             worst = max(said.values())
             law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
@@ -92,7 +98,6 @@ def stated(guarantee: Guarantee) -> list[Message]:
 
 
 def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
-    """None: in a way that the verifier does not know."""
     if type(sharing) is CapeNoise:
         return {"by": "cape", "spread": sharing.spread}
     known = {TrustedCurator: "curator", IndependentNoise: "open", SecureSumNoise: "parties"}
@@ -100,7 +105,6 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 
 
 def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -> Message:
-    """A sum with Gaussian noise; the sensitivity is in units of its blocks."""
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
     if algorithm.noise != "discrete":

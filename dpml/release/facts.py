@@ -1,25 +1,36 @@
-"""What happened in a release: one value, from which all that is said of it is computed.
+"""The facts of a release, and all that is said of it: which noise it has, what is proven, and its statement in words.
 
 Whoever carries a release out makes its `Facts`. The guarantees, the statement, the model's file and the ledger's entry
-follow from them; nothing else says what is proven of a release. Facts under which the proof does not hold make the
-proven eps infinite, with the reason; what would hold otherwise then stands beside it as *conditional*.
+follow from them. Facts under which the proof does not hold make the proven eps infinite, with the reason; the guarantee
+that would hold otherwise is listed as *conditional*.
+
+Floating-point noise has gaps, which depend on the number that it is added to: the last bits of a published number can
+tell neighbours apart (Mironov 2012). Its proof is about real numbers. So a release with such noise has to be asked for,
+and its guarantees carry the basis `REAL`, in the model, the statement and the ledger.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from omegaconf import OmegaConf
+
+from dpml import packs, paths
 from dpml.algorithms import Algorithm
+from dpml.config.build import algorithm_of
 from dpml.data.partition import LabelRule, Natural, Parties, Partition
 from dpml.errors import UserError
 from dpml.mechanism.declared import author, guaranteed
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import HELD, REAL
 from dpml.privacy.safe import written
+from dpml.release import verify
 from dpml.release.certificate import certificate
-from dpml.release.exactness import has_exact_noise, of_these_bits
 
 Randomness = Literal["system", "seed"]
 Ranges = Literal["stated", "fitted"]
@@ -189,3 +200,154 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
         tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact,
         noiseless=math.isinf(budget.eps) or any(guarantee.source == "no noise" for guarantee in held), **others,
     )  # fmt: skip
+
+
+# ---- exact and floating-point noise
+
+
+_SUGGESTED = ("wdgd", "dpgd")  # algorithms with exact noise for any loss of a linear model
+
+NOT_THESE_BITS = "proven for real numbers, not for these bits"
+
+
+def has_exact_noise(algorithm: Algorithm) -> bool:
+    """Whether an algorithm's noise is discrete, so that the guarantee does not depend on floating-point arithmetic."""
+    return getattr(algorithm, "noise", "continuous") == "discrete"
+
+
+def require_linear_model(algorithm: Algorithm) -> None:
+    """Raise UserError unless an algorithm releases linear models to others, which an algorithm of a pack does not."""
+    if type(algorithm).__module__.startswith(f"{packs.__name__}."):
+        raise UserError(f"algo={algorithm.name} is for experiments and audits only: choose another, such as algo=wdgd.")
+    if not getattr(algorithm, "linear", True):
+        raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=wdgd.")
+
+
+def option_node(name: str) -> dict[Any, Any]:
+    """What the file of the algorithm `name` says."""
+    return dict(OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml"))
+
+
+def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
+    """The algorithm of the option `node`, with exact noise where it has some and the node does not say which."""
+    if "noise" not in node:
+        with suppress(UserError):  # it has no such noise; another mistake is found again below
+            return algorithm_of(OmegaConf.create({**node, "noise": "discrete"}), loss, calibration)
+    return algorithm_of(OmegaConf.create(dict(node)), loss, calibration)
+
+
+def require_exact(algorithm: Algorithm, remedy: str, others: Sequence[str] = _SUGGESTED) -> None:
+    """Raise UserError unless the algorithm's noise is exact; `remedy` is how to publish it in spite of that.
+
+    Named are the algorithm itself, with exact noise, and `others`, where they have some for its loss.
+    """
+    if has_exact_noise(algorithm):
+        return
+    found = []
+    for name in dict.fromkeys((algorithm.name, *others)):
+        with suppress(UserError):
+            if has_exact_noise(exact_algorithm(option_node(name), algorithm.loss, "tight")):
+                found.append(f"algo={name}")
+    raise UserError(
+        f"algo={algorithm.name} is asked to publish floating-point noise, whose last bits can tell neighbours apart: "
+        f"take {' or '.join(found[:2])} with calibration=tight, whose noise is exact, or {remedy}, and what is proven "
+        "is proven for real numbers, not for these bits."
+    )
+
+
+def of_these_bits(guarantees: Iterable[Guarantee], algorithm: Algorithm) -> list[Guarantee]:
+    """The guarantees with the basis that they have for the numbers as published: what is proven may be `REAL` only."""
+    if has_exact_noise(algorithm):
+        return list(guarantees)
+    return [
+        replace(each, basis=REAL) if each.basis == "proven" and math.isfinite(each.eps) else each for each in guarantees
+    ]
+
+
+# ---- the statement, which answers the questions of NIST SP 800-226 (2025)
+
+
+HIGH = 10.0
+"""An eps above which a guarantee excludes little: e^10 is 22,026."""
+
+
+def statement(facts: Facts) -> tuple[str, ...]:
+    """Return the sentences about a release: the first three are about its unit, its guarantee and its noise."""
+    weakest = worst(facts.held)
+    if facts.certificate and math.isfinite(weakest.eps):
+        proven = verify.statement(dict(facts.certificate))
+    else:
+        proven = (f"Unit of privacy: {verify.UNITS[facts.unit]} (replace one).", _nothing(facts), _noise(facts))
+    return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED)
+
+
+def gaps(values: list[str]) -> tuple[str, ...]:
+    """Return a sentence about what stands for missing values (`ColumnBounds.gaps`), if anything does."""
+    said = f"Preprocessing: of missing values, {'; '.join(values)}."
+    if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee
+        said = "Preprocessing: what stands for missing values is stated with the columns."
+    return (said,) if values else ()
+
+
+def _nothing(facts: Facts) -> str:
+    why = facts.open or ("no noise was added" if facts.noiseless else worst(facts.held).source,)
+    rest = [g for g in facts.guarantees if g.basis == "conditional" and math.isfinite(g.eps)]
+    would = "be declared" if facts.author else "hold"
+    otherwise = f" Otherwise eps = {written(worst(rest).eps)} would {would}." if rest else ""
+    return f"Guarantee: nothing is proven, because {'; and because '.join(why)}.{otherwise}"
+
+
+def _noise(facts: Facts) -> str:
+    if facts.noiseless:
+        return "Noise: none."
+    if facts.randomness == "seed":
+        return "Noise: from a generator with a seed, for tests: whoever has the seed has the noise."
+    return f"Noise: {'exact integers' if facts.exact else 'floating-point numbers'}."
+
+
+def _warnings(facts: Facts) -> list[str]:
+    found, eps = [], worst(facts.held).eps
+    if HIGH < eps < math.inf:
+        found.append(f"Warning: so weak a guarantee excludes little: odds of e^{written(eps)} to one.")
+    if facts.may_show_a_record:
+        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0
+        chance = f", with a probability of {often:.3g}" if often < 1 else ""
+        found.append(
+            "Warning: a guarantee that fails with a probability of 1/N or more allows that one of the "
+            f"N = {facts.problem.N:,} records is published{chance}."
+        )
+    return found
+
+
+def _trust(facts: Facts) -> str:
+    if facts.problem.M == 1:
+        return "Trust: the one place that had all records and drew the noise is trusted with them."
+    where = facts.trust or (
+        "one place computed this release on behalf of several parties, and it is trusted with all records. The "
+        "guarantees are about parties that run the protocol on their own machines"
+    )
+    alone = (facts.certificate or {"noise": {}})["noise"].get("colluders") == 0
+    party = " None of them is against another party, which knows its own share of the noise."
+    return f"Trust: {where}.{party if alone else ''}"
+
+
+def _public(facts: Facts) -> str:
+    parties = ", of the records of each party, and whose a record is" if facts.problem.M > 1 else ""
+    classes = "; and which classes the records have: one of them alone may show that it is there" * facts.labels
+    return f"Public: the number of records{parties}; the number of features{classes}."
+
+
+def _ranges(facts: Facts) -> str:
+    if facts.ranges == "fitted":
+        return "Preprocessing: ranges were taken from the private records."
+    return (
+        f"Preprocessing: by ranges{'' if facts.labels else ' and lists'} that were stated, not taken from the records; "
+        "values outside were clipped. That they were stated without a look at the records is the publisher's word."
+    )
+
+
+_NOT_COVERED = (
+    "Not covered: what was learned from the records before (features, algorithm, parameters), other releases about the "
+    "same people (see the ledger), the other records of a person who has several, the time a computation takes, and "
+    "what others' records tell about a person."
+)

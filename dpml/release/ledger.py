@@ -1,21 +1,18 @@
 """The ledger of all releases about a population: one SQLite file; releases are entered *before* noise is drawn.
 
-A release is entered in a single transaction. It reads all earlier releases, adds the new one, and refuses it if the
-total exceeds the cap. The entry is on disk when `enter` returns, so a process that is killed at any later moment leaves
-at worst an entry without a release. Such an entry counts, because it is unknown what was seen. There is never a release
-without an entry. Processes that enter at the same time wait for each other.
+A release is entered in a single transaction, which refuses it if the total of all releases would exceed the cap. The
+entry is on disk when `enter` returns, so a process that is killed later leaves at worst an entry without a release.
+Such an entry counts, because it is unknown what was seen. Processes that enter at the same time wait for each other.
 
-One ledger covers one population: all of its releases are added up, for any data files. So an edited file does not start
-again from zero, and people who are in two files are protected if both share a ledger. What is spent on a *party* adds
+One ledger covers one population: all of its releases are added up, for any data files. What is spent on a *party* adds
 up only over releases of the same parties. Names do not identify a party. The identity is an HMAC of a digest of which
-party has which rows, or of the parties' public keys, under a random key of the ledger. Whoever cannot read the ledger
-can check no guess of the rows with it, and only the owner may read the ledger. Entries without a key are from versions
-that compared names: their parties are unknown.
+party has which rows, or of the parties' public keys, under a random key of the ledger, so that nobody can check a guess
+of the rows without reading the ledger. Entries without a key are from versions that compared names: their parties are
+unknown.
 
-Rows are only ever added. Each carries a checksum of itself and of the previous row, and the last one is also stored
-separately, so that a damaged or missing row is detected; a damaged ledger allows no release. Anyone who may write the
-file can still create it anew, or put back an old copy, which has forgotten all releases since: a ledger prevents
-mistakes of honest people, and gives no protection against its owner.
+Rows are only ever added. Each has a checksum of itself and of the previous row, and the last one is also stored
+separately, so that a damaged or missing row is detected; a damaged ledger allows no release. A ledger prevents mistakes
+of honest people. It gives no protection against its owner, who can put back an old copy.
 """
 
 import hashlib
@@ -24,14 +21,13 @@ import json
 import math
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 from dpml.atomic import create_atomically
 from dpml.errors import UserError
@@ -45,11 +41,8 @@ Unit = Literal["sample", "party"]
 Audience = Literal["release", "worst"]
 """The observer: one who sees only what is published, or one with the worst view of each release."""
 
-T = TypeVar("T")
-
-_CURRENT: ContextVar[tuple["Ledger", ...]] = ContextVar("ledgers", default=())
 _OPEN: list["Ledger"] = []
-"""The ledgers of all `with` blocks of this process."""
+"""The ledger of the `with` blocks of this process, once for each."""
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
@@ -125,8 +118,8 @@ class LedgerEntry:
 class Ledger:
     """The ledger in a file; the first entry creates the file.
 
-    In a `with` block every `fit` of an estimator of dpml that has no ledger of its own is entered into it, and into
-    none of a block around; also in other threads and processes that are given an estimator to fit, as with `n_jobs`.
+    In a `with` block every `fit` of an estimator of dpml that has no ledger of its own is entered into it, also in
+    other threads, and in processes that are given an estimator to fit. A process has one such ledger at a time.
 
     Args:
         path: of the file.
@@ -144,12 +137,15 @@ class Ledger:
             Cap(self.cap, self.delta)
 
     def __enter__(self) -> Self:
-        _CURRENT.set((*_CURRENT.get(), self))
+        if any(each != self for each in _OPEN):
+            raise UserError(
+                f"the ledger {_OPEN[0].path} is open in another block: give the estimators of {self.path} their own, "
+                "ledger=dpml.Ledger(path)."
+            )
         _OPEN.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _CURRENT.set(_CURRENT.get()[:-1])
         _OPEN.remove(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -168,13 +164,10 @@ class Ledger:
                 is not known. It is used only where the release protects parties.
         """
 
-        def add(connection: sqlite3.Connection) -> LedgerEntry:
-            events = _events(connection, self.path)
+        with self._transaction() as (connection, events):
             entry, content = self._allowed(events, setting, guarantees, cap, parties)
             _append(connection, events, "release", entry.time, content)
-            return entry
-
-        return self._transaction(add)
+        return entry
 
     def require_room(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
@@ -207,11 +200,8 @@ class Ledger:
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
         """Record the SHA-256 of the file in which a release is about to be published."""
-        self._transaction(
-            lambda connection: _append(
-                connection, _events(connection, self.path), "published", _now(), {"entry": entry.number, "model": model}
-            )
-        )
+        with self._transaction() as (connection, events):
+            _append(connection, events, "published", _now(), {"entry": entry.number, "model": model})
 
     def entries(self) -> list[LedgerEntry]:
         """All releases, in order; none where there is no ledger."""
@@ -256,16 +246,15 @@ class Ledger:
             _entries(events), _caps(events)  # whoever wrote it: it has releases and caps, or cannot be used
             return events
 
-    def _transaction(self, change: Callable[[sqlite3.Connection], T]) -> T:
+    @contextmanager
+    def _transaction(self) -> Iterator[tuple[sqlite3.Connection, list["_Event"]]]:
         self._create()
         with self._opened() as connection:
             connection.execute("BEGIN IMMEDIATE")  # other processes wait from here on, before anything is read
-            result = change(connection)
+            yield connection, _events(connection, self.path)
             connection.execute("COMMIT")  # after an error nothing was changed: closing rolls back
-            return result
 
     def _create(self) -> None:
-        """Create the file with its tables and no release, unless it exists: a file without tables was never ours."""
         try:
             if not self.path.exists():
                 with suppress(FileExistsError), closing(sqlite3.connect(":memory:")) as connection:
@@ -275,7 +264,6 @@ class Ledger:
             raise UserError(_unusable(self.path, error.strerror)) from error
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
-        """Raise UserError if the file is not a dpml ledger, or if SQLite finds a damaged page."""
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
             raise UserError(
@@ -316,17 +304,8 @@ def beside(data: Path) -> Path:
 
 
 def current() -> Ledger | None:
-    """The ledger of the innermost `with` block; in a thread that is in none, that of the only one in the process."""
-    own = _CURRENT.get()
-    if own:
-        return own[-1]
-    several = list(dict.fromkeys(_OPEN))
-    if len(several) > 1:
-        raise UserError(
-            f"the ledgers {', '.join(str(each.path) for each in several)} are open in other threads, and this fit "
-            "could belong to any of them: give the estimator its own, ledger=dpml.Ledger(path)."
-        )
-    return several[0] if several else None
+    """Return the ledger of the process's `with` block, if there is one."""
+    return _OPEN[0] if _OPEN else None
 
 
 def _unusable(path: Path, why: object) -> str:
@@ -413,7 +392,6 @@ def _entries(events: Sequence[_Event]) -> list[LedgerEntry]:
 
 
 def _key(events: Sequence[_Event]) -> str:
-    """The ledger's secret key, which its entries have; a new one for the first of them."""
     keys = [event.values["key"] for event in events if event.kind == "release" and "key" in event.values]
     return str(keys[0]) if keys else secrets.token_hex(32)
 
@@ -421,10 +399,7 @@ def _key(events: Sequence[_Event]) -> str:
 def _caps(events: Sequence[_Event]) -> list[Cap]:
     """A cap without a unit, of version 0.1, is for the unit of the release with which it was set."""
     given = [event.values for event in events if event.kind == "release" and event.values["cap"]]
-    units = [values["guarantees"][0]["unit"] for values in given]
-    return list(
-        dict.fromkeys(Cap(**{"unit": unit, **values["cap"]}) for values, unit in zip(given, units, strict=True))
-    )
+    return list(dict.fromkeys(Cap(**{"unit": each["guarantees"][0]["unit"], **each["cap"]}) for each in given))
 
 
 def _now() -> str:

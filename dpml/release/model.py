@@ -114,8 +114,7 @@ class Model:
 
 
 def _plain(guarantee: Guarantee) -> dict[str, Any]:
-    """For JSON, which has no infinity: null instead."""
-    return asdict(guarantee) | {"eps": guarantee.eps if math.isfinite(guarantee.eps) else None}
+    return asdict(guarantee) | {"eps": guarantee.eps if math.isfinite(guarantee.eps) else None}  # JSON has no infinity
 
 
 def _guarantee(content: Mapping[str, Any]) -> Guarantee:
@@ -126,10 +125,9 @@ def read_model(path: Path) -> Model:
     """Return the model in a file."""
     try:
         content = verify.read(path)
+        plain = {name: content[name] for name in ("task", "loss", "label", "setting", "versions", "certificate")}
         model = Model(
-            task=content["task"],
-            loss=content["loss"],
-            label=content["label"],
+            **plain,
             stated=bounds_from(path, content["stated"]),
             steps=tuple(content["steps"]),
             weights=np.array(content["weights"], dtype=float),
@@ -137,9 +135,6 @@ def read_model(path: Path) -> Model:
             scale=float(content["scale"]),
             guarantees=tuple(map(_guarantee, content["guarantees"])),
             statement=tuple(content["statement"]),
-            setting=content["setting"],
-            versions=content["versions"],
-            certificate=content["certificate"],
             errors=content.get("errors"),
         )
         model.scores(np.zeros((1, len(model.stated.columns))))

@@ -11,18 +11,16 @@ import numpy as np
 from dpml.algorithms import Algorithm
 from dpml.atomic import reserved
 from dpml.data import Dataset, Files, Source, checksum
-from dpml.data.csv.column_bounds import ColumnBounds
+from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
 from dpml.data.partition import Natural, Partition, partition
 from dpml.data.preprocess import check_ball
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.exactness import require_exact, require_linear_model
-from dpml.release.facts import Facts, facts_of
+from dpml.release.facts import Facts, facts_of, gaps, require_exact, require_linear_model, statement
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
-from dpml.release.statement import statement
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
@@ -101,7 +99,6 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
 
 
 def _check_setting(request: Request) -> None:
-    """Raise UserError for a setting of which nothing can be released, whatever the rows are."""
     algorithm, budget = request.algorithm, request.budget
     if math.isinf(budget.eps):
         raise UserError("eps=inf is no private release: choose a finite eps.")
@@ -114,7 +111,6 @@ def _check_setting(request: Request) -> None:
 
 
 def _check_facts(facts: Facts, request: Request) -> None:
-    """Raise UserError unless what was asked for is proven, or may be declared, at a delta that means something."""
     facts.require_proof(request.budget.eps, request.declared)
     facts.require_messages()
     if not request.floating:
@@ -124,12 +120,10 @@ def _check_facts(facts: Facts, request: Request) -> None:
 
 
 def _left_out(dataset: Source, data: Dataset) -> bool:
-    """Whether rows may have been left out for what is in them."""
     return getattr(dataset, "missing", "refuse") == "drop" or bool(data.provenance.get("rows_left_out", 0))
 
 
 def _holdings(request: Request) -> str | None:
-    """Return what identifies natural parties to the ledger (`Ledger.enter`)."""
     dataset = request.dataset
     return dataset.holdings if isinstance(request.partition, Natural) and isinstance(dataset, CSV) else None
 
@@ -145,7 +139,7 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
         weights=np.full((K, facts.problem.d), _LONGEST),
         guarantees=facts.held,
-        statement=statement(facts),
+        statement=(*statement(facts), *gaps(request.stated.gaps("impute" in request.dataset.steps))),  # type: ignore[attr-defined]
         setting=request.setting,
         versions=provenance()["versions"],
         scale=divisor(request.stated),
@@ -154,8 +148,9 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
 
 
 def _named(stated: ColumnBounds, classes: Mapping[str, str]) -> ColumnBounds:
-    """The statements, with classes in the weights' order: -1 and +1, as in `dataset.positive`, or 0 to K-1."""
-    return replace(stated, classes=tuple(classes.values())) if classes else stated
+    # classes in the weights' order, and of how the file is read what a prediction needs
+    reading = {key: said for key, said in stated.reading.items() if key in WRITTEN}
+    return replace(stated, reading=reading, classes=tuple(classes.values()) or stated.classes)
 
 
 def divisor(stated: ColumnBounds) -> float:

@@ -26,11 +26,7 @@ class Chosen:
     panels: Sequence[Panel] = ()
 
     def where(self, conditions: Sequence[str]) -> "Chosen":
-        """The lines with these settings; a condition is ``KEY=VALUE`` or ``KEY=VALUE,VALUE``.
-
-        Raises:
-            UserError: there is no such key, or no line with such a value.
-        """
+        """The lines with these settings; a condition is ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
         summary = self.summary
         keys = [*settings(summary), "tuned"]
         for condition in conditions:
@@ -47,11 +43,7 @@ class Chosen:
         return replace(self, summary=summary)
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-        """One chart for each metric against `x`, by default those of `plot`; a figure's own panels if both are None.
-
-        Raises:
-            UserError: there is no such setting or metric, or nothing varies along `x`.
-        """
+        """One chart for each metric against `x`, by default those of `plot`; a figure's own panels if both are None."""
         if self.panels and x is None and metrics is None:
             charts = [Chart(panel, rows) for panel in self.panels if len(rows := shown(self.summary, panel))]
             if charts:
@@ -73,11 +65,7 @@ def _as_text(value: str) -> str:
 
 
 def chosen(path: Path) -> Chosen:
-    """The summary of what a path names: the folder of a run, a sweep or one figure, or ``results/PAPER/FIGURE``.
-
-    Raises:
-        UserError: nothing is there, several figures are, or a file was changed after it was written.
-    """
+    """The summary of what a path names: the folder of a run, a sweep or one figure, or ``results/PAPER/FIGURE``."""
     if path.is_dir() and not (path / "rows.csv").is_file():
         figures = _figures(path)
         if len(set(figures.values())) > 1:

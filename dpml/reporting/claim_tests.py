@@ -150,6 +150,8 @@ def runs_of(
 ) -> Runs:
     """Return the runs of some algorithms by block and algorithm, in absolute size: losses may have either sign.
 
+    What counts as zero (`Evidence.floor`) is as large as the floor.
+
     Args:
         evidence: the rows.
         reading: the variant and the metric.
@@ -173,7 +175,10 @@ def runs_of(
         except NotComputedError as error:
             missing += [f"{name}{where.replace(',', ' at', 1)}" for name in error.missing]
         else:
-            runs |= {(f"{block}{where}", algorithm): values.abs() for (block, algorithm), values in found.items()}
+            runs |= {
+                (f"{block}{where}", algorithm): values.abs().clip(lower=part.floor(block, reading))
+                for (block, algorithm), values in found.items()
+            }
     if missing or not runs:
         raise NotComputedError(missing or ["anything to compare"])
     return runs
@@ -279,7 +284,7 @@ def _name(place: Place) -> str:
 
 def _runs_at(evidence: Evidence, block: str, place: Any, reading: Reading) -> pd.Series:
     name, x = place
-    found = evidence.runs(block, name, reading).abs()
+    found = evidence.runs(block, name, reading).abs().clip(lower=evidence.floor(block, reading))
     if len(found) < 2 or x not in found:
         raise NotComputedError([f"{name} in {block} at {x:g}"])
     return found[x]
@@ -293,7 +298,10 @@ def easier(blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "m
         runs = runs_of(evidence, reading, dict.fromkeys((*blocks, *blocks.values()), algorithms))
         pairs: dict[Key, Any] = {}
         for (block, other), name in product(blocks.items(), algorithms):
-            ours, theirs = runs[block, name], runs[other, name]
+            if missing := [where for where in (block, other) if (where, name) not in runs]:
+                raise NotComputedError(missing)
+            floor = max(evidence.floor(where, reading) for where in (block, other))  # zero is the same in both
+            ours, theirs = (runs[where, name].clip(lower=floor) for where in (block, other))
             shared = [at for at in _chosen(ours, block, x) if at in theirs]
             if not shared:
                 raise NotComputedError([f"{block} and {other} at the same {ours.columns.name}"])
@@ -311,6 +319,9 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = runs_of(evidence, reading, {block: (algorithm, *others) for gap in gaps for block in (gap[0], gap[2])})
+
+        if missing := [gap[k] for gap in gaps for k in (0, 2) if (gap[k], algorithm) not in runs]:
+            raise NotComputedError(missing)
 
         def gap(block: str, x: Any, other: str) -> pd.Series:
             best, ours = runs[block, algorithm], runs[block, other]
@@ -334,43 +345,36 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
 
 # ---- tests that compare an algorithm with itself at another x
 
-PairsOf = Callable[[str, str, pd.DataFrame, list[Any], MetricScale], tuple[Pairs, Pairs]]
-"""What gives the pairs and the steps of a curve: its block, its algorithm, its runs, the x, and the metric's scale."""
+Curve = Callable[[pd.DataFrame, list[Any], MetricScale], tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""What gives the pairs of a curve by x, and its steps, from its runs, the values of x, and the metric's scale."""
 
 
 def _along(
-    blocks: Sequence[str],
-    algorithms: Sequence[str],
-    pairs_of: PairsOf,
-    by: str = "better",
-    each: Each | None = None,
-    limit: str | None = None,
-    often: str = "all",
+    blocks: Sequence[str], algorithms: Sequence[str], curve: Curve, each: Each | None = None, **how: Any
 ) -> Test:
-    """A test of pairs, and of steps that must not be the wrong way, on the curve of every algorithm in every block."""
+    """A test of the pairs on the curve of every algorithm in every block, with the options of `judged`."""
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         pairs: dict[Key, Any] = {}
         steps: dict[Key, Any] = {}
         on = scale(reading.metric)
         for (panel, name), values in runs_of(evidence, reading, dict.fromkeys(blocks, algorithms), each).items():
-            own, way = pairs_of(panel, name, values, several(values, panel), on)
-            pairs |= own
-            steps |= way
-        return check_of(judged(pairs, on, by, often, limit, steps), pairs, evidence, blocks)
+            for found, own in zip((pairs, steps), curve(values, several(values, panel), on), strict=True):
+                found |= {Key(panel, name, name, x): pair for x, pair in own.items()}
+        return check_of(judged(pairs, on, steps=steps, **how), pairs, evidence, blocks)
 
     return test
 
 
-def _ends(way: int) -> PairsOf:
-    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
-        def pair(a: Any, b: Any) -> dict[Key, Any]:
-            return {Key(panel, name, name, f"{_plain(b)} to {_plain(a)}"): (values[a], values[b])[::way]}
+def _ends(way: int) -> Curve:
+    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
+        whole, *steps = (
+            {f"{_plain(a)} to {_plain(b)}": (values[b], values[a])[::way]}
+            for a, b in ((grid[0], grid[-1]), *pairwise(grid))
+        )
+        return whole, {key: pair for step in steps for key, pair in step.items()}
 
-        steps = [pair(b, a) for a, b in pairwise(grid)]
-        return pair(grid[-1], grid[0]), {key: value for step in steps for key, value in step.items()}
-
-    return pairs_of
+    return curve
 
 
 def _plain(x: Any) -> str:
@@ -379,19 +383,19 @@ def _plain(x: Any) -> str:
 
 def improves(blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets better, and at no step on the way worse."""
-    return _along(blocks, algorithms, _ends(1), each=each)
+    return _along(blocks, algorithms, _ends(1), each)
 
 
 def degrades(blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets worse, and at no step on the way better."""
-    return _along(blocks, algorithms, _ends(-1), each=each)
+    return _along(blocks, algorithms, _ends(-1), each)
 
 
 def is_steady(
     blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None, first: float | None = None
 ) -> Test:
     """At every x every algorithm is equal to what it is at the first, which is `first` if that is given."""
-    return _along(blocks, algorithms, _from_first(first, 1), "equal", each)
+    return _along(blocks, algorithms, _from_first(first, 1), each, by="equal")
 
 
 def fluctuates(blocks: Sequence[str], algorithms: Sequence[str], first: float | None = None) -> Test:
@@ -399,28 +403,23 @@ def fluctuates(blocks: Sequence[str], algorithms: Sequence[str], first: float | 
     return _along(blocks, algorithms, _from_first(first, -1), often="any")
 
 
-def _from_first(first: float | None, way: int) -> PairsOf:
-    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
+def _from_first(first: float | None, way: int) -> Curve:
+    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
         if first is not None and grid[0] != first:
-            raise NotComputedError([f"{name} in {panel} at {values.columns.name} = {first:g}"])
-        return {Key(panel, name, name, x): (values[x], values[grid[0]])[::way] for x in grid[1:]}, {}
+            raise NotComputedError([f"anything at {values.columns.name} = {first:g}"])
+        return {x: (values[x], values[grid[0]])[::way] for x in grid[1:]}, {}
 
-    return pairs_of
+    return curve
 
 
 def depends(blocks: Sequence[str], algorithms: Sequence[str], others: Sequence[str]) -> Test:
     """The algorithms are better at the largest x than at the smallest; others do not differ there by what matters."""
+    kinds = [(names, by) for names, by in ((algorithms, "better"), (others, "equal")) if names]
 
-    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[Pairs, Pairs]:
-        key = Key(panel, name, name, f"{_plain(grid[0])} to {_plain(grid[-1])}")
-        return {key: (values[grid[-1]], values[grid[0]])}, {}
+    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        return _ends(1)(values, grid, on)[0], {}
 
-    return all_of(
-        [
-            _along([block], names, pairs_of, by, limit="matters")
-            for block in blocks for names, by in ((algorithms, "better"), (others, "equal")) if names
-        ]
-    )  # fmt: skip
+    return all_of([_along([block], names, curve, by=by, limit="matters") for block in blocks for names, by in kinds])
 
 
 def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")) -> Test:
@@ -429,15 +428,15 @@ def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence
     It is chosen by the means that are then compared, which favours the claim.
     """
 
-    def pairs_of(panel: str, name: str, values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[Pairs, Pairs]:
+    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
         outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
         inner = [x for x in grid if x not in outer]
         if not inner:
-            raise NotComputedError([f"an x inside {panel}"])
+            raise NotComputedError(["an x between the ends"])
         best = inner[int(np.argmin(on.badness(values[inner].mean().to_numpy())))]
-        return {Key(panel, name, name, f"{best} against {x}"): (values[best], values[x]) for x in outer}, {}
+        return {f"{best} against {x}": (values[best], values[x]) for x in outer}, {}
 
-    return _along(blocks, algorithms, pairs_of)
+    return _along(blocks, algorithms, curve)
 
 
 # ---- several tests, several data sets
@@ -474,7 +473,12 @@ def all_of(tests: Sequence[Test]) -> Test:
 
 
 def on_sets(
-    blocks: Sequence[str], algorithms: Sequence[str], tests: Callable[[str], Test], extra: str = "", said: str = ""
+    blocks: Sequence[str],
+    algorithms: Sequence[str],
+    tests: Callable[[str], Test],
+    counts: Sequence[str] = (),
+    extra: str = "",
+    said: str = "",
 ) -> Test:
     """The tests hold in each block, one per data set.
 
@@ -485,13 +489,15 @@ def on_sets(
         blocks: one per data set.
         algorithms: those that are compared.
         tests: the test of a block.
+        counts: substitutes that count: their rows are drawn as the paper's own.
         extra: an end of names: blocks with it are shown, too, and do not count.
         said: why they do not.
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         have = set(evidence.rows["block"].unique())
-        here = [block for block in blocks if block in have and not evidence.stand_ins([block])]
+        others = {block: [name for name in evidence.stand_ins([block]) if name not in counts] for block in blocks}
+        here = [block for block in blocks if block in have and not others[block]]
         if 2 * len(here) <= len(blocks):
             here = list(blocks)  # which says what is missing
         evidence.all_runs({block: algorithms for block in blocks if block in (*here, *have)}, reading)
@@ -499,7 +505,7 @@ def on_sets(
         left: list[Group] = []
         gone = []
         for block in blocks:
-            why = _why_not(evidence, block, algorithms, reading, block in here)
+            why = _why_not(evidence, block, algorithms, reading, others[block])
             check = tests(block)(evidence, reading) if block in have else None
             if check and not why:
                 found.append(check)
@@ -513,12 +519,14 @@ def on_sets(
                 left += [replace(group, why=said) for group in tests(f"{block}{extra}")(evidence, reading).groups]
         whole = together(found)
         on = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
-        return replace(whole, groups=[*whole.groups, *left], on=on)
+        return replace(whole, groups=[*whole.groups, *left], on=on, substitutes=())
 
     return test
 
 
-def _why_not(evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading, here: bool) -> str:
+def _why_not(
+    evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading, stand_ins: Sequence[str]
+) -> str:
     """Why a data set does not count; empty if it does."""
     curves = [evidence.runs(block, name, reading).abs() for name in algorithms]
     if any(values.empty for values in curves):
@@ -527,7 +535,7 @@ def _why_not(evidence: Evidence, block: str, algorithms: Sequence[str], reading:
     floor = -math.inf if chance.empty else float(np.nanmean(chance.to_numpy()))
     if all((values.mean() < floor + 1e-9).all() for values in curves):
         return f"none is above the constant classifier, {floor:.3g}"
-    return "" if here or not (stand_ins := evidence.stand_ins([block])) else f"on {', '.join(stand_ins)}"
+    return f"on {', '.join(stand_ins)}" if stand_ins else ""
 
 
 def by_data_set(  # many parameters: the arguments of a test on a card
@@ -537,6 +545,7 @@ def by_data_set(  # many parameters: the arguments of a test on a card
     where: Mapping[str, object],
     algorithms: Sequence[str],
     tests: Callable[[str], Test],
+    counts: Sequence[str] = (),
 ) -> Test:
     """`on_sets` on the rows of one block with some settings, of any variant: its data sets are blocks of their own.
 
@@ -547,9 +556,10 @@ def by_data_set(  # many parameters: the arguments of a test on a card
         where: the settings; a text is a part of a list in words.
         algorithms: as for `on_sets`.
         tests: as for `on_sets`.
+        counts: as for `on_sets`.
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
-    whole = on_sets(blocks, algorithms, tests)
+    whole = on_sets(blocks, algorithms, tests, counts)
 
     def chosen(evidence: Evidence, variant: str) -> Evidence:
         rows = evidence.where("block", block).rows

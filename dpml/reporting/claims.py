@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.criteria import Comparison
+from dpml.reporting.criteria import Comparison, scale
 from dpml.reporting.statistics import numbered_runs, settings
 from dpml.running.rows import own_columns
 
@@ -32,6 +32,7 @@ Decision = Literal[
 ]
 
 MOST = 0.9  # nine in ten published points
+ZERO = 0.01  # of the constant model's loss
 ANY_VARIANT = "any"  # of a reading whose algorithms have one variant each
 
 
@@ -143,6 +144,7 @@ class Verdict:
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
         substitute: the data that stood for the paper's; the decision is then about these.
+        published: what the same test says of the paper's own published points; empty if there are none.
     """
 
     id: str
@@ -154,6 +156,7 @@ class Verdict:
     seeds: int | None = None
     on: str = ""
     substitute: str = ""
+    published: str = ""
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
@@ -240,12 +243,14 @@ class Evidence:
         published: the published points.
         axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
         substitutes: the data sets that stand for others, by the official name.
+        partial: whether blocks without rows are left out instead of missing.
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
     substitutes: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # the tests of all claims ask for it
 
     def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
@@ -334,6 +339,18 @@ class Evidence:
         known = ~np.isnan(table).all(axis=0)
         return pd.DataFrame(table[:, known], lines, pd.Index(columns[known], name=x))
 
+    def floor(self, block: str, reading: Reading) -> float:
+        """Return the size below which a loss in a block counts as zero: a hundredth of the constant model's loss."""
+        if not scale(reading.metric).log:
+            return 0.0
+        key = block, reading.metric, "floor"
+        if key not in self._kept:
+            metric = "loss" if reading.metric == "noisy_objective" else reading.metric
+            places = self._places.get((block, "constant", ANY_VARIANT, metric))
+            values = self.rows["value"].to_numpy()[places] if places is not None else np.zeros(1)
+            self._kept[key] = ZERO * float(np.abs(values).mean())
+        return cast(float, self._kept[key])
+
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
         """At least two runs of some algorithms in every block, all at the same x.
 
@@ -343,6 +360,13 @@ class Evidence:
         tables: dict[tuple[str, str], pd.DataFrame] = {}
         absent: dict[tuple[str, ...], list[str]] = {}
         missing: list[str] = []
+        if self.partial:
+            here = {
+                block: names
+                for block, names in blocks.items()
+                if any(len(self.runs(block, name, reading)) for name in names)
+            }
+            blocks = here or blocks
         for block, algorithms in blocks.items():
             own = {algorithm: self.runs(block, algorithm, reading) for algorithm in algorithms}
             grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
@@ -381,6 +405,16 @@ class Claim:
     criterion: str
     test: Test
     readings: Sequence[Reading]
+
+    def by_points(self, evidence: Evidence) -> str:
+        """Return what the test says of published points, and for which interpretations; empty if it has none."""
+        outcomes: dict[str, list[str]] = {}
+        for one in self.judge(evidence).readings:
+            if not one["lacks"]:
+                outcomes.setdefault(one["outcome"], []).append(one["name"])
+        if len(outcomes) < 2:
+            return next(iter(outcomes), "")
+        return "; ".join(f"[{', '.join(names)}] {outcome}" for outcome, names in outcomes.items())
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Apply the test to every interpretation."""

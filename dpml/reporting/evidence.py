@@ -8,7 +8,7 @@ stand together, and take no place.
 import io
 import lzma
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +147,26 @@ def judge(
         substitutes: the data sets that stand for others, by the official name.
     """
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
-    evidence = Evidence(rows[rows["calibration"] == "published"], points, axes, substitutes)
-    return [claim.judge(evidence) for claim in claims]
+    rows = rows[rows["calibration"] == "published"]
+    evidence, theirs = Evidence(rows, points, axes, substitutes), _of_points(points, panels, rows)
+    return [replace(claim.judge(evidence), published=claim.by_points(theirs) if theirs else "") for claim in claims]
+
+
+def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> Evidence | None:
+    """Return the paper's own published points as evidence, with the constant model of our rows; None without any.
+
+    Every point is two equal runs, so that a test asks of the points what it asks of means.
+    """
+    found = [rows[(rows["algo"] == "constant")]] if len(points) else []
+    for panel in panels:
+        own = points[(points["series"] == panel["published"]) & (points["metric"] == panel["y"]) & ~points["peer"]]
+        x, own = panel["x"], own[["x", "algo", "metric", "mean"]].rename(columns={"mean": "value"})
+        own = own.assign(x=1 / own["x"]) if x == "inverse_eps" else own
+        about = {"block": panel["block"], "variant": panel["where"].get("algo.variant", "paper"), "seed": 0}
+        own = own.rename(columns={"x": "eps" if x == "inverse_eps" else x}).assign(**about)
+        found += [own.assign(draw=draw) for draw in (0, 1)] if len(own) else []
+    axes = {panel["block"]: panel["x"] for panel in reversed(panels)}
+    return Evidence(pd.concat(found, ignore_index=True), points.iloc[:0], axes, partial=True) if found[1:] else None
 
 
 def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:

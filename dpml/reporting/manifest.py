@@ -74,15 +74,15 @@ class Manifest:
             return
         self.keep({"stamp": made_from, "files": sums, **facts, "environment": provenance(versions)})
 
-    def keep(self, content: Mapping[str, Any]) -> None:
+    def keep(self, content: Mapping[str, Any], private: bool = False) -> None:
         """Write plain values, and their checksum; a list of plain values, such as a table's row, is one line."""
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
-        write_atomically(self.path, f"{text}\n")
+        write_atomically(self.path, f"{text}\n", private)
 
-    def keep_with(self, content: Mapping[str, Any], files: Iterable[Path]) -> None:
+    def keep_with(self, content: Mapping[str, Any], files: Iterable[Path], private: bool = False) -> None:
         """Write plain values, the checksums of files beside it, and their checksum."""
-        self.keep({**content, "files": checksums(files)})
+        self.keep({**content, "files": checksums(files)}, private)
 
 
 def beside(folder: Path) -> Manifest:

@@ -101,6 +101,12 @@ class Sentence:
         return found + [f"Not tested: {lack}." for lack in dict.fromkeys(lacks)]
 
     @property
+    def points(self) -> str:
+        """What the same test says of the paper's own published points; empty if there are none, or it differs."""
+        said = {one.published for _, one in self.main if one.published}
+        return said.pop() if len(said) == 1 else ""
+
+    @property
     def links(self) -> str:
         """Links to the figures."""
         names = {short(about): about["experiment"] for about, _ in self.verdicts if about.get("figures")}

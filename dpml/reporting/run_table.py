@@ -18,7 +18,7 @@ from dpml.reporting.tables import HEADS, Texts, latex, markdown, texts
 from dpml.reporting.words import metric
 from dpml.running.rows import PRIVACY
 
-FORMATS = ("md", "csv", "tex")
+FORMATS = ("md", "csv", "parquet", "tex")
 FILES = ("table.md", "table.csv")
 FIGURE = ("figure.png", "figure.svg")
 """What `figures.plot` writes."""
@@ -66,10 +66,15 @@ class RunTable:
         columns["view"] = list(map(text, self.lines["proven_view"]))
         return texts(pd.DataFrame(columns))
 
-    def written(self, kind: str) -> str:
-        """The file of a kind of `FORMATS`: a CSV file has all digits, a TeX file needs booktabs and siunitx."""
+    def written(self, kind: str) -> str | bytes:
+        """The file of a kind of `FORMATS`: CSV and Parquet have all digits, a TeX file needs booktabs and siunitx."""
         if kind == "csv":
             return self.lines.to_csv(index=False)
+        if kind == "parquet":
+            try:
+                return self.lines.to_parquet(index=False)
+            except ImportError:
+                raise UserError("a Parquet file needs pyarrow: pip install 'dpml[parquet]'.") from None
         if kind == "tex":
             return latex(self.texts, self.caption)
         return f"{markdown(self.texts)}\n{self.caption}\n"
@@ -85,9 +90,6 @@ def run_table(
         metrics: those shown; by default `MAIN`, or all if none of these was measured.
         claims: the algorithms, with variant and calibration, of which somebody claims a finite eps
             (`claims_in`); None: those whose noise a paper states.
-
-    Raises:
-        UserError: a metric was not measured.
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))

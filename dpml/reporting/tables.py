@@ -187,11 +187,7 @@ def latex(table: Texts, caption: str) -> str:
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """The rows that a run or a sweep wrote.
-
-    Raises:
-        UserError: there is no such file, or it is not a complete table of rows.
-    """
+    """The rows that a run or a sweep wrote."""
     rows = read_table(path, COLUMNS)
     if not len(rows) or not is_numeric_dtype(rows["value"]):
         raise UserError(f"{path} has no numbers in its column 'value': run it again.")
@@ -199,11 +195,7 @@ def read_rows(path: Path) -> pd.DataFrame:
 
 
 def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
-    """A table that dpml wrote, with at least these columns; `options` are those of `pandas.read_csv`.
-
-    Raises:
-        UserError: there is no such file, or it is something else, empty, or truncated.
-    """
+    """A table that dpml wrote, with at least these columns; `options` are those of `pandas.read_csv`."""
     if not path.is_file():
         raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
     check_table(path)
@@ -224,12 +216,7 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
 
 
 def merge(folders: Sequence[Path], target: Path) -> list[Path]:
-    """Merge the tables of several runs or sweeps in `target`: rows.csv and guarantees.csv, each row once.
-
-    Raises:
-        UserError: a folder has no complete rows.csv, or two give different values for the same settings, seed and draw;
-            or seeds of other data would be averaged with them; or `target` has rows of another kind.
-    """
+    """Merge the tables of several runs or sweeps in `target`: rows.csv and guarantees.csv, each row once."""
     tables = [_texts(folder / "rows.csv", COLUMNS) for folder in folders]
     rows = _union(tables)
     text = rows.to_csv(index=False)

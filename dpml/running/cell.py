@@ -14,6 +14,7 @@ from dpml.algorithms import Algorithm, Mechanism, Release
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
 from dpml.data.partition import Parties, Partition, check_task, partition, party_sizes, set_aside
+from dpml.data.sources.cache import keyed
 from dpml.errors import UserError
 from dpml.mechanism.declared import guaranteed
 from dpml.optim import NotConvergedError
@@ -98,6 +99,11 @@ class Cell:
         return None if ours or self.files.chosen is None else str(self.files.chosen.resolve())
 
 
+def digest_of(dataset: Source, checksum: str | None) -> str | None:
+    """Return what names the results of a data set: its checksum, of an own file digested with a secret of the user."""
+    return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
+
+
 def _plain(part: Any) -> dict[str, Any]:
     """The class and fields of a configured object, except locations of files; a loss, without fields, is its name."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if not f.metadata.get("place")}
@@ -153,11 +159,7 @@ def _calibrated(
 
 
 def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
-    """The releases of some numbered budgets; budgets for which the solver fails are left out, with the reason.
-
-    Raises:
-        NotConvergedError: the solver fails for all of them.
-    """
+    """Return the releases of some numbered budgets, and why a solver failed for others; raise if it fails for all."""
 
     def released(some: Sequence[Budget]) -> Release:  # the same noise directions for any subset of the budgets
         further = (str(cell.first),) if cell.first else ()
@@ -184,7 +186,6 @@ def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -
 
 @cache
 def _blas() -> ThreadpoolController:
-    """The BLAS libraries of this process; finding them takes milliseconds, so the result is cached."""
     return ThreadpoolController()
 
 

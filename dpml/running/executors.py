@@ -61,10 +61,7 @@ def _written(block: Computed) -> Written | Failure:
 
 
 def _measured(cell: Cell) -> Record | Failure:
-    """Measure a cell and time it. A UserError is the reason to skip it; any other error is a failure.
-
-    The time is CPU seconds, because wall-clock time depends on other processes. One thread does all the work.
-    """
+    """Measure a cell; its time is CPU seconds of one thread, as wall-clock time depends on other processes."""
     start = time.thread_time()
     try:
         measured = measure(cell)
@@ -190,10 +187,7 @@ def _processes(
 def _as_completed(
     pool: ProcessPoolExecutor, jobs: list[Job], numbers: list[int], running: dict[Future[Outcome], int], at_once: int
 ) -> Iterator[tuple[int, Outcome]]:
-    """The outcomes of some jobs in the order of completion; `running` holds those in flight.
-
-    Only a few jobs at a time are submitted, so that few are suspect when a worker dies.
-    """
+    """Yield outcomes in the order of completion; few jobs are in flight, so few are suspect when a worker dies."""
     queue = iter(numbers)
     while True:
         while len(running) < at_once and (number := next(queue, None)) is not None:
@@ -243,11 +237,7 @@ def _end_with_parent() -> None:
 
 
 def _dask(jobs: list[Job], workers: int, address: str | None) -> Iterator[tuple[Job, Outcome]]:
-    """A Dask cluster: the one at `address`, or local worker processes. Dask reschedules the jobs of a dead worker.
-
-    A local cluster uses TLS, with a certificate that only this run has. An existing one is secured by its Dask
-    configuration.
-    """
+    """Compute on a Dask cluster at `address`, or on a local one, which uses TLS with a certificate of its own."""
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:

@@ -183,10 +183,7 @@ _composed: WeakKeyDictionary[Any, dict[tuple[str, str], dict[str, Any]]] = WeakK
 
 
 def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """The options of configuration groups; options that do not exist are left out.
-
-    New ones are composed all at once, and kept for the further experiments of this Hydra, which need mostly the same.
-    """
+    """Return the options of configuration groups; options that do not exist are left out."""
     loader = GlobalHydra.instance().config_loader()
     options = _composed.setdefault(GlobalHydra.instance().hydra, {})
     new = sorted(wanted - options.keys())

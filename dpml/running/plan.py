@@ -16,7 +16,7 @@ from dpml.arrays import blocks
 from dpml.config.build import GROUPS
 from dpml.data import Files, Source, checksum
 from dpml.errors import UserError, nearest
-from dpml.running.cell import Cell, Measured
+from dpml.running.cell import Cell, Measured, digest_of
 from dpml.running.computed import Computed
 from dpml.running.expansion import Point
 from dpml.running.rows import joined, tabulate
@@ -288,7 +288,7 @@ class _LookedUp:
         here = dataset, files
         if here not in self._known:
             try:
-                self._known[here] = checksum(dataset, files)
+                self._known[here] = digest_of(dataset, checksum(dataset, files))
             except UserError as error:
                 self._known[here] = error
         known = self._known[here]

@@ -4,11 +4,12 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from dpml.running.cell import Cell
+from dpml.running.cell import Cell, digest_of
 from dpml.running.computed import Computed, Written
 from dpml.running.executors import Failure, compute
 from dpml.running.plan import Entry, Options, Plan
@@ -125,6 +126,9 @@ def _keep(plan: Plan, entry: Entry, outcome: Record | Failure, console: Screen) 
     if outcome.skipped is not None and not plan.optional(entry):
         entry.status, entry.reason = "skipped", outcome.skipped  # an error in this run's settings: nothing is stored
         return
+    if outcome.measured and entry.point.cell and getattr(entry.point.cell.dataset, "own", False):
+        kept = {key: said for key, said in outcome.measured.provenance.items() if key not in ("source", "sha256")}
+        outcome = replace(outcome, measured=replace(outcome.measured, provenance=kept))
     plan.store.write(entry.key, entry.identity, outcome)
     entry.record, entry.status, entry.reason = outcome, "done", ""
     _log.info("%.3f s: %s", outcome.seconds, describe(entry.point.settings))
@@ -138,7 +142,8 @@ def _of_other_data(entry: Entry, record: Record) -> bool:
     """Whether the measured data differ from the data in the cell's key: the files changed in the meantime."""
     if record.measured is None or entry.point.cell is None or not hasattr(entry.point.cell.dataset, "checksum"):
         return False  # data without a checksum do not come from a file
-    return bool(record.measured.provenance.get("sha256") != entry.identity["data"])
+    found = digest_of(entry.point.cell.dataset, record.measured.provenance.get("sha256"))
+    return bool(found != entry.identity["data"])
 
 
 def describe(settings: Mapping[str, Any]) -> str:

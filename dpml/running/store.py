@@ -175,5 +175,4 @@ def _measured(values: Mapping[str, Any]) -> Measured:
 
 
 def _numbered(reasons: Mapping[str, str]) -> dict[int, str]:
-    """Convert string keys to integers: JSON has no integer keys."""
-    return {int(number): reason for number, reason in reasons.items()}
+    return {int(number): reason for number, reason in reasons.items()}  # JSON has no integer keys

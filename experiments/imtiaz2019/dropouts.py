@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from dpml.privacy import noise
-from dpml.protocols import Stage, in_process
-from dpml.protocols.cape import CapeSettings, cape_sum
+from dpml.protocols import Stage
+from dpml.protocols.cape import cape_sum
 from dpml.seeds import generator
 
 
@@ -29,8 +29,9 @@ def noise_after_dropouts(M: int, dropped: Sequence[int], samples: int = 20_000, 
     rows = []
     for gone in dropped:
         left, rng = M - gone, generator(seed, "noise", "dropouts", str(M), str(gone))
-        settings = CapeSettings(transport=in_process, draws=1, dropouts=dict.fromkeys(range(gone), Stage.MASKED))
-        cape = cape_sum(np.zeros((M, samples)), np.ones((1, samples)), rng, settings)
+        rounding, drawn = rng.spawn(1)[0], noise.cape_parties(rng, 1, M, samples)
+        silent = dict.fromkeys(range(gone), Stage.MASKED)
+        cape = cape_sum(np.zeros((M, samples)), np.ones((1, samples)), drawn, 1.0, rounding, dropouts=silent)
         conventional = noise.gaussian_messages(rng, 1, left, samples).reshape(left, samples).mean(axis=0)
         gain = float(np.mean(conventional**2) / np.mean((cape.total / left) ** 2))
         known = {"M": M, "dropped": gone, "algo": "cape", "samples": samples}

@@ -261,7 +261,8 @@ def test_what_a_block_has_fitted_elsewhere_is_entered_and_capped(workers, tmp_pa
 
 def test_a_copy_made_in_a_block_keeps_its_ledger_wherever_it_is_fitted(tmp_path):
     X, t = made_up()
-    with dpml.Ledger(tmp_path / "outer") as outer, dpml.Ledger(tmp_path / "inner") as inner:
+    outer = dpml.Ledger(tmp_path / "outer")
+    with dpml.Ledger(tmp_path / "inner") as inner:
         sent = pickle.dumps(dpml.PrivateClassifier(bounds=UNIT))
         own = pickle.dumps(dpml.PrivateClassifier(bounds=UNIT, ledger=outer))
     for state in (sent, own):

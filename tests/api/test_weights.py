@@ -16,7 +16,7 @@ from dpml.audit.sensitivity import moved
 from dpml.config.build import algorithm_of
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
-from dpml.release.exactness import option_node
+from dpml.release.facts import option_node
 
 UNIT = (-1.0, 1.0)
 pytestmark = pytest.mark.filterwarnings(

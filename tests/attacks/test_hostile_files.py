@@ -26,8 +26,7 @@ from dpml.cli import predict
 from dpml.data.csv.column_bounds import load
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
-from dpml.federated.party import signing_key
-from dpml.federated.party_rows import own_rows
+from dpml.federated.party import own_rows, signing_key
 from dpml.federated.plan import read_card, read_plan
 from dpml.printable import guarded, printable
 from dpml.recipes import judge, recipe_of, sentence

@@ -74,6 +74,9 @@ def test_a_bounds_file_is_written_edited_and_used(run_command, tmp_path):
         "from_rows": True,
         "columns": {"age": {"low": 29, "high": 61}, "job": ["clerk", "judge", "nurse"], "member": "boolean"},
         "classes": ["high", "low"],
+        "label": "income",
+        "party": "hospital",
+        "drop": ["name"],
     }
     again = run_command("dpml", "data", "describe", *options, "--bounds-out", "b.yaml")
     assert (again.code, (tmp_path / "b.yaml").read_text()) == (2, text)

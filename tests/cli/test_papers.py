@@ -203,3 +203,12 @@ def test_version_date_and_keywords_are_the_same_wherever_they_stand() -> None:
 def test_an_unknown_name_to_cite(run_command) -> None:
     done = run_command("dpml", "cite", "imtiaz2018")
     assert (done.code, done.err) == (2, "dpml: error: there is no 'imtiaz2018' to cite: did you mean 'imtiaz2019'?\n")
+
+
+def test_a_table_and_rows_as_parquet_and_as_a_data_frame(run_command, tmp_path):
+    pytest.importorskip("pyarrow")
+    assert run_command("dpml-run", "algo=ssp", "eps=[0.5,1]", "draws=2", "M=1", "hydra.run.dir=out").code == 0
+    assert run_command("dpml", "table", "out", "-o", "x.parquet").code == 0
+    assert run_command("dpml", "table", "out", "-o", "x.csv").code == 0
+    pd.testing.assert_frame_equal(pd.read_parquet("x.parquet"), pd.read_csv("x.csv"))
+    pd.testing.assert_frame_equal(dpml.rows("out"), pd.read_csv(tmp_path / "out" / "rows.csv"))

@@ -11,10 +11,10 @@ from dpml.data import Files
 from dpml.data.csv import column_bounds
 from dpml.data.csv.csv_rows import CsvOptions, read_rows
 from dpml.data.csv.describe import bounds_text, describe
-from dpml.data.extent import norms
 from dpml.data.partition import Equal, partition
 from dpml.data.preprocess import private_note
 from dpml.data.sets.csv import CSV
+from dpml.data.steps import norms
 from dpml.errors import UserError
 
 ROWS = "age,gain,job,member,income\n31,0,nurse,yes,low\n52,999,judge,no,high\n44,9,clerk,yes,high\n29,0,nurse,no,low\n"
@@ -158,7 +158,7 @@ def test_what_is_asked_for_and_what_is_stated_agree(files):
 
 def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(write):
     path = write(ROWS)
-    text = bounds_text(describe(CsvOptions(path, "income")), "income")
+    text = bounds_text(describe(CsvOptions(path, "income")))
     options = {"label": "income", "test_fraction": 0}
     from_file = load(CSV(path=path, bounds=write(text.replace("from_rows: true\n", ""), "b.yaml"), **options))
     np.testing.assert_allclose(from_file.X, load(CSV(path=path, **options)).X, atol=1e-15)
@@ -168,7 +168,7 @@ def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(writ
 def test_any_text_survives_in_a_written_file(write, word):
     quoted = word.replace('"', '""')
     path = write(f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')
-    text = bounds_text(describe(CsvOptions(path, "y")), "y").replace("from_rows: true\n", "")
+    text = bounds_text(describe(CsvOptions(path, "y"))).replace("from_rows: true\n", "")
     columns = column_bounds.load(Path(write(text, "b.yaml"))).columns
     assert columns["c"] == tuple(sorted([word, "other", "more"]))
 

@@ -46,28 +46,6 @@ def test_list_through_a_pipe_is_what_is_listed_here(dpml, tmp_path, monkeypatch)
     assert not loaded & {"pandas", "scipy.optimize", *RARE}
 
 
-@pytest.mark.parametrize("columns", ["80", "160"])
-def test_list_cuts_nothing(dpml, monkeypatch, columns):
-    """What a pipe gets fits into COLUMNS, with every name and number in full; a wider screen shows more."""
-    monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setenv("DPML_CACHE", "data")  # a path is not cut, and may be longer
-    _, out, _ = dpml("data", "list")
-    lines = out.splitlines()
-    assert max(map(len, lines)) <= int(columns)
-    assert "…" not in out
-    used = {"url": "3,231,961 -> 50", "har": "561 -> 50", "har_73of561": "73 -> 50"}
-    rows = {"creditcard": 984, "creditcard_subset": 984, "kddcup99_70k": 70_000}
-    for name, source in catalogue.sources().items():
-        row = next(line for line in lines if line.split()[:1] == [name])
-        state = "missing" if source.info.files else "ready"
-        numbers = f"{rows.get(name, source.info.rows):,}", used.get(name, str(source.info.features))
-        assert re.match(rf" *{name} +{source.info.task} +{numbers[0]} +{numbers[1]} +{state}( |$)", row), row
-    assert "Public ranges (dataset.bounds=public): adult, bank, breast_cancer, crime" in out
-    assert "Not pinned, the first file seen is trusted: har, twitter_buzz, url." in out
-    assert ("(Kang et al. 2019)" in out) == (int(columns) >= 120)
-    assert ("CC BY 4.0" in out) == (int(columns) >= 160)
-
-
 def test_list_on_a_screen_that_is_too_narrow_still_cuts_nothing(dpml, monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     _, out, _ = dpml("data", "list")

@@ -90,22 +90,6 @@ def test_an_archive_is_transferred_once_for_all_its_files(server):
     assert server.hits == ["/b.tar.gz"]
 
 
-def test_one_bad_file_of_several_spoils_no_other(server, tmp_path):
-    """What was refused from one address must not be taken for the answer of another."""
-    (server.folder / "a.zip").write_bytes(zipped("one.csv", CONTENT))
-    for name in ("bad.csv", "two.csv", "good.csv"):
-        (server.folder / name).write_bytes(CONTENT)
-    server.fails("/bad.csv", "something else")
-    files = (
-        Raw("one.csv", (f"{server.url}/a.zip!one.csv",), (SHA256,)),
-        Raw("two.csv", (f"{server.url}/bad.csv", f"{server.url}/two.csv"), (SHA256,)),
-        Raw("three.csv", (f"{server.url}/404", f"{server.url}/404", f"{server.url}/good.csv"), (SHA256,)),
-    )
-    info = Info("mini", "Mini", "binary", "none", files=files)
-    Files().find(info, "one.csv")
-    assert left(tmp_path / "cache") == ["mini/one.csv", "mini/three.csv", "mini/two.csv"]
-
-
 FAULTS = {
     "wrong checksum": (["something else"], "its sha256 is"),
     "truncated transfer": (["truncated", "truncated"], "the transfer broke off (2 tries)"),
@@ -139,13 +123,6 @@ def test_the_next_address_is_tried(server, sent):
     path = Files().find(mini(f"{server.url}/first.csv", f"{server.url}/second.csv"), "squares.csv")
     assert path.read_bytes() == CONTENT
     assert server.hits[-1] == "/second.csv"
-
-
-@pytest.mark.parametrize("fault", ["truncated", "503"])
-def test_a_passing_fault_is_retried(server, info, fault):
-    server.fails("/squares.csv", fault)
-    assert Files().find(info, "squares.csv").read_bytes() == CONTENT
-    assert len(server.hits) == 2
 
 
 def test_no_network(tmp_path):
@@ -188,32 +165,6 @@ def test_damaged_content(server, tmp_path, address, served, said):
     with pytest.raises(UserError, match=said):
         Files().find(mini(f"{server.url}/{address}"), "squares.csv")
     assert left(tmp_path / "cache") == []
-
-
-def broken(kind: str) -> bytes:
-    """A zip archive that opens, and whose entry cannot be read."""
-    box = bytearray(zipped("squares.csv", CONTENT))
-    local, central = box.rindex(b"PK\x03\x04"), box.rindex(b"PK\x01\x02")
-    if kind == "damaged":
-        start = local + 30 + len("squares.csv")
-        box[start : start + 64] = bytes(64)
-    elif kind == "encrypted":
-        box[local + 6] |= 1
-        box[central + 8] |= 1
-    else:
-        box[local + 8] = box[central + 10] = 97
-    return bytes(box)
-
-
-@pytest.mark.parametrize("kind", ["damaged", "encrypted", "of an unknown method"])
-def test_an_entry_that_cannot_be_read_is_one_sentence_and_the_next_address_is_tried(server, tmp_path, kind):
-    (server.folder / "a.zip").write_bytes(broken(kind))
-    with pytest.raises(UserError, match="its archive cannot be read"):
-        Files().find(mini(f"{server.url}/a.zip!squares.csv"), "squares.csv")
-    assert left(tmp_path / "cache") == []
-    (server.folder / "squares.csv").write_bytes(CONTENT)
-    path = Files().find(mini(f"{server.url}/a.zip!squares.csv", f"{server.url}/squares.csv"), "squares.csv")
-    assert path.read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(
@@ -326,10 +277,3 @@ def test_a_file_of_the_wrong_size_is_refused(server, tmp_path, lines, fields, to
     with pytest.raises(UserError, match=told):
         Files().find(info, "squares.csv")
     assert left(tmp_path / "cache") == []
-
-
-def test_both_line_ends_can_be_accepted(server):
-    crlf = CONTENT.replace(b"\n", b"\r\n")
-    (server.folder / "squares.csv").write_bytes(crlf)
-    info = mini(f"{server.url}/squares.csv", sha256=(SHA256, hashlib.sha256(crlf).hexdigest()))
-    assert Files().find(info, "squares.csv").read_bytes() == crlf

@@ -8,10 +8,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from dpml.data import preprocess
-from dpml.data.extent import norms
 from dpml.data.info import Range
 from dpml.data.preprocess import distinct, fit_apply, private_note, stated_apply, width
-from dpml.data.steps import STEPS
+from dpml.data.steps import STEPS, norms
 from dpml.errors import UserError
 
 SCALING = [

@@ -16,19 +16,15 @@ from dpml.commands.jobs import run_job
 from dpml.commands.settings import Settings
 from dpml.config import catalogue
 from dpml.data import Dataset, Files, Raw, Source, checksum
-from dpml.data.extent import norms
 from dpml.data.preprocess import distinct, private_note
 from dpml.data.sets import authors, wdbc
 from dpml.data.sets.authors import CrimeAuthors, TwitterAuthors
-from dpml.data.sets.creditcard import CreditCard
-from dpml.data.sets.har import HAR
-from dpml.data.sets.kddcup99 import KDDCup99
+from dpml.data.sets.official import HAR, URL, CreditCard, KDDCup99, TwitterBuzz
 from dpml.data.sets.packaged import PACKED
 from dpml.data.sets.synthetic import RECIPES, Synthetic
-from dpml.data.sets.twitter_buzz import TwitterBuzz
-from dpml.data.sets.url import URL
 from dpml.data.sets.wdbc import WDBC
 from dpml.data.sources import cache
+from dpml.data.steps import norms
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.seeds import generator

@@ -9,8 +9,7 @@ from test_label_rules import classed, dealt
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.data.heterogeneity import Skew, distances, named_classes
-from dpml.data.label_rules import Classes, Dirichlet, Shards
-from dpml.data.partition import Equal
+from dpml.data.partition import Classes, Dirichlet, Equal, Shards
 from dpml.data.sets.wdbc import WDBC
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget

@@ -7,8 +7,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpml.data import Dataset
-from dpml.data.label_rules import Classes, Dirichlet, Shards, dirichlet_shares, filled_up, rows_of_shares
-from dpml.data.partition import Equal, Parties, PowerLaw, partition
+from dpml.data.partition import (
+    Classes,
+    Dirichlet,
+    Equal,
+    Parties,
+    PowerLaw,
+    Shards,
+    dirichlet_shares,
+    filled_up,
+    partition,
+    rows_of_shares,
+)
 from dpml.errors import UserError
 
 

@@ -130,7 +130,7 @@ REFUSED = [
     ("a sum below", text() + "Total,,1500,,\n", "f.csv, line 62: there are 5 values"),
     ("two encodings", text().encode() + "Zürich,1,2,no\n".encode("latin-1"), "line 62: it is not UTF-8 text (byte"),
     ("ids", column("city", lambda i: f"P{i:05d}"), "has another text in every row"),
-    ("units", column("bmi", lambda i: f"{20 + i} kg"), "has another text in every row"),
+    ("units", column("bmi", lambda i: f"{20 + i} kg"), "has numbers with a unit, such as '20 kg': write them without"),
     (
         "decimal commas",
         SEMICOLON,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpml.federated import party_rows
+from dpml.federated import party
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -23,7 +23,7 @@ _ROWS: dict[tuple[str, str, bytes], tuple[np.ndarray, np.ndarray]] = {}
 @pytest.fixture(autouse=True)
 def rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same columns of a file of the same content have the same rows."""
-    really = party_rows.own_rows
+    really = party.own_rows
 
     def own_rows(dataset, stated, path: Path):
         said = repr(dataset), repr(stated), path.read_bytes()
@@ -31,4 +31,4 @@ def rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
             _ROWS[said] = really(dataset, stated, path)
         return tuple(part.copy() for part in _ROWS[said])
 
-    monkeypatch.setattr(party_rows, "own_rows", own_rows)
+    monkeypatch.setattr(party, "own_rows", own_rows)

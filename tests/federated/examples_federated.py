@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.partition import Parties
-from dpml.federated import party_rows
+from dpml.federated import party
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
@@ -50,7 +50,7 @@ class Clinics:
 
     def pooled(self) -> Parties:
         """All rows in one place, party by party."""
-        rows = [party_rows.own_rows(self.plan.dataset, self.plan.stated, file) for file in self.files]
+        rows = [party.own_rows(self.plan.dataset, self.plan.stated, file) for file in self.files]
         X, y = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         offsets = np.cumsum([0, *(len(labels) for _, labels in rows)])
         data = Dataset("clinics", self.plan.task, X, y, X[:0], y[:0])

@@ -8,8 +8,8 @@ import pytest
 from examples_federated import clinics, run
 
 from dpml.errors import UserError
-from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member, signing_key
+from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening
 from dpml.protocols import ProtocolError, Stage, messages
 from dpml.protocols.messages import SESSION_BYTES
 from dpml.release.ledger import Cap, Ledger

@@ -16,10 +16,9 @@ from quick import quick_first
 from dpml.federated import party
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.agreed import agreed_of
-from dpml.federated.opening import MESSAGE, REFUSED
-from dpml.federated.party import Member
-from dpml.federated.party_rows import agreed_rows
+from dpml.federated.party import Member, agreed_rows
 from dpml.federated.plan import FederationPlan, Seat, most_dropouts
+from dpml.federated.sums import MESSAGE, REFUSED
 from dpml.protocols import ProtocolError, messages, shamir
 from dpml.protocols.identities import signed
 from dpml.protocols.messages import Kind

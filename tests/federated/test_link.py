@@ -24,9 +24,9 @@ from dpml.cli import dpml
 from dpml.errors import UserError
 from dpml.federated import aggregator, link, party
 from dpml.federated.aggregator import Federated, aggregate
-from dpml.federated.certificates import write_certificates
+from dpml.federated.consortium import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
-from dpml.federated.opening import MESSAGE
+from dpml.federated.sums import MESSAGE
 from dpml.protocols import ProtocolError
 from dpml.release.ledger import Ledger
 

@@ -14,11 +14,10 @@ from examples_federated import COMMON, STATED, clinics, signing_keys
 from dpml.cli import dpml, federate
 from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
-from dpml.federated import party_rows
+from dpml.federated import party
 from dpml.federated.aggregator import aggregate
 from dpml.federated.agreed import Agreed, agreed_of
-from dpml.federated.party import Member
-from dpml.federated.party_rows import agreed_rows
+from dpml.federated.party import Member, agreed_rows
 from dpml.federated.plan import FederationPlan, agreed_topology, check_columns, most_dropouts, read_card, read_plan
 from dpml.privacy import Budget
 from dpml.protocols import Session, session
@@ -317,12 +316,12 @@ def test_rows_are_read_by_whatever_is_stated(tmp_path) -> None:
     said = {"columns": {"age": {"low": 0, "high": 1e-5}, "job": ["😀", "mine"]}, "classes": ["ill", "well"]}
     (tmp_path / "rows.csv").write_text("age,job,health\n0.000005,😀,ill\n0,mine,well\n", encoding="utf-8")
     dataset = agreed_of(("algo=ssp", *COMMON, "dataset.steps=[one_hot,symmetric,sample_norm]")).dataset
-    X, y = party_rows.own_rows(dataset, bounds_from(Path("stated"), said), tmp_path / "rows.csv")
+    X, y = party.own_rows(dataset, bounds_from(Path("stated"), said), tmp_path / "rows.csv")
     assert np.allclose(X * np.linalg.norm([1, 1]), [[0, 0, np.sqrt(2)], [-1, 1, 0]])
     assert y.tolist() == [-1, 1]
     (tmp_path / "rows.csv").write_text("Age,job,health\n0,mine,ill\n0,mine,well\n", encoding="utf-8")
     with pytest.raises(UserError, match=r"^clinics.yaml states nothing of the column 'Age' of .*rows.csv: add it"):
-        party_rows.own_rows(dataset, bounds_from(Path("clinics.yaml"), said), tmp_path / "rows.csv")
+        party.own_rows(dataset, bounds_from(Path("clinics.yaml"), said), tmp_path / "rows.csv")
 
 
 def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:

@@ -9,14 +9,13 @@ from examples_federated import COMMON, clinics, run
 
 from dpml.data.partition import Parties
 from dpml.federated.agreed import agreed_of
-from dpml.federated.opening import MESSAGE, OPEN, REFUSED, Opening
 from dpml.federated.party import Member
-from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, Setting, Summed, sums_of
 from dpml.optim.descent import LEAST_CLIP
 from dpml.optim.losses import for_task
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.protocols import ProtocolError, Stage
-from dpml.protocols.errors import RefusedError
+from dpml.protocols.messages import RefusedError
 from dpml.protocols.server import Server
 from dpml.release.ledger import Ledger
 
@@ -67,7 +66,7 @@ def test_without_noise_sums_without_one_party_give_the_model_of_the_others(tmp_p
     parties = clinics(tmp_path, *words, "algo.lam=0.1")
     pooled, plan, here = parties.pooled(), parties.plan, np.array([0, 1, 3])
     sums = sums_of(plan.algorithm, Setting(FREE, plan.problem, pooled.sizes))
-    answers = [sums.party(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k, np.random.default_rng(k)) for k in here]
+    answers = [sums.ready(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k)(np.random.default_rng(k)) for k in here]
     number = iter(range(9))
 
     def ask(told: bytes) -> Summed:
@@ -75,7 +74,7 @@ def test_without_noise_sums_without_one_party_give_the_model_of_the_others(tmp_p
         rings, floats = zip(*(answer(t, told) for answer in answers), strict=True)
         return Summed(np.sum(rings, axis=0), np.array(floats), here)
 
-    found = sums.model(ask)
+    found = sums.release(ask).weights[0, 0]
     rows = np.concatenate([np.arange(pooled.offsets[k], pooled.offsets[k + 1]) for k in here])
     X, y = pooled.X[rows], pooled.y[rows]
     offsets = np.concatenate([[0], np.cumsum(pooled.sizes[here])])
@@ -153,7 +152,7 @@ def answering(tmp_path_factory):
     def of(words):
         parties = clinics(tmp_path_factory.mktemp("clinics"), *words)
         pooled = parties.pooled()
-        return parties.plan.sums.party(pooled.X[:60], pooled.y[:60], 0, np.random.default_rng(0))
+        return parties.plan.sums.ready(pooled.X[:60], pooled.y[:60], 0)(np.random.default_rng(0))
 
     return of
 
@@ -211,5 +210,5 @@ def test_the_longest_maps_are_answered_whatever_a_partys_rows(noise) -> None:
     sums = sums_of(algorithm, Setting(terms.budget, Problem(3, 60, d, colluders=1), sizes, "regression"))
     longest = np.full(d + 1 + d * d, 1e15 * (1 - 1e-6), "<f4")  # a model, a clip, a map
     for X in (np.zeros((20, d)), np.full((20, d), 0.4)):
-        ring, _ = sums.party(X, np.ones(20), 0, np.random.default_rng(0))(1, longest.tobytes())
+        ring, _ = sums.ready(X, np.ones(20), 0)(np.random.default_rng(0))(1, longest.tobytes())
         assert ring.shape == (d + 1,)

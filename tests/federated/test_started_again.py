@@ -17,10 +17,9 @@ from quick import quick_first
 
 from dpml.atomic import seal_object
 from dpml.errors import UserError
-from dpml.federated.aggregator import aggregate
-from dpml.federated.kept import Kept
+from dpml.federated.aggregator import Kept, aggregate
 from dpml.federated.link import take_part
-from dpml.federated.opening import OPEN, REFUSED
+from dpml.federated.sums import OPEN, REFUSED
 from dpml.protocols import ProtocolError
 from dpml.release.ledger import Ledger
 

@@ -58,8 +58,8 @@ def test_nobody_needs_memory_for_the_rows_of_others(tmp_path, unit) -> None:
     plan = clinics(tmp_path, "algo=ssp", "algo.noise=discrete", f"algo.unit={unit}").plan
     sizes = np.array([20, many, many])
     sums = sums_of(plan.algorithm, Setting(Budget(1.0, 1e-12), Problem(3, int(sizes.sum()), d, colluders=1), sizes))
-    message, _ = sums.party(np.full((20, d), 0.1), np.ones(20), 0, np.random.default_rng(0))(0, b"")
-    model = sums.model(lambda told: Summed(message, np.empty((3, 0)), np.arange(3)))
+    message, _ = sums.ready(np.full((20, d), 0.1), np.ones(20), 0)(np.random.default_rng(0))(0, b"")
+    model = sums.release(lambda told: Summed(message, np.empty((3, 0)), np.arange(3))).weights[0, 0]
     assert np.isfinite(model).all()
 
 
@@ -85,7 +85,7 @@ def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator(monkeypatch) 
     X, y = np.zeros((n, d)), np.ones(n)
     codecs, right = [], FixedPoint.encode
     monkeypatch.setattr(FixedPoint, "encode", lambda codec, *args: codecs.append(codec) or right(codec, *args))
-    rings = [whole.party(X, y, 3, np.random.default_rng(s))(0, b"")[0] for s in range(120)]
+    rings = [whole.ready(X, y, 3)(np.random.default_rng(s))(0, b"")[0] for s in range(120)]
     one = codecs[0].decode(np.array(rings))[:, :d]
     variance = np.mean(np.square(one)) * (M - C - D)
     assert variance == pytest.approx(curator.block_widths()[0] ** 2, rel=0.3)

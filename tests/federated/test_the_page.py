@@ -34,18 +34,16 @@ def commands() -> dict[str, list[str]]:
 
 def test_the_commands_of_the_page_make_a_model_that_all_have(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "clinics.yaml").write_text(json.dumps(STATED))
+    read = {"label": "health", "missing": "refuse", "steps": ["one_hot", "symmetric", "sample_norm"]}
+    (tmp_path / "clinics.yaml").write_text(json.dumps({**STATED, **read}))
     for name, table in zip(CLINICS, tables(), strict=True):
         (tmp_path / f"{name}.csv").write_text(table)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     away = {"aggregator.example:8000": f"127.0.0.1:{port}", "0.0.0.0:8000": f"127.0.0.1:{port}"}
-    away |= {"aggregator.example": "127.0.0.1", "ca.pem": "tls/ca.pem", "dataset.drop=[id]": "dataset.drop=[]"}
-    away |= {"dataset.missing=keep": "dataset.missing=refuse"}
+    away |= {"aggregator.example": "127.0.0.1", "ca.pem": "tls/ca.pem"}
     page = {action: [away.get(word, word) for word in words] for action, words in commands().items()}
     assert list(page) == ["card", "plan", "sign", "copies", "tls", "aggregator", "party"]
-    steps = "dataset.steps=[impute,one_hot,symmetric,sample_norm]"
-    page = {action: [word.replace(steps, steps.replace("impute,", "")) for word in page[action]] for action in page}
 
     def start(action: str, name: str = "ayr") -> subprocess.Popen[str]:
         words = [word.replace("ayr", name) for word in page[action]]

@@ -99,7 +99,7 @@ def test_parties_on_machines_of_their_own_make_the_model_of_one_process_bit_for_
     algorithm, pooled = kind(LOGISTIC, unit=unit, noise=noise), parties()
     sums = sums_of(algorithm, Setting(BUDGET, pooled.problem, SIZES))
     own = [pooled.of(k) for k in range(len(SIZES))]
-    answers = [sums.party(pooled.X[rows], pooled.y[rows], k, np.random.default_rng(1)) for k, rows in enumerate(own)]
+    answers = [sums.ready(pooled.X[rows], pooled.y[rows], k)(np.random.default_rng(1)) for k, rows in enumerate(own)]
     number = iter(range(len(sums.lengths)))
 
     def ask(content: bytes) -> Summed:
@@ -108,7 +108,7 @@ def test_parties_on_machines_of_their_own_make_the_model_of_one_process_bit_for_
         return Summed(np.sum(rings, axis=0), np.array(beside), np.arange(len(SIZES)))
 
     alone = models(replace(algorithm, protocol="secagg"), draws=1)[0]
-    assert sums.model(ask).tobytes() == alone.tobytes()
+    assert sums.release(ask).weights[0, 0].tobytes() == alone.tobytes()
 
 
 def forgetful(kind):

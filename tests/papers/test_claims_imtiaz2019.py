@@ -21,6 +21,7 @@ from dpml.packs.imtiaz2019.curves import (
     noise_left,
     noise_of_uneven_sites,
 )
+from dpml.reporting import evidence
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claim_tests import compare, depends, easier
 from dpml.reporting.claims import Claim, Evidence, Reading
@@ -374,3 +375,23 @@ def test_without_rows_nothing_can_be_tested():
     nothing = made_up({"other_eps": {"capefm": [1, 2, 3]}}, GRIDS)
     assert {decide(one, nothing) for one in CLAIMS.values()} == {"cannot be tested here"}
     assert np.all([lacking(one.judge(nothing)).startswith("not computed: ") for one in CLAIMS.values()])
+
+
+def test_a_claim_is_judged_on_the_papers_own_points_too():
+    """Ours come down to the loss without privacy; the points do not, in the one block that has any."""
+    panels = [{"block": f"d20_{x}", "x": x, "y": "noisy_objective", "published": f"s_{x}",
+               "where": {"algo.variant": "authors"}} for x in ("eps", "N")]  # fmt: skip
+    points = pd.DataFrame(
+        {"series": "s_eps", "x": x, "algo": algo, "metric": "noisy_objective", "mean": mean, "std": 0, "n": 10,
+         "peer": False}
+        for algo, means in (("capefm", [8, 5, 3]), ("nonpriv", [1, 1, 1]), *((name, [9, 6, 3.5]) for name in OTHERS))
+        for x, mean in zip(GRIDS["eps"], means, strict=True)
+    )  # fmt: skip
+    names = ("I3.1", "I3.2", "I3.3", "I3.5")
+    verdicts = evidence.judge(
+        fig3().rows.assign(calibration="published"), [CLAIMS[name] for name in names], panels, points, {}
+    )
+    assert {one.id: one.published for one in verdicts} == {
+        "I3.1": "holds", "I3.2": "holds", "I3.3": "", "I3.5": "does not hold"
+    }  # fmt: skip
+    assert verdicts[3].decision == "reproduced"

@@ -11,7 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 from dpml import packs, paths
 from dpml.commands.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
-from dpml.data.sets.har import HAR, HAR73
+from dpml.data.sets.official import HAR, HAR73
 from dpml.reporting.cards import card_of
 from dpml.reporting.charts import read_published
 from dpml.running import metrics

@@ -11,8 +11,7 @@ import yaml
 from harness import jobs, run, shipped, without_pictures
 
 from dpml import paths
-from dpml.data.sets.har import HAR
-from dpml.data.sets.url import URL
+from dpml.data.sets.official import HAR, URL
 from dpml.errors import UserError
 from dpml.reporting.charts import shown
 from dpml.running.spec import Panel

@@ -112,7 +112,7 @@ def unmasked(run: Run, victim: int) -> np.ndarray:
     seed = run.server._seed_of(victim)
     found = messages.unpack_masked(run.sent(Kind.MASKED)[victim].body, D, 0)[0].copy()
     own = run.parties[victim]._mask_end
-    masks.add_streams(found, [(masks.self_mask_key(seed, run.session, own), False)])
+    masks.add_stream(found, masks.self_mask_key(seed, run.session, own), np.subtract)
     for party in run.parties[2 * victim + 1 :]:  # a colluder that is nobody's twin knows its mask
         less = np.zeros(D, dtype=np.uint64)
         masks.add_pair_mask(less, masks.agree(party._masking, own), run.session, own, party._mask_end)
@@ -130,7 +130,9 @@ def test_twins_of_mask_keys_do_not_cancel_a_victims_masks(parties: int, bound: b
     if not bound:
         derive = masks._key
         nobody = End(0, bytes(32))
-        monkeypatch.setattr(masks, "_key", lambda extracted, purpose, *_: derive(extracted, purpose, nobody, nobody))
+        monkeypatch.setattr(
+            masks, "_key", lambda secret, session, purpose, *_: derive(secret, session, purpose, nobody, nobody)
+        )
     run, victim = with_twins(parties)
     run.go()
     assert not run.refused

@@ -11,8 +11,8 @@ from scipy import stats
 
 from dpml.mechanism.sharing import MASK, CapeNoise, cape_spread
 from dpml.privacy import Problem, noise
-from dpml.protocols import FixedPoint, ProtocolError, Stage, in_process
-from dpml.protocols.cape import Cape, CapeSettings, cape_mean, cape_sum, codec_of
+from dpml.protocols import FixedPoint, Stage
+from dpml.protocols.cape import Cape, cape_sum, codec_of
 
 WIDE = 20_000  # independent coordinates: as many samples of the noise
 
@@ -27,23 +27,31 @@ def of_variance(sample: np.ndarray, variance: float) -> bool:
     return 5e-7 < below < 1 - 5e-7
 
 
+def cape(shares: np.ndarray, scales: np.ndarray, seed: int = 0, draws: int = 1, spread: float = 1.0, **others) -> Cape:
+    drawn = noise.cape_parties(rng(seed), draws, *shares.shape)
+    return cape_sum(shares, scales, drawn, spread, rng(seed + 1000), **others)
+
+
+def left_by(parties: int, scale: float, seed: int) -> np.ndarray:
+    return cape(np.zeros((parties, WIDE)), np.full((1, WIDE), scale), seed).total[0, 0]
+
+
 # ---- the paper's statements, on samples; with fixed seeds each is tested at a false-alarm rate of 1e-6
 
 
 @pytest.mark.parametrize("parties", [2, 5, 30])
 def test_lemma_1_the_noise_that_is_left_is_the_pooled_one(parties: int) -> None:
     scale = 0.7
-    left = cape_mean(np.zeros((parties, WIDE)), scale, rng())
+    left = left_by(parties, scale, 0)
     assert of_variance(left, scale**2)
     assert stats.kstest(left / scale, "norm").pvalue > 1e-6
 
 
 @pytest.mark.parametrize("parties", [2, 5, 30])
 def test_proposition_1_conv_has_parties_times_that_variance(parties: int) -> None:
-    cape = cape_mean(np.zeros((parties, WIDE)), 1.0, rng(1))
     # conv: a site's tau is `parties` times the pooled one, for its own mean of 1/parties of the rows
     conv = noise.gaussian_total(rng(2), 1, parties, WIDE)[0] * parties / parties
-    ratio = np.sum(conv**2) / np.sum(cape**2) / parties
+    ratio = np.sum(conv**2) / np.sum(left_by(parties, 1.0, 1) ** 2) / parties
     assert 5e-7 < stats.f.cdf(ratio, WIDE, WIDE) < 1 - 5e-7
 
 
@@ -56,16 +64,7 @@ def test_proposition_2_and_remark_3_unequal_sites(sizes: tuple[int, ...]) -> Non
     _, g = noise.cape_parties(rng(3), 1, M, WIDE)
     unweighted = np.mean(N / n[:, None] * g[0] / np.sqrt(M), axis=0)  # the pooled tau is 1, a site's N/N_k
     assert of_variance(unweighted, H)
-    assert of_variance(cape_mean(np.zeros((M, WIDE)), 1.0, rng(4), sizes=n), 1.0)
-
-
-def test_a_mean_over_unequal_sites_is_the_mean_over_their_samples() -> None:
-    n, values = np.array([1, 20, 300]), rng().normal(size=(3, 4))
-    due = n @ values / n.sum()
-    assert np.allclose(cape_mean(values, 0.0, rng(), sizes=n), due, atol=1e-12)
-    assert np.allclose(cape_mean(values, 0.0, rng(), n, CapeSettings(in_process)), due, atol=1e-12)
-    dropped = cape_mean(values, 0.0, rng(), n, CapeSettings(dropouts={1: Stage.MASKED}))
-    assert np.allclose(dropped, n[[0, 2]] @ values[[0, 2]] / 301, atol=1e-12)
+    assert of_variance(left_by(M, 1.0, 4), 1.0)
 
 
 # ---- drop-outs
@@ -76,10 +75,9 @@ def test_a_mean_over_unequal_sites_is_the_mean_over_their_samples() -> None:
 def test_zero_sum_noise_sums_to_zero_over_whoever_survives(data: st.DataObject) -> None:
     parties, d, spread = 6, 3, data.draw(st.sampled_from([1.0, 1000.0]))
     silent = data.draw(st.dictionaries(st.integers(0, 5), st.sampled_from(list(Stage)), max_size=2))
-    transport = data.draw(st.sampled_from([None, in_process]))
     scales = np.array([[1.0, 2.0, 0.0], [0.1, 0.0, 3.0]])
     shares = rng(1).normal(size=(parties, d))
-    found = cape_sum(shares, scales, rng(2), CapeSettings(transport, 4, spread, dropouts=silent))
+    found = cape(shares, scales, 2, 4, spread, dropouts=silent)
     assert found.survivors.tolist() == [k for k in range(parties) if silent.get(k, Stage.DONE) > Stage.MASKED]
     _, g = noise.cape_parties(rng(2), 4, parties, d)
     own = g.transpose(1, 0, 2)[found.survivors] / np.sqrt(parties)
@@ -91,29 +89,20 @@ def test_zero_sum_noise_sums_to_zero_over_whoever_survives(data: st.DataObject) 
     assert np.allclose(found.total, found.messages.sum(axis=0), atol=1e-11 * spread)
 
 
-def test_noise_with_drop_outs_and_least() -> None:
-    """n survivors leave n/M tau^2; with `least` = n the g_k are wide enough for tau^2."""
+def test_survivors_leave_their_share_of_the_noise() -> None:
     silent = {0: Stage.MASKED, 3: Stage.SHARES}
-    zeros, scales = np.zeros((8, WIDE)), np.ones((1, WIDE))
-    assert of_variance(cape_sum(zeros, scales, rng(), CapeSettings(dropouts=silent)).total, 6 / 8)
-    assert of_variance(cape_sum(zeros, scales, rng(), CapeSettings(dropouts=silent, least=6)).total, 1.0)
-    with pytest.raises(ProtocolError, match="6 sites are left, fewer than the 7 whose noise was to be enough"):
-        cape_sum(zeros, scales, rng(), CapeSettings(dropouts=silent, least=7))
-    for impossible in (0, 9):
-        with pytest.raises(ProtocolError, match="least must be between 1 and the 8 sites"):
-            cape_sum(zeros, scales, rng(), CapeSettings(least=impossible))
+    assert of_variance(cape(np.zeros((8, WIDE)), np.ones((1, WIDE)), dropouts=silent).total, 6 / 8)
 
 
 @pytest.mark.parametrize(("parties", "survivors", "colluders"), [(10, 10, 3), (10, 7, 3), (9, 8, 0), (5, 2, 1)])
 @pytest.mark.parametrize("spread", [1.0, 4.0])
-@pytest.mark.parametrize("least", [False, True])
-def test_the_whole_view_with_drop_outs(parties, survivors, colluders, spread, least) -> None:
+def test_the_whole_view_with_drop_outs(parties, survivors, colluders, spread) -> None:
     """The docstring's mu^2 against the covariance of all that the aggregator and the colluders see.
 
     A honest site's share moves by 1, tau is 1. Seen: what every honest survivor sent, that of a honest site whose
     message came too late to be in the sum, and the sum of the survivors' ehat; the colluders know their own numbers.
     """
-    v, s2 = 1 / (survivors if least else parties), spread**2
+    v, s2 = 1 / parties, spread**2
     h = survivors - colluders
     covariance = (s2 + v) * np.eye(h + 2)  # h survivors, a latecomer, the sum of ehat
     covariance[-1, :h] = covariance[:h, -1] = s2
@@ -129,55 +118,28 @@ def test_the_whole_view_with_drop_outs(parties, survivors, colluders, spread, le
             assert CapeNoise(spread).views(problem)["colluders"] == pytest.approx(np.sqrt(whole))
 
 
-# ---- simulate and secagg
-
-
-def both(shares: np.ndarray, scales: np.ndarray, spread: float, seeds=(5, 5), draws: int = 3) -> tuple[Cape, Cape]:
-    return (
-        cape_sum(shares, scales, rng(seeds[0]), CapeSettings(None, draws, spread)),
-        cape_sum(shares, scales, rng(seeds[1]), CapeSettings(in_process, draws, spread)),
-    )
+# ---- messages
 
 
 @pytest.mark.parametrize("spread", [1.0, MASK])
-def test_with_shared_seeds_both_agree_up_to_the_codecs_bound(spread: float) -> None:
-    parties, scales = 7, np.array([[2.0, 0.5, 0.0, 1.0]])
-    simulated, real = both(rng(1).normal(size=(parties, 4)), scales, spread)
+def test_messages_are_the_papers_but_for_the_rounding_of_the_zero_sum_noise(spread: float) -> None:
+    """``f_k + tau (e_k + g_k)`` from the drawn numbers; the rounding cancels in the total."""
+    parties, scales, shares = 7, np.array([[2.0, 0.5, 0.0, 1.0]]), rng(1).normal(size=(7, 4))
+    found = cape(shares, scales, 5, 3, spread)
+    ehat, g = (part.transpose(1, 0, 2) for part in noise.cape_parties(rng(5), 3, parties, 4))
     step = FixedPoint.fit(parties, 16 * spread).error / parties
-    assert simulated.traffic is None
-    assert real.traffic is not None
-    assert simulated.survivors.tolist() == real.survivors.tolist()
     rounding = 1e-15 * spread * parties * 10
-    assert np.abs(real.zero_sum - simulated.zero_sum).max() <= parties * step + rounding
-    assert np.all(np.abs(real.sent - simulated.sent) <= scales[:, None] * step + rounding)
-    assert np.abs(real.total - simulated.total).max() <= rounding  # what rounding changes cancels
+    assert np.abs(found.ehat - spread * ehat).max() <= step + rounding
+    own = shares[:, None, None] + scales[:, None] * (g / np.sqrt(parties))[:, None]
+    assert np.abs(found.total - own.sum(axis=0)).max() <= rounding
+    e = spread * (ehat - ehat.mean(axis=0))
+    assert np.abs(found.messages - own - scales[:, None] * e[:, None]).max() <= 2 * (2 * step + rounding)
 
 
-@pytest.mark.parametrize("transport", [None, in_process])
-def test_what_is_put_into_the_secure_sum_is_what_the_messages_have(transport) -> None:
-    """To the last bit: a message is its share, tau times its secret, and tau times the site's own g."""
-    shares, scales, kept = rng(1).normal(size=(4, 3)), np.array([[2.0, 0.0, 1.0]]), []
-    cape = cape_sum(shares, scales, rng(2), CapeSettings(transport, 5, 30.0), kept.append)
-    (secrets,) = kept
-    assert secrets.shape == (4, 5, 3)
-    assert np.allclose(secrets.sum(axis=0), cape.zero_sum, rtol=0, atol=1e-12)
-    _, g = noise.cape_parties(rng(2), 5, 4, 3)
-    own = g.transpose(1, 0, 2) / 2
-    assert np.array_equal(cape.sent, shares[:, None, None] + scales[:, None] * (secrets + own)[:, None])
-    alone = cape_sum(shares, scales, rng(2), CapeSettings(transport, 5, 30.0))
-    assert np.array_equal(cape.sent, alone.sent)
-    assert np.array_equal(cape.zero_sum, alone.zero_sum)
-
-
-def test_with_other_seeds_both_have_one_distribution() -> None:
-    """Two-sample Kolmogorov-Smirnov on totals, messages and the zero-sum noise; false-alarm rate 1e-6 each."""
-    simulated, real = both(np.zeros((4, 2000)), np.full((1, 2000), 3.0), 1.0, seeds=(8, 9), draws=2)
-    for part in ("total", "messages", "zero_sum"):
-        a, b = (np.ravel(getattr(found, part)) for found in (simulated, real))
-        assert stats.ks_2samp(a, b).pvalue > 1e-6
-    assert of_variance(np.ravel(real.total), 9.0)
-    one = real.messages[0].ravel()  # one site's message: e_k and g_k, 9 (1 - 1/M + 1/M)
-    assert of_variance(one, 9.0)
+def test_a_sites_message_has_the_variance_of_the_total_with_equal_spread() -> None:
+    found = cape(np.zeros((4, 2000)), np.full((1, 2000), 3.0), 9, 2)
+    assert of_variance(np.ravel(found.total), 9.0)
+    assert of_variance(found.messages[0].ravel(), 9.0)  # e_k and g_k: 9 (1 - 1/M + 1/M)
 
 
 # ---- rounding of the zero-sum noise
@@ -207,5 +169,5 @@ def test_messages_with_rounded_zero_sum_noise_have_the_density_of_real_numbers_b
 @pytest.mark.parametrize("spread", [1.0, MASK])
 @pytest.mark.parametrize("parties", [2, 1000, 10**6])
 def test_the_grid_of_zero_sum_noise_is_so_fine_that_rounding_is_not_counted(parties: int, spread: float) -> None:
-    step = 0.5 ** codec_of(parties, CapeSettings(spread=spread)).bits
+    step = 0.5 ** codec_of(parties, spread).bits
     assert (1 / spread**2 + parties) ** -0.5 > 1e5 * step

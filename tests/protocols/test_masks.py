@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-from meddling import D, M, Run, a_run, flipped, numbers, repacked
+from meddling import D, M, Run, a_run, numbers, repacked
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, Topology, complete, masks, messages, shamir
 from dpml.protocols.graph import seat
@@ -134,48 +134,10 @@ def test_a_stream_is_one_whatever_the_length(length: int) -> None:
     key = bytes(range(32))
     due = np.frombuffer(Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * length)), "<u8")
     total = np.arange(length, dtype=np.uint64)
-    masks.add_streams(total, [(key, True)])
+    masks.add_stream(total, key)
     assert np.array_equal(total, np.arange(length, dtype=np.uint64) + due)
-    masks.add_streams(total, [(key, False)])
+    masks.add_stream(total, key, np.subtract)
     assert np.array_equal(total, np.arange(length, dtype=np.uint64))
-
-
-def test_keys_and_masks_are_made_once_a_pair_and_not_kept(monkeypatch) -> None:
-    """In the second round nothing is left of the first; what only one of two has seen is shared with nobody."""
-    session = enrol(Session.of(3, D))[0]
-    keys = [X25519PrivateKey.generate() for _ in range(3)]
-    ends = [End(k, key.public_key().public_bytes_raw()) for k, key in enumerate(keys)]
-    own, pairs = masks.Pairs(), masks.OncePerPair()
-    computed: list[tuple[X25519PrivateKey, End]] = []
-    streams: list[bytes] = []
-    agree, cipher, both = masks.agree, masks.ChaCha20, list(itertools.permutations(range(3), 2))
-    monkeypatch.setattr(masks, "agree", lambda own, other: computed.append((own, other)) or agree(own, other))
-    monkeypatch.setattr(masks, "ChaCha20", lambda key, nonce: streams.append(key) or cipher(key, nonce))
-
-    def masked(by: masks.Pairs, k: int, others: list[End]) -> np.ndarray:
-        total = np.arange(D, dtype=np.uint64)
-        by.masks(keys[k], session, ends[k], others)(total)
-        return total
-
-    around = [[ends[j] for j in range(3) if j != k] for k in range(3)]
-    for round_ in (1, 2):
-        computed.clear()
-        streams.clear()
-        seals = {(a, b): pairs.seal_keys(keys[a], session, ends[a], ends[b]) for a, b in both}
-        found = [masked(pairs, k, around[k]) for k in range(3)]
-        assert len(computed) == 3 + 3, round_
-        assert len(streams) == len(set(streams)) == 3
-        for a, b in both:
-            assert seals[a, b] == own.seal_keys(keys[a], session, ends[a], ends[b])
-        assert all(np.array_equal(one, masked(own, k, around[k])) for k, one in enumerate(found))
-    for others in ([], [ends[2]], [End(0, flipped(ends[0].key)), ends[2]]):  # 1 leaves 0 out, or knows a twin of it
-        masked(pairs, 0, around[0])
-        assert np.array_equal(masked(pairs, 1, others), masked(own, 1, others))
-        masked(pairs, 2, [])
-        pairs._ahead.clear()
-    for get in (pairs.seal_keys, lambda *ends: pairs.masks(*ends[:-1], [ends[-1]])):
-        with pytest.raises(RefusedError, match="not canonical"):
-            get(keys[0], session, ends[0], End(1, b"\xff" * 32))
 
 
 def test_a_masked_vector_is_the_input_with_its_masks() -> None:

@@ -1,12 +1,7 @@
 """Whole runs: exact sums under drop-outs and damage, and the bytes that they take."""
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from meddling import D, M, a_run, flipped, numbers, or_none
@@ -18,14 +13,9 @@ from dpml.protocols import (
     Topology,
     complete,
     in_process,
-    masks,
     messages,
-    party,
     secure_sum,
-    shamir,
-    transports,
 )
-from dpml.protocols.messages import Kind
 
 
 @settings(max_examples=70, deadline=None)
@@ -147,51 +137,3 @@ def test_traffic_with_drop_outs_is_less() -> None:
     traffic = in_process(session, numbers(M, D), None, {0: Stage.KEYS, 1: Stage.MASKED}).traffic
     assert traffic.sent[0] == traffic.received[0] == 0
     assert traffic.sent[1] < traffic.sent[2]
-
-
-@pytest.mark.parametrize(
-    ("topology", "silent"),
-    [
-        (complete(M, 4), {}),
-        (complete(M, 4), {1: Stage.MASKED}),
-        (Topology(4, 3, 4, 0), {0: Stage.MASKED, 3: Stage.SHARES}),
-    ],
-)
-@pytest.mark.parametrize("liar", [None, 2, 5])
-def test_one_process_sends_what_parties_on_their_own_send(monkeypatch, topology, silent, liar) -> None:
-    """All messages, bit for bit, where what two parties share is computed once and where each computes its own.
-
-    With drop-outs, and with a liar whose shares do not open for party 3: one of the two then has a mask that the other
-    has not.
-    """
-
-    signers = tuple(Ed25519PrivateKey.from_private_bytes(bytes([k]) * 32) for k in range(M))
-    identities = tuple(signer.public_key().public_bytes_raw() for signer in signers)
-
-    def messages_of(pairs: type[masks.Pairs]) -> list[bytes]:
-        rng, sent = np.random.default_rng(0), []
-        pack, signed = messages.pack, party.identities.signed
-
-        def lying(session: Session, signer: Ed25519PrivateKey, kind: Kind, sender: int, body: bytes) -> bytes:
-            if kind is Kind.SHARES:
-                commitment, sealed = messages.unpack_shares(body)
-                sealed = [(to, flipped(text) if (sender, to) == (liar, 3) else text) for to, text in sealed]
-                body = messages.pack_shares(commitment, sealed)
-            return signed(session, signer, kind, sender, body)
-
-        with monkeypatch.context() as patch:
-            drawn = SimpleNamespace(generate=lambda: X25519PrivateKey.from_private_bytes(rng.bytes(32)))
-            patch.setattr(party, "X25519PrivateKey", drawn)
-            patch.setattr(party, "os", SimpleNamespace(urandom=rng.bytes))
-            patch.setattr(shamir.share, "__defaults__", (rng.bytes,))
-            patch.setattr(party.identities, "signed", lying)
-            patch.setattr(messages, "pack", lambda *content: sent.append(pack(*content)) or sent[-1])
-            patch.setattr(transports, "enrol", lambda session: (replace(session, identities=identities), signers))
-            patch.setattr(transports, "OncePerPair", pairs)
-            outcome = in_process(Session(M, D, topology, 0, bytes(16)), numbers(M, D), None, silent)
-        assert np.array_equal(outcome.total, numbers(M, D)[outcome.survivors].sum(axis=0))
-        return sent
-
-    alone = messages_of(masks.Pairs)
-    assert messages_of(masks.OncePerPair) == alone
-    assert len(alone) == len(set(alone)) > 4 * M

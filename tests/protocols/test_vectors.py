@@ -45,7 +45,7 @@ def ends(texts: tuple[str, ...]) -> list[End]:
 
 def stream(key: bytes) -> bytes:
     words = np.zeros(4, dtype=np.uint64)
-    masks.add_streams(words, [(key, True)])
+    masks.add_stream(words, key)
     return words.tobytes()
 
 

@@ -33,9 +33,8 @@ from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import REAL
 from dpml.privacy.safe import written
 from dpml.release import verify
-from dpml.release.facts import Facts, facts_about
+from dpml.release.facts import Facts, facts_about, statement
 from dpml.release.ledger import Cap, Ledger, _append, _events
-from dpml.release.statement import statement
 
 PROVEN = Guarantee("release", "sample", 1.0, 1e-5, "proven", "a proof", 0.27)
 FACTS = Facts("ssp", Problem(1, 500, 3), (PROVEN,))
@@ -152,7 +151,7 @@ def test_a_ledger_around_fits_takes_those_of_other_threads_and_processes(tmp_pat
     assert ledger.spent("sample", "worst").eps(1e-5) <= 2.2
 
 
-def test_a_thread_has_the_ledger_of_its_own_block_or_of_the_only_one(tmp_path) -> None:
+def test_a_process_has_the_ledger_of_one_block_in_all_threads(tmp_path) -> None:
     def fit() -> str:
         model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1)).fit(*rows())
         return "none" if model.ledger_ is None else model.ledger_.path.name
@@ -163,14 +162,11 @@ def test_a_thread_has_the_ledger_of_its_own_block_or_of_the_only_one(tmp_path) -
 
     with ThreadPoolExecutor(1) as pool:
         with dpml.Ledger(tmp_path / "a"):
+            assert (fit(), fit_in("a"), pool.submit(fit).result(), pool.submit(fit_in, "a").result()) == ("a",) * 4
+            for refused in (lambda: fit_in("b"), pool.submit(fit_in, "b").result):
+                with pytest.raises(UserError, match="a is open in another block"):
+                    refused()
             assert fit() == "a"
-            assert pool.submit(fit).result() == "a"
-            assert pool.submit(fit_in, "b").result() == "b"
-            with dpml.Ledger(tmp_path / "b"):
-                assert fit() == "b"
-                with pytest.raises(UserError, match="are open in other threads"):
-                    pool.submit(fit).result()
-            assert pool.submit(fit).result() == "a"
         assert pool.submit(fit).result() == "none"
 
 

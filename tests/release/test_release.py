@@ -25,11 +25,9 @@ from dpml.data.info import Range
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.release.exactness import require_exact
-from dpml.release.facts import facts_about
+from dpml.release.facts import facts_about, require_exact, statement
 from dpml.release.ledger import Ledger, LedgerEntry
 from dpml.release.model import Model, read_model
-from dpml.release.statement import statement
 from dpml.reporting.shapes import shapes, write
 from dpml.reporting.style import DISTINCT
 

@@ -20,7 +20,7 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.release import verify
 from dpml.release.certificate import certificate
-from dpml.release.exactness import exact_algorithm, option_node, require_linear_model
+from dpml.release.facts import exact_algorithm, option_node, require_linear_model
 
 FILE = Path(verify.__file__)
 LOOSER = {"objpert"}  # the verifier bounds its Jacobian plainly: it proves an eps below 1.2 for 1

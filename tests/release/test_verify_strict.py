@@ -36,10 +36,8 @@ from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.release import verify
 from dpml.release.certificate import certificate, described_as
-from dpml.release.exactness import option_node
-from dpml.release.facts import facts_about
+from dpml.release.facts import facts_about, option_node, statement
 from dpml.release.model import Model, read_model
-from dpml.release.statement import statement
 
 BELOW = (Fraction(999, 1000), Fraction(9, 10), Fraction(1, 2))
 BUDGET = Budget(1.0, 1e-5)

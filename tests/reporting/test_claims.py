@@ -336,6 +336,14 @@ def test_the_four_words_of_a_comparison(by, means):
         assert decide(test, found) == ("reproduced" if holds else "not reproduced"), (by, mean)
 
 
+@pytest.mark.parametrize(("constant", "decision"), [(0.01, "not reproduced"), (10.0, "reproduced")])
+def test_a_loss_below_a_hundredth_of_the_constant_models_counts_as_zero(constant, decision):
+    found = evidence({"capefm": [1, 1e-3, 1e-3], "conv": [1, 1e-9, 1e-9], "constant": [constant] * 3}, noise=1e-4)
+    assert decide(claim_tests.compare(["d20_eps"], "capefm", "conv", "equal"), found) == decision
+    none = evidence({"capefm": [1, 1e-3, 1e-3], "conv": [1, 1e-9, 1e-9]}, noise=1e-4)
+    assert decide(claim_tests.compare(["d20_eps"], "capefm", "conv", "equal"), none) == "not reproduced"
+
+
 def test_places_of_a_comparison():
     """An algorithm at one x, a number, a range, and how often."""
     found = evidence({"capefm": [3, 2, 1], "conv": [2, 2.5, 2]}, noise=1e-4)

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.data.sets.adult import Adult
-from dpml.data.sets.breast_cancer import BreastCancer
+from dpml.data.sets.official import Adult, BreastCancer
 from dpml.reporting.replicates import (
     caution,
     of_test_file,

@@ -2,7 +2,7 @@
 
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data.partition import Equal
-from dpml.data.sets.crime import Crime
+from dpml.data.sets.official import Crime
 from dpml.data.sets.synthetic import Synthetic
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget

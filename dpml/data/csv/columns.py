@@ -1,14 +1,15 @@
 """The kind of a column of a file: numbers, categories, booleans or dates, and its values as a feature."""
 
+import datetime
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 
 from dpml.arrays import Array
-from dpml.data.csv.dates import days, forms_of
 from dpml.data.csv.reading import TextColumn
 
 Kind = Literal["number", "category", "boolean", "date"]
@@ -26,15 +27,27 @@ COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?|[-+]?\d{1,3}(\.\d{3})+(,\d+)?")
 """Numbers of which the digits are grouped."""
 
+_UNIT = re.compile(r"[-+]?\d+(?:[.,]\d+)?\s?(%|[^\W\d_]{1,3}(?:/[^\W\d_]{1,3})?)")
+
 CATEGORIES = 1000
 """The most categories that a column may have, unless they are stated: each becomes a feature."""
 
 LARGEST = 1e100
 """The largest absolute value of a number: squares of larger ones overflow."""
 
-_SURE_CATEGORIES = (
-    20  # up to this many texts, a column may be categorical even if no text repeats, or most of them are numbers
-)
+_SURE_CATEGORIES = 20
+"""Up to this many texts, a column may be categorical even if no text repeats, or most of them are numbers."""
+
+ISO = "iso"
+"""The form 2024-12-31, with or without a time of day."""
+
+_DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d.%m.%y")
+FORMS = (ISO, *_DATES, *(f"{form} %H:%M" for form in _DATES))
+"""The forms that are recognised; any other one that `strptime` knows can be stated."""
+
+_DAY = pd.Timedelta(days=1)
+_START = pd.Timestamp(0, tz="UTC")
+_EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True)
@@ -81,7 +94,8 @@ def profile_of(column: TextColumn) -> ColumnProfile:
     if forms:
         problem = f"has dates such as {texts[0]!r}, of which day and month cannot be told apart: state their format"
         return ColumnProfile(name, "date", missing, values=(forms[0],), problem=problem)
-    problem = _problem(column, len(column.codes) - missing)
+    problem, unit = _problem(column, len(column.codes) - missing), with_unit(column)
+    problem = f"has numbers with a unit, such as {unit!r}: write them without it" if problem and unit else problem
     return ColumnProfile(name, "category", missing, values=texts, problem=problem)
 
 
@@ -124,6 +138,13 @@ def with_commas(texts: Sequence[str]) -> bool:
     whole = [text for text in numbers if text.lstrip("+-").isdigit()]
     grouped = all(GROUPED.fullmatch(text) for text in with_comma)  # 1,000 is more probably a thousand
     return bool(with_comma) and not grouped and len(with_comma) + len(whole) == len(numbers)
+
+
+def with_unit(column: TextColumn) -> str:
+    """Return an example, such as 50 kg, if all texts of a column are numbers, or numbers with one unit."""
+    words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
+    found = [_UNIT.fullmatch(text) for text in words]
+    return words[0] if len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1 else ""
 
 
 def is_boolean(texts: tuple[str, ...]) -> bool:
@@ -172,3 +193,45 @@ def _boolean(text: str) -> float:
 def as_text(value: float) -> str:
     """Return a number as the name of a class: an integer has no decimal point."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+# ---- dates
+
+
+def days(texts: Sequence[str], form: str) -> Array:
+    """The days from 1970-01-01 to each date (n,), with the time of day as a fraction; NaN for what is no date."""
+    found = _days(texts, form)
+    late = np.flatnonzero(np.isnan(found))
+    if 0 < len(late) < len(found):  # one date with nanoseconds takes the years after 2262 from the others
+        found[late] = _days([texts[int(place)] for place in late], form)
+    return found
+
+
+def _days(texts: Sequence[str], form: str) -> Array:
+    stamps = pd.to_datetime(list(texts), format="ISO8601" if form == ISO else form, errors="coerce", utc=True)
+    if not len(texts):
+        return np.empty(0)
+    since = stamps - _START.as_unit(stamps.unit)  # in nanoseconds there is no year 9999
+    # the same bits in every unit, which the finest of the dates decides: both parts of the fraction are exact
+    return np.asarray(since // _DAY, dtype=float) + np.asarray(since % _DAY / _DAY, dtype=float)
+
+
+def forms_of(texts: Sequence[str]) -> list[str]:
+    """The forms of which all the texts are dates; empty if they are no dates, more than one if it cannot be told."""
+    if not texts or any(len(text) < 8 or not text[:1].isdigit() for text in texts):
+        return []
+    likely = [form for form in FORMS if not np.isnan(days(texts[:50], form)).any()]
+    return [form for form in likely if not np.isnan(days(texts, form)).any()]
+
+
+def day_of(said: object) -> float | None:
+    """The day that a YAML file states, a date or a text such as 2024-12-31; None if it is none."""
+    if isinstance(said, datetime.date):
+        return float(said.toordinal() - _EPOCH)
+    found = days([said], ISO)[0] if isinstance(said, str) else np.nan
+    return None if np.isnan(found) else float(found)
+
+
+def iso(day: float) -> str:
+    """A day as 2024-12-31."""
+    return datetime.date.fromordinal(_EPOCH + int(np.floor(day))).isoformat()

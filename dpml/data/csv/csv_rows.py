@@ -15,9 +15,8 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kind, as_text, feature, profile_of
-from dpml.data.csv.dialect import Dialect, dialect
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import Columns, CsvFile, open_file, read
+from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, sha256
 from dpml.data.info import Column, Task
 from dpml.data.sources import cache
@@ -68,6 +67,11 @@ class CsvOptions:
     stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
 
     def __post_init__(self) -> None:
+        if self.bounds != FITTED and self.paths["bounds"].is_file():
+            usual = {each.name: each.default for each in fields(self)}
+            for key, value in load(self.paths["bounds"]).reading.items():
+                if key in usual and getattr(self, key) == usual[key]:  # what is typed comes first
+                    object.__setattr__(self, key, value)
         if self.missing not in get_args(Missing):
             raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
         if not isinstance(self.positive, str | int | float | None):
@@ -78,11 +82,7 @@ class CsvOptions:
 
     @property
     def written(self) -> Dialect:
-        """How the files are written.
-
-        Raises:
-            UserError: an option for that is wrong.
-        """
+        """How the files are written."""
         return dialect(self.encoding, self.separator, self.decimal, self.na)
 
     @property
@@ -194,22 +194,23 @@ def _left_out(options: CsvOptions, result: CsvRows) -> str:
 
 
 def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arrays, cache.Facts]:
-    """Everything that is cached for the files, as arrays and facts."""
     file = open_file(options.paths["rows"], options.written)
-    features = roles(file, options)
+    sources = roles(file, options)
     if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
-    label = options.label
-    if stated:
-        stated.of(features, file.path)
-    columns = read(file, [*features, label, *([options.party] if options.party is not None else [])])
-    if len(columns[label].codes) < 2:
-        has = "one row" if len(columns[label].codes) else "no rows"
+    features = list(stated.of(sources, file.path)) if stated else sources
+    columns = read(file, [*sources, options.label, *([options.party] if options.party is not None else [])])
+    label = columns[options.label]
+    if len(label.codes) < 2:
+        has = "one row" if len(label.codes) else "no rows"
         raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
-    kinds = _stated_kinds(stated, features) if stated else _inferred_kinds(columns, features)
+    if stated:
+        kinds: Kinds = {name: (stated.kind(name), stated.values(name)) for name in features}
+    else:
+        kinds = _inferred_kinds(columns, features)
     positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
-    labels = find_labels(columns[label], options.task, positive, stated)
-    X, y, party, left = _arrays(file, columns, kinds, labels, label, options)
+    labels = find_labels(label, options.task, positive, stated)
+    X, y, party, left = _arrays(columns, kinds, labels, options, stated)
     if len(y) < 2:
         raise _too_few(file, left + len(y), left)
     holdings, rows, left_out = None, len(y), [left, 0]
@@ -218,7 +219,7 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
         more["party"] = np.unique(party, return_inverse=True)[1]
         holdings = sha256(checksums(options)["rows"].encode(), more["party"].tobytes())
     if "test" in options.paths:
-        X_test, y_test, left_out[1] = _test(options, kinds, labels, label)
+        X_test, y_test, left_out[1] = _test(file, kinds, labels, options, stated)
         X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
     facts = {
         "rows": rows,
@@ -233,11 +234,7 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
 
 
 def roles(file: CsvFile, options: CsvOptions) -> list[str]:
-    """The features: all columns that have no other role.
-
-    Raises:
-        UserError: a named column does not exist or has two roles, or no feature is left.
-    """
+    """Return the features: all columns that have no other role."""
     one = {"label": options.label, "party": options.party}
     named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(options.drop)}
     for key, names in named.items():
@@ -261,10 +258,6 @@ def roles(file: CsvFile, options: CsvOptions) -> list[str]:
 Kinds = Mapping[str, tuple[Kind, tuple[str, ...]]]
 
 
-def _stated_kinds(stated: ColumnBounds, features: list[str]) -> Kinds:
-    return {name: (stated.kind(name), stated.values(name)) for name in features}
-
-
 def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
     profiles = [profile_of(columns[name]) for name in features]
     for each in profiles:
@@ -277,28 +270,29 @@ def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
 
 
 def _arrays(
-    file: CsvFile, columns: Columns, kinds: Kinds, labels: Labels, label: str, options: CsvOptions
+    columns: Columns, kinds: Kinds, labels: Labels, options: CsvOptions, stated: ColumnBounds | None
 ) -> tuple[Array, Array, Index | None, int]:
-    """Features, labels, party codes, and the number of rows left out because a value is missing."""
-    y = to_labels(columns[label], labels)
+    """Return features, labels, party codes, and the number of rows left out because a value is missing."""
+    label = columns[str(options.label)]
+    y = to_labels(label, labels)
     incomplete = np.isnan(y)
     party = columns[options.party].codes if options.party is not None and options.party in columns else None
     if party is not None:
         incomplete |= party < 0
     if options.missing == "keep":
-        _refuse(file, incomplete, options, "the label or the party")
+        _refuse(label.file, incomplete, options, "the label or the party")
     X = np.empty((len(y), len(kinds)), order="F")  # the layout in which it is filled: column by column
     for place, (name, (kind, values)) in enumerate(kinds.items()):
-        X[:, place] = feature(columns[name], kind, values)
+        X[:, place] = stated.feature(columns, name) if stated else feature(columns[name], kind, values)
         missing = np.isnan(X[:, place])
         if options.missing != "keep":
             incomplete |= missing
         elif kind == "category":
             X[missing, place] = -1.0
     if options.missing == "refuse":
-        _refuse(file, incomplete, options, "a value")
+        _refuse(label.file, incomplete, options, "a value")
     kept = ~incomplete
-    return X[kept], y[kept], None if party is None else party[kept], int(incomplete.sum())
+    return X[kept], y[kept], None if party is None else party[kept].astype(np.intp), int(incomplete.sum())
 
 
 def _too_few(file: CsvFile, rows: int, left: int) -> UserError:
@@ -320,18 +314,19 @@ def _refuse(file: CsvFile, incomplete: Array, options: CsvOptions, what: str) ->
         )
 
 
-def _test(options: CsvOptions, kinds: Kinds, labels: Labels, label: str) -> tuple[Array, Array, int]:
-    """Features and labels of the test rows, in the form of the training rows, and the number of rows left out."""
+def _test(
+    rows: CsvFile, kinds: Kinds, labels: Labels, options: CsvOptions, stated: ColumnBounds | None
+) -> tuple[Array, Array, int]:
+    """Return features and labels of the test rows, in the form of the training rows, and how many are left out."""
     file = open_file(options.paths["test"], options.written)
-    for name in (*kinds, label):
+    needed = [*(stated.sources if stated else kinds), str(options.label)]
+    for name in needed:
         if name not in file.names:
-            raise UserError(
-                f"{file.path} has no column {name!r}, which {options.path} has: {nearest(name, file.names)}"
-            )
-    columns = read(file, [*kinds, label])
-    if not len(columns[label].codes):
+            raise UserError(f"{file.path} has no column {name!r}, which {rows.path} has: {nearest(name, file.names)}")
+    columns = read(file, needed)
+    if not len(columns[needed[-1]].codes):
         raise UserError(f"{file.path} has no rows below the names.")
-    X, y, _, left = _arrays(file, columns, kinds, labels, label, options)
+    X, y, _, left = _arrays(columns, kinds, labels, options, stated)
     if not len(y):
         raise _too_few(file, left, left)
     return X, y, left

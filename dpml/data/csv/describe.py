@@ -1,18 +1,31 @@
 """How a run would read a file, what its owner should know of it, and which values lie outside stated ranges."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from dpml.data.csv.column_bounds import FROM_ROWS, ColumnBounds
-from dpml.data.csv.columns import ColumnProfile, Kind, as_text, feature, profile_of
+from dpml.arrays import Array
+from dpml.data.csv.column_bounds import FROM_ROWS, WRITTEN, ColumnBounds
+from dpml.data.csv.columns import (
+    COMMA,
+    GROUPED,
+    WORDS_FOR_MISSING,
+    ColumnProfile,
+    Kind,
+    as_text,
+    feature,
+    iso,
+    profile_of,
+    with_commas,
+    with_unit,
+)
 from dpml.data.csv.csv_rows import CsvOptions, roles
-from dpml.data.csv.dates import iso
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.noticing import as_meant, hint
-from dpml.data.csv.reading import Columns, CsvFile, open_file, read
+from dpml.data.csv.reading import Columns, CsvFile, TextColumn, open_file, read
 from dpml.data.info import Column, Range
 from dpml.errors import UserError
 
@@ -33,6 +46,7 @@ class Description:
         complete: Rows without a missing value.
         options: What the file was read with: what was said, and what `as_meant` noticed.
         noticed: A sentence for everything that was noticed.
+        stated: What a bounds file states.
     """
 
     file: CsvFile
@@ -45,6 +59,7 @@ class Description:
     complete: int
     options: CsvOptions
     noticed: tuple[str, ...] = ()
+    stated: ColumnBounds | None = None
 
     @property
     def problems(self) -> list[ColumnProfile]:
@@ -82,8 +97,11 @@ def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Descrip
     profiles = tuple(profile_of(columns[name]) for name in features)
     profiles = tuple(replace(each, hint=hint(columns[each.name], each, y, labels)) for each in profiles)
     parties = None if party is None else len(columns[party].texts)
-    complete = int(np.sum(~np.any([column.missing for column in columns.values()], axis=0)))
-    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, noticed.sentences)
+    filled = stated.fills if stated else {}
+    gaps = [column.missing for name, column in columns.items() if name not in filled]
+    complete = int(np.sum(~np.any(gaps, axis=0))) if gaps else rows
+    said = noticed.sentences
+    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, said, stated)
 
 
 @dataclass(frozen=True)
@@ -121,7 +139,7 @@ def _said(column: Column, kind: Kind) -> str:
     return f"{iso(column.low)} to {iso(column.high)}" if kind == "date" else str(column)
 
 
-def bounds_text(description: Description, label: str) -> str:
+def bounds_text(description: Description) -> str:
     """Return a file for `dataset.bounds` with what the rows have; it is refused until the user has edited it."""
     import yaml  # slow to load
 
@@ -136,10 +154,17 @@ def bounds_text(description: Description, label: str) -> str:
         content["target"] = _range(*description.classes)
     elif labels is not None:
         content["classes"] = list(labels.classes)
+    options, usual = description.options, CsvOptions()
+    reading = {key: getattr(options, key) for key in ("label", "party", "drop", *WRITTEN)}
+    content |= {
+        key: list(said) if isinstance(said, tuple) else said
+        for key, said in reading.items()
+        if said != getattr(usual, key)
+    }
     body = yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110)
     return (
-        f"# What is known of the columns of {description.file.path.name} without its rows, "
-        f"for dataset.label={label} dataset.bounds=THIS FILE.\n"
+        f"# What is known of the columns of {description.file.path.name} without its rows, and how it is read, "
+        f"for dataset.bounds=THIS FILE.\n"
         "# The ranges and values below were taken from the rows: they are as private as the rows. Put in their place\n"
         "# what the documentation or the meaning of a column says, then delete the next line.\n"
         "# {low: 0, high: 99, log: true} is for amounts of money and the like; classes are -1 and +1, or 0, 1, ...\n"
@@ -162,3 +187,119 @@ def _range(low: float, high: float) -> dict[str, float]:
 
 def _plain(value: float) -> float:
     return int(as_text(value)) if value.is_integer() else value
+
+
+# ---- what is noticed
+
+
+_NUMBERS_FOR_MISSING = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
+_FEW = 20
+"""The most values of a column of which it is asked whether they tell the label."""
+
+
+@dataclass(frozen=True)
+class Noticed:
+    """A file as it was probably meant: the options that read it like this, and a sentence for each that differs."""
+
+    options: CsvOptions
+    sentences: tuple[str, ...] = ()
+
+
+def as_meant(options: CsvOptions) -> Noticed:
+    """Return the options with the decimal character and texts for missing values that the file seems to have."""
+    file = open_file(options.paths["rows"], options.written)
+    if not file.is_text:
+        return Noticed(options)
+    columns = read(file, [name for name in file.names if name not in options.drop]).values()
+    words_only = [column for column in columns if not column.is_number]
+    commas = [column for column in words_only if with_commas(column.texts)]
+    sentences = []
+    if commas and options.written.decimal == ".":
+        example = next(text for text in commas[0].texts if COMMA.fullmatch(text))
+        names = _quoted([column.name for column in commas])
+        sentences.append(f"{names}: numbers such as {example} have a decimal comma (dataset.decimal=comma).")
+        options = replace(options, decimal="comma")
+        file = open_file(options.paths["rows"], options.written)
+        words_only = [replace(column, file=file) for column in words_only]
+    words = {text: column.name for column in words_only for text in _gaps(column)}
+    if words:
+        options = replace(options, na=(*options.na, *words))
+        names, texts = _quoted(list(dict.fromkeys(words.values()))), _quoted(list(words))
+        sentences.append(f"{names}: numbers, and {texts}, taken for a missing value (dataset.na=[{','.join(words)}]).")
+    return Noticed(options, tuple(sentences))
+
+
+def _gaps(column: TextColumn) -> list[str]:
+    """The words for a missing value among texts that are numbers but for them; empty if others are not either."""
+    words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
+    likely = [text for text in words if text.lower() in WORDS_FOR_MISSING]
+    return likely if len(likely) == len(words) < len(column.texts) else []
+
+
+def hint(column: TextColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
+    """Return what may be wrong with a column that can be a feature, and the key for that; empty if nothing is."""
+    if profile.problem:
+        return ""
+    cells, name = _cells(column), profile.name
+    values = np.unique(cells[~np.isnan(cells)])
+    if y is not None and labels is not None and _tells(cells, y, labels):
+        return f"tells the label: it may be the label under another name (dataset.drop=[{name}])"
+    if profile.kind == "number":
+        return _number_hint(profile, cells, values)
+    if profile.kind == "date":
+        return f"days; a bounds file says {{unit: days, low: ..., high: ..., format: '{profile.values[0]}'}}"
+    if profile.kind == "category" and (unit := with_unit(column)):
+        return f"numbers with a unit, such as {unit!r}? write them without it"
+    folded = {value.lower() for value in profile.values}
+    likely = [value for value in profile.values if value.lower() in WORDS_FOR_MISSING]
+    if likely:
+        return f"{likely[0]!r} is a category; dataset.na=[{likely[0]}] makes it a missing value"
+    if profile.kind == "category" and len(folded) < len(profile.values):
+        return "values that differ in capitals only are different categories"
+    if any(GROUPED.fullmatch(value) for value in profile.values):
+        return "numbers with grouped digits? write them without"
+    return ""
+
+
+def _cells(column: TextColumn) -> Array:
+    """A number for every row: its number, or the place of its text; NaN if it is missing."""
+    if column.is_number:
+        return column.rows([np.nan if number is None else number for number in column.numbers])
+    return column.rows(range(len(column.texts)))
+
+
+def _number_hint(profile: ColumnProfile, cells: Array, values: Array) -> str:
+    n = len(cells)
+    whole = bool(np.all(values == np.round(values)))
+    another = not profile.missing and len(values) == n > 2 and whole
+    if another and profile.high - profile.low == n - 1:
+        return f"numbers of rows? dataset.drop=[{profile.name}]"
+    if another and n > _FEW and re.search(r"(^|[_ ])(id|nr|no|key|code|number)$|Id$|ID$", profile.name):
+        return f"another number in every row: an id? dataset.drop=[{profile.name}]"
+    for number, rest in ((profile.low, values[1:]), (profile.high, values[:-1])):
+        low, high = (rest[0], rest[-1]) if len(rest) > 1 else (np.nan, np.nan)
+        alone = low >= 0 > number or high * 3 < number if low >= 0 else False
+        if number in _NUMBERS_FOR_MISSING and alone:
+            return f"is {number:g} a missing value? dataset.na=[{number:g}]"
+    return ""
+
+
+def _tells(cells: Array, y: Array, labels: Labels) -> bool:
+    """Whether a column has the label in it: a class for each of few values, or a threshold, or a straight line."""
+    known = ~np.isnan(cells) & ~np.isnan(y)
+    x, y = cells[known], y[known]
+    if len(x) < _FEW or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return False
+    if labels.task == "regression":
+        return bool(abs(np.corrcoef(x, y)[0, 1]) > 1 - 1e-9)
+    pairs = np.unique(np.column_stack([x, y]), axis=0)
+    values = len(np.unique(x))
+    if values <= _FEW:
+        return len(pairs) == values
+    ends = sorted((x[y == label].min(), x[y == label].max()) for label in np.unique(y))
+    return all(before[1] < after[0] for before, after in pairwise(ends))
+
+
+def _quoted(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:5]))
+    return shown if len(names) <= 5 else f"{shown} and {len(names) - 5} more"

@@ -8,6 +8,7 @@ import codecs
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -18,12 +19,106 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, Index
-from dpml.data.csv.dialect import MISSING, PLAIN, SEPARATORS, Dialect
+from dpml.arrays import Array
 from dpml.data.sources.files import open_raw
-from dpml.errors import UserError
+from dpml.errors import UserError, nearest
+
+Codes = NDArray[np.int32]
+
+MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
+"""Texts that stand for a missing value in every file."""
+
+MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "point": "."}
+"""Names for the characters that a command line would need quotes for."""
+
+SEPARATORS = (",", ";", "\t", "|")
+"""The separators that are recognised without being named."""
 
 _START = 1 << 16  # bytes from which the separator is found
+_ROWS = 1 << 16  # rows that are held as text at a time
+
+
+# ---- how a file is written
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file is written.
+
+    Attributes:
+        encoding: What its bytes mean, by a name that Python knows; `utf-8` takes a byte order mark, too.
+        separator: The character between values; empty: the one that splits the first lines evenly.
+        decimal: The character before the decimals of a number: a point or a comma.
+        na: Texts that stand for a missing value, besides `MISSING`.
+    """
+
+    encoding: str = "utf-8"
+    separator: str = ""
+    decimal: str = "."
+    na: tuple[str, ...] = ()
+
+    @property
+    def is_utf8(self) -> bool:
+        return codecs.lookup(self.encoding).name == "utf-8"
+
+    @property
+    def codec(self) -> str:
+        """The encoding for reading from the first byte."""
+        return "utf-8-sig" if self.is_utf8 else self.encoding
+
+    @cached_property
+    def gaps(self) -> frozenset[float]:
+        """The numbers in `na`: in a column of numbers a value is missing however it is written, -999 or -999.00."""
+        return frozenset(value for text in self.na for value in (_float(text), self._parsed(text)) if value is not None)
+
+    def numbers(self, texts: Sequence[str]) -> list[float | None]:
+        """Return the number that each text is: NaN for one of `gaps`, None for a text that is no number."""
+        values: Sequence[float | None] = ()
+        if self.decimal == "." and not any("_" in text for text in texts):
+            with suppress(ValueError):  # a fast path for texts that all are numbers
+                values = list(map(float, texts))
+        return [float("nan") if value in self.gaps else value for value in values or map(self._parsed, texts)]
+
+    def _parsed(self, text: str) -> float | None:
+        return _float(text if self.decimal == "." else "_" if "." in text else text.replace(self.decimal, "."))
+
+
+def _float(text: str) -> float | None:
+    try:
+        return None if "_" in text else float(text)  # Python also accepts 1_000, which is no number
+    except ValueError:
+        return None
+
+
+PLAIN = Dialect()
+"""UTF-8, points, and the separator that is found."""
+
+
+def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", na: Sequence[Any] = ()) -> Dialect:
+    """Return the dialect that options describe: characters as they are or by name, missing values as texts or numbers.
+
+    An unknown encoding, or something else that is no single character, is a UserError.
+    """
+    try:
+        codecs.lookup(str(encoding)).incrementaldecoder  # noqa: B018 - a codec of bytes to bytes has none
+        if not b"\xff".decode(str(encoding), "replace"):  # punycode, since Python 3.13; it raised an error before
+            raise LookupError
+    except (LookupError, ValueError):  # not known, or no encoding of any text
+        usual = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1250", "cp1251", "mac_roman", "shift_jis", "gb18030")
+        raise UserError(f"unknown dataset.encoding={encoding}: {nearest(str(encoding), usual)}") from None
+    parting = "" if separator is None else MARKS.get(str(separator), str(separator))
+    if len(parting) > 1 or parting in ('"', "\n", "\r"):
+        allowed = ", ".join(name for name, mark in MARKS.items() if mark in SEPARATORS)
+        raise UserError(f"dataset.separator must be one character or one of {allowed}, got {separator!r}.")
+    point = MARKS.get(str(decimal), str(decimal))
+    if point not in (".", ","):
+        raise UserError(f"dataset.decimal must be point or comma, got {decimal!r}.")
+    if isinstance(na, str):
+        raise UserError(f"dataset.na must be a list of texts, got {na}: write dataset.na=[{na}].")
+    return Dialect(str(encoding), parting, point, tuple(str(text).rstrip() for text in na))
+
+
+# ---- files and columns
 
 
 @dataclass(frozen=True)
@@ -59,7 +154,7 @@ class TextColumn:
 
     file: CsvFile
     name: str
-    codes: Index
+    codes: Codes
     texts: tuple[str, ...]
 
     @cached_property
@@ -103,7 +198,7 @@ def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
         raise UserError(f"there is no file {path} (dataset.path, dataset.test_path).")
     if not path.is_file():
         raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
-    try:
+    with _readable(path):
         if _is_parquet(path):
             return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)))
         written = replace(written, separator=written.separator or _separator(path, written))
@@ -113,48 +208,60 @@ def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
         if len(next(rows, (2, names))[1]) != len(names):  # pandas would take an extra value for the name of the row
             check(path, written)
         return CsvFile(path, tuple(names), written)
-    except (OSError, EOFError) as error:
-        raise _unreadable(path, error) from error
 
 
 def read(file: CsvFile, names: Sequence[str]) -> dict[str, TextColumn]:
-    """Read the columns `names`."""
-    try:
-        frame = _frame(file) if file.is_text else _parquet(file.path)
-        if file.is_text and bool((frame.iloc[:, -1] == "").any()):  # pandas fills rows that are too short
-            check(file.path, file.written)
-    except (pd.errors.ParserError, UnicodeError) as error:
-        if file.is_text:
-            check(file.path, file.written)
-        raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
-    except (OSError, EOFError) as error:
-        raise _unreadable(file.path, error) from error
+    """Read the columns `names`; of a CSV file only some rows are held as text at a time."""
     missing = {*MISSING, *file.written.na} if file.is_text else set()
-    return {name: _column(file, name, frame[name], missing) for name in names}
+    places: dict[str, dict[Any, int]] = {name: {} for name in names}
+    codes: dict[str, list[Codes]] = {name: [np.empty(0, dtype=np.int32)] for name in names}
+    with _readable(file.path):
+        try:
+            for rows in _frames(file):
+                for name, place in places.items():
+                    cells = rows[name].astype(float) if rows[name].dtype.kind == "f" else rows[name]
+                    numbers, values = pd.factorize(cells)  # the code of a value that pandas misses is -1
+                    known = [place.setdefault(value, len(place)) for value in values.tolist()]
+                    codes[name].append(np.array([*known, -1], dtype=np.int32)[numbers])
+        except (pd.errors.ParserError, UnicodeError) as error:
+            if file.is_text:
+                check(file.path, file.written)
+            raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
+
+    def column(name: str) -> TextColumn:  # what it is made of is not needed any more
+        return _column(file, name, np.concatenate(codes.pop(name)), list(places.pop(name)), missing)
+
+    return {name: column(name) for name in list(places)}
 
 
-def _column(file: CsvFile, name: str, cells: "pd.Series[Any]", missing: set[str]) -> TextColumn:
-    codes, values = pd.factorize(cells.astype(float) if cells.dtype.kind == "f" else cells)
-    stripped = [str(value).rstrip() for value in values.tolist()]
+def _frames(file: CsvFile) -> Iterator[pd.DataFrame]:
+    if not file.is_text:
+        yield _parquet(file.path)
+        return
+    written, names = file.written, list(file.names)
+    how: dict[str, Any] = {"sep": written.separator, "encoding": written.codec, "header": 0, "names": names}
+    how |= {"index_col": False, "dtype": object, "na_filter": False, "skipinitialspace": True}
+    with open_raw(file.path) as raw, pd.read_csv(raw, chunksize=_ROWS, **how) as reader:
+        for rows in reader:
+            if bool((rows.iloc[:, -1] == "").any()):  # pandas fills rows that are too short
+                check(file.path, written)
+            yield rows
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError) as error:
+        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
+
+
+def _column(file: CsvFile, name: str, codes: Codes, values: list[Any], missing: set[str]) -> TextColumn:
+    stripped = [str(value).rstrip() for value in values]
     texts = sorted(set(stripped) - missing)
     place = {text: number for number, text in enumerate(texts)}
-    places = np.array([*(place.get(text, -1) for text in stripped), -1])
-    return TextColumn(file, name, places[codes], tuple(texts))  # the code of a value that pandas misses is -1
-
-
-def _frame(file: CsvFile) -> pd.DataFrame:
-    with open_raw(file.path) as raw:
-        return pd.read_csv(
-            raw,
-            sep=file.written.separator,
-            encoding=file.written.codec,
-            header=0,
-            names=list(file.names),
-            index_col=False,
-            dtype=object,
-            na_filter=False,
-            skipinitialspace=True,
-        )
+    places = np.array([*(place.get(text, -1) for text in stripped), -1], dtype=np.int32)
+    return TextColumn(file, name, places[codes], tuple(texts))
 
 
 def _is_parquet(path: Path) -> bool:
@@ -166,7 +273,7 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
     try:
         import pyarrow.parquet as parquet  # optional
     except ImportError:
-        raise UserError(f"{path} is a Parquet file: pip install pyarrow to read it, or save it as CSV.") from None
+        raise UserError(f"{path} is Parquet: pip install 'dpml[parquet]' to read it, or save it as CSV.") from None
     try:
         table = parquet.read_table(path) if rows else parquet.read_schema(path).empty_table()
         # whole numbers stay whole where one is missing, so that the category 1 is not read as 1.0 in all other rows
@@ -175,18 +282,14 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
         raise UserError(f"{path} cannot be read as a Parquet file: {error}.") from None
 
 
-def _unreadable(path: Path, error: OSError | EOFError) -> UserError:
-    return UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.")
-
-
 # ---- the names of columns, and where a file is no table
 
 
 def _separator(path: Path, written: Dialect) -> str:
-    """Return the separator that splits the first rows into equally many values, the most; or else the first line."""
+    # the separator that splits the first rows into equally many values, the most; or else the first line
     with open_raw(path) as file:
         start = file.read(_START)
-    if b"\0" in start and codecs.lookup(written.encoding).name == "utf-8":
+    if b"\0" in start and written.is_utf8:
         raise UserError(f"{path}, line 1: it is not UTF-8 text: set dataset.encoding, for example utf-16.")
     lines = start.decode(written.codec, errors="replace").splitlines(keepends=True)
     lines = lines[:-1] if len(start) == _START else lines
@@ -221,7 +324,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
             first = names.index(name) + 1
             raise UserError(f"{path}, line 1: columns {first} and {place} are both called {name!r}; rename one.")
     for name in names:
-        if PLAIN.number(name) is not None and not name.isdecimal():  # years and pixels are names, too
+        if _float(name) is not None and not name.isdecimal():  # years and pixels are names, too
             raise UserError(
                 f"{path}, line 1: {name} is a number where the name of a column is expected; the first line must name "
                 "the columns."
@@ -229,10 +332,7 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def check(path: Path, written: Dialect) -> None:
-    """Raise UserError at the first place where a file's text is not a table.
-
-    That is where there are wrong bytes, a quote that is never closed, or a row of another length.
-    """
+    """Raise UserError at the first wrong byte, quote that is never closed, or row of another length."""
     columns = 0
     for line, row in _rows(path, written):
         columns = columns or len(row)
@@ -242,7 +342,7 @@ def check(path: Path, written: Dialect) -> None:
 
 
 def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a file that are not blank, the names first, each with the line on which it begins."""
+    # the rows that are not blank, the names first, each with the line on which it begins
     start = 1
     try:
         with open_raw(path) as raw, io.TextIOWrapper(raw, encoding=written.codec, newline="") as file:
@@ -259,8 +359,7 @@ def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
 
 
 def _wrong_bytes(path: Path, written: Dialect) -> UserError:
-    """Return the error that names the first line that is not UTF-8, or else only the encoding."""
-    if codecs.lookup(written.encoding).name == "utf-8":
+    if written.is_utf8:
         with open_raw(path) as file:
             for number, line in enumerate(file, start=1):
                 try:

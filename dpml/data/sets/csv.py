@@ -1,17 +1,16 @@
 """The user's own file, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
 from dpml.data.csv.csv_rows import FITTED, CsvOptions, CsvRows, checksum, read_rows
-from dpml.data.extent import after_one_hot
-from dpml.data.preprocess import fit_apply, maps, scale_target, stated_apply
-from dpml.data.steps import PRIVATE, SCHEMA, STATED, Record
+from dpml.data.preprocess import maps, split_apply
+from dpml.data.steps import PRIVATE, SCHEMA, STATED, after_one_hot
 from dpml.errors import UserError
 
 
@@ -24,6 +23,7 @@ class CSV(CsvOptions):
         steps: Preprocessing, in order.
     """
 
+    own: ClassVar[bool] = True
     test_fraction: float = 0.2
     steps: tuple[str, ...] = ("one_hot", "symmetric", "bias", "sample_norm")
 
@@ -71,11 +71,18 @@ class CSV(CsvOptions):
         else:
             check_rows(info, N, rows.rows)
             train, test = rng.permutation(rows.rows)[:N], slice(rows.rows, None)
-        X, X_test, record = self._features(rows, train, test)
-        y, y_test = rows.y[train], rows.y[test]
-        if rows.task == "regression":
-            y, y_test, scaled = scale_target(y, y_test, rows.labels.range)
-            record = [*record, scaled]
+        if self.missing == "keep" and "impute" not in self.steps and np.isnan(rows.X).any():  # in test rows, perhaps
+            raise UserError(
+                "dataset.missing=keep needs the step impute, because numbers are missing: "
+                f"dataset.steps=[{','.join(['impute', *self.steps])}]."
+            )
+        target = None if rows.task != "regression" else rows.labels.range or "fitted"
+        columns = rows.stated or rows.levels
+        X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
+        # without a bounds file, types, categories and classes are derived from the rows
+        source = STATED if rows.stated else PRIVATE
+        found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
+        record = [{"step": "types", "fitted_on": source}, *found]
         provenance: dict[str, Any] = {
             "source": ", ".join(str(path) for path in self.paths.values()),
             "sha256": checksum(self),
@@ -86,21 +93,6 @@ class CSV(CsvOptions):
         }
         party = None if rows.party is None else rows.party[train]
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
-
-    def _features(self, rows: CsvRows, train: Index, test: Index | slice) -> tuple[Array, Array, list[Record]]:
-        """The preprocessed features of both parts, and the record, which lists what was derived from private rows."""
-        if self.missing == "keep" and "impute" not in self.steps and np.isnan(rows.X).any():  # in test rows, perhaps
-            raise UserError(
-                "dataset.missing=keep needs the step impute, because numbers are missing: "
-                f"dataset.steps=[{','.join(['impute', *self.steps])}]."
-            )
-        if rows.stated:
-            X, X_test, record = stated_apply(self.steps, rows.X[train], rows.X[test], rows.stated)
-            return X, X_test, [{"step": "types", "fitted_on": STATED}, *record]
-        X, X_test, record = fit_apply(self.steps, rows.X[train], rows.X[test], rows.levels)
-        # types, categories and classes are derived from the rows: there is no published list
-        found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
-        return X, X_test, [{"step": "types", "fitted_on": PRIVATE}, *found]
 
     def _rows(self) -> CsvRows:
         rows = read_rows(self)

@@ -1,18 +1,20 @@
 """Parsed arrays of data sets on disk, as .npy files that are memory-mapped when they are used again.
 
-Everything here can be computed again from the raw files: a folder that cannot be written only costs time, and a damaged
-entry is built again.
+A folder that cannot be written only costs time, and a damaged entry is built again.
 """
 
 import hashlib
+import hmac
 import json
 import os
+import secrets
 import shutil
 import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
-from dpml.atomic import seal, unseal
+from dpml.atomic import create_atomically, seal, unseal
 from dpml.code import UNKNOWN
 
 _CHUNK = 1 << 20
@@ -30,6 +32,10 @@ _CHUNK = 1 << 20
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
 Entry = tuple[Arrays, Facts]
+
+
+WRITES: ContextVar[bool] = ContextVar("writes", default=True)
+"""Whether data may be fetched and kept: not in a dry run."""
 
 
 def root() -> Path:
@@ -43,17 +49,35 @@ def folder(name: str, key: Mapping[str, Any]) -> Path:
     return root() / "processed" / f"{name}-{digest[:16]}"
 
 
+def keyed(checksum: str) -> str:
+    """Return a digest of a checksum with a secret of the user's: nobody else can test guesses of the content by it."""
+    return hmac.new(_secret(root() / "secret", WRITES.get()), checksum.encode(), "sha256").hexdigest()
+
+
+@cache
+def _secret(path: Path, create: bool) -> bytes:
+    with suppress(OSError):  # without a cache, nothing that is named by such a digest is found again
+        if create and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                create_atomically(path, secrets.token_bytes(32), private=True)
+        return path.read_bytes()
+    return secrets.token_bytes(32)
+
+
 def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry], private: bool = False) -> Entry:
     """Return the cached result of `build`; if there is none, build and store it.
 
-    Arrays from the cache are read-only and memory-mapped. An entry appears whole or not at all. If two processes need
-    the same entry, the second waits for the first. Nobody but the user can read a `private` entry.
+    Arrays from the cache are read-only and memory-mapped. Two processes that need the same entry build it once. Nobody
+    but the user can read a `private` entry.
     """
     if str(key.get("code")).startswith(UNKNOWN):  # what this process has loaded may not be in its files
         return build()
     place = folder(name, key)
     if (entry := _read(place)) is not None:
         return entry
+    if not WRITES.get():
+        return build()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(place.with_suffix(".lock")):
@@ -82,9 +106,8 @@ def _read(place: Path) -> Entry | None:
 
 
 def _map(path: Path) -> NDArray[Any]:
-    # the file of an empty array has a header only and cannot be mapped; a plain view of a map behaves like any array
-    mode: Any = "r" if path.stat().st_size > 128 else None
-    return np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))
+    mode: Any = "r" if path.stat().st_size > 128 else None  # an empty array has a header only and cannot be mapped
+    return np.asarray(np.load(path, mmap_mode=mode, allow_pickle=False))  # a plain view behaves like any array
 
 
 def _crc(paths: Iterable[Path]) -> int:
@@ -114,5 +137,4 @@ def _write(place: Path, arrays: Arrays, facts: Facts, private: bool) -> None:
 
 @cache
 def _note(message: str) -> None:
-    """Print a message to stderr, once."""
-    print(message, file=sys.stderr)
+    print(message, file=sys.stderr)  # once

@@ -30,14 +30,15 @@ Accept = Callable[[Raw, Path], str]
 def fetch(info: Info, wanted: Sequence[Raw], folder: Path, accept: Accept) -> None:
     """Fetch the files `wanted` into `folder`, each from the first of its addresses that has the right content.
 
-    `accept` returns the compression suffix of a fetched file, or raises UserError if its content is wrong. Files with
-    the right content are kept, all others are removed. Two processes that fetch the same files fetch them once.
+    `accept` returns the compression suffix of a fetched file, or raises UserError if its content is wrong. Two
+    processes that fetch the same files fetch them once.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.parent / ".lock")
         with lock, tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as part:
-            missing = [raw for raw in wanted if not _arrived(raw, folder)]
+            suffixes = ("", ".gz", ".xz", ".bz2")  # another process may have fetched it meanwhile
+            missing = [raw for raw in wanted if not any((folder / f"{raw.name}{end}").is_file() for end in suffixes)]
             if missing:
                 print(f"Fetching {missing[0].name} of dataset={info.name}{_more(len(missing) - 1)}", file=sys.stderr)
             transfer = _Transfer(Path(part), [url for raw in missing for url in raw.urls])
@@ -53,13 +54,8 @@ def fetch(info: Info, wanted: Sequence[Raw], folder: Path, accept: Accept) -> No
         raise _failure(info, list(failed), problems, folder)
 
 
-def _arrived(raw: Raw, folder: Path) -> bool:
-    """Return whether another process fetched a file while this process waited for the lock."""
-    return any((folder / f"{raw.name}{suffix}").is_file() for suffix in ("", ".gz", ".xz", ".bz2"))
-
-
 def _keep(raw: Raw, folder: Path, transfer: "_Transfer", accept: Accept) -> dict[str, str]:
-    """Move a file to its place from the first address that has it; return the problem of every server if none has."""
+    # the problem of every server, if no address has the file
     problems: dict[str, str] = {}
     for address in raw.urls:
         try:
@@ -90,12 +86,11 @@ def _more(count: int) -> str:
     return f" and {count} more" if count > 0 else ""
 
 
-class _FailedError(Exception):
-    """An address that could not be used, with the reason."""
+class _FailedError(Exception): ...
 
 
 class _Transfer:
-    """Downloads and unpacked files by address; an archive that several files share is transferred and read once."""
+    """Downloads and unpacked files by address: an archive that several files share is transferred and read once."""
 
     def __init__(self, part: Path, addresses: Sequence[str]) -> None:
         self.part, self.addresses = part, addresses
@@ -115,7 +110,7 @@ class _Transfer:
         return outcome
 
     def _members(self, archive: str) -> dict[str, Path | _FailedError]:
-        """Unpack every member of an archive that an address names, in one pass."""
+        # unpack every member that an address names, in one pass
         inner = (each.removeprefix(f"{archive}!") for each in self.addresses if each.startswith(f"{archive}!"))
         members = {each.partition("!")[0] for each in inner}
         absent = {f"{archive}!{name}": _FailedError(f"its archive does not hold {name}") for name in members}
@@ -137,7 +132,7 @@ class _Transfer:
 
 
 def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
-    """Yield the path of each file in a zip or tar archive, and a function that opens it before the next iteration."""
+    # the path of each file, and a function that opens it before the next iteration
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as box:
             for name in box.namelist():

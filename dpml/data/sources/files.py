@@ -1,4 +1,4 @@
-"""The location of raw files, verification of their content, and downloads of missing files."""
+"""Find the raw files of data sets, verify their content, and download missing ones."""
 
 import bz2
 import gzip
@@ -11,8 +11,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from dpml.atomic import seal, unseal, write_atomically
 from dpml.data.info import Info, Raw
@@ -41,9 +42,9 @@ class Content:
 class Files:
     """Where data files lie: in `data_dir` (or DPML_DATA), which is only read, and in the user's cache.
 
-    Missing files are unpacked from archives in the set's folder that were saved by hand, else downloaded, into the
-    cache or the folder `into`: from `mirror` (or DPML_MIRROR) if one is set, else from their publisher, unless
-    `offline` (or DPML_OFFLINE=1) forbids it. A mirror has the same layout as a data folder.
+    Missing files are unpacked from archives that were saved in the set's folder, else downloaded, into the cache or the
+    folder `into`: from `mirror` (or DPML_MIRROR), which has the layout of a data folder, or from their publisher,
+    unless `offline` (or DPML_OFFLINE=1) forbids it.
     """
 
     data_dir: str | None = None
@@ -78,32 +79,29 @@ class Files:
         It may lie in ``ROOT/NAME/``, in another of the set's `folders`, or in ``ROOT`` itself, plain or compressed;
         also in a folder there that was unpacked from its archive by hand.
         """
-        path = self.local(info, filename)
-        if path is None:
+        if self.local(info, filename) is None:
             self._fetch(info, filename)
-            path = self.local(info, filename)
+        path = self.local(info, filename)
         if path is None:
             raise self._missing(info, filename, "")
         return path
 
     def local(self, info: Info, filename: str) -> Path | None:
         """Return the path of a file that is already on disk, or None."""
-        found = (path for root in self.roots for place in places(info, filename) if (path := root / place).is_file())
-        return next(found, None) or next(self._unpacked(info, filename), None)
+        usual = [root / place for root in self.roots for place in places(info, filename)]
+        # in an archive's own folders: har/UCI HAR Dataset/train/X_train.txt
+        depths = [(folder, depth) for folder in self._folders(info) for depth in ("*", "*/*")]
+        unpacked = (path for folder, depth in depths for path in sorted(folder.glob(f"{depth}/{filename}")))
+        return next((path for path in chain(usual, unpacked) if path.is_file()), None)
 
-    def _unpacked(self, info: Info, filename: str) -> Iterator[Path]:
-        """Yield the file in an archive's own folders: ``har/UCI HAR Dataset/train/X_train.txt``."""
-        for folder in self._folders(info):
-            for depth in ("*", "*/*"):
-                yield from sorted(path for path in folder.glob(f"{depth}/{filename}") if path.is_file())
-
-    def _folders(self, info: Info) -> Iterator[Path]:
-        for root in self.roots:
-            yield from (root / name for name in dict.fromkeys([info.name, *info.folders]))
+    def _folders(self, info: Info) -> list[Path]:
+        return [root / name for root in self.roots for name in dict.fromkeys([info.name, *info.folders])]
 
     def _saved(self, info: Info, raw: Raw) -> Iterator[str]:
         """Yield where the file would be in the archives in the set's folders: addresses, as those of its publisher."""
-        inside = dict.fromkeys(part for url in raw.urls for part in _inside(url))
+        # where it is inside its archive, and inside the innermost one: INNER!MEMBER and MEMBER
+        parts = [url.split("!")[1:] for url in raw.urls]
+        inside = dict.fromkeys("!".join(each[start:]) for each in parts for start in range(len(each)))
         for folder in self._folders(info):
             for path in sorted(folder.glob("*")):
                 if path.is_file() and path.name.endswith(ARCHIVES):
@@ -117,7 +115,7 @@ class Files:
         verified = {}
         for raw in info.files:
             path = self.find(info, raw.name)
-            content = content_of(path, raw.separator)
+            content = known_content(path) or fresh_content(path, raw.separator)
             problem = difference(raw, content) or change(raw, path, content)
             if problem:
                 raise UserError(
@@ -128,19 +126,21 @@ class Files:
         return verified
 
     def _fetch(self, info: Info, filename: str) -> None:
-        wanted = [raw for raw in info.files if self.local(info, raw.name) is None]
+        if not cache.WRITES.get():
+            raise self._missing(info, filename, "A dry run fetches nothing: ")
         mirror = self.mirror or os.environ.get("DPML_MIRROR")
         offline = self.offline or os.environ.get("DPML_OFFLINE", "").lower() not in ("", "0", "false", "no")
-        addresses = {}
-        for raw in wanted:
+        wanted = []
+        for raw in (raw for raw in info.files if self.local(info, raw.name) is None):
             far = raw.urls
             if mirror:
                 far = tuple(f"{mirror.rstrip('/')}/{place.as_posix()}" for place in places(info, raw.name))
-            addresses[raw] = (*self._saved(info, raw), *(() if offline else far))
-        wanted = [replace(raw, urls=urls) for raw, urls in addresses.items() if urls]
-        if filename not in [raw.name for raw in wanted]:
-            forbidden = offline and any(raw.name == filename and (raw.urls or mirror) for raw in addresses)
-            raise self._missing(info, filename, "Offline mode forbids fetching it: " if forbidden else "")
+            urls = (*self._saved(info, raw), *(() if offline else far))
+            if urls:
+                wanted.append(replace(raw, urls=urls))
+            elif raw.name == filename:
+                forbidden = offline and far
+                raise self._missing(info, filename, "Offline mode forbids fetching it: " if forbidden else "")
         download.fetch(info, wanted, self.target / info.name, _accept)
 
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
@@ -151,44 +151,29 @@ class Files:
         )
 
 
-def _inside(url: str) -> list[str]:
-    """Where a file is inside its archive, and inside the innermost one: ``INNER!MEMBER`` and ``MEMBER``."""
-    parts = url.split("!")[1:]
-    return ["!".join(parts[start:]) for start in range(len(parts))]
-
-
 def places(info: Info, filename: str) -> Iterator[Path]:
-    """The possible paths of a file, relative to a data folder or a mirror."""
+    """Yield the possible paths of a file, relative to a data folder or a mirror."""
     for name in dict.fromkeys([info.name, *info.folders, "."]):
         for suffix in SUFFIXES:
             yield Path(name) / f"{filename}{suffix}"
 
 
 def compression(path: Path) -> str:
-    """The compression suffix according to the file's first bytes: the content decides, not the name."""
+    """Return the compression suffix that a file's first bytes imply: the content decides, not the name."""
     with path.open("rb") as file:
         start = file.read(6)
     return next((suffix for suffix, magic in SUFFIXES.items() if magic and start.startswith(magic)), "")
 
 
 def open_raw(path: Path) -> IO[bytes]:
-    """The uncompressed content of a file, for reading."""
-    suffix = compression(path)
-    if suffix == ".gz":
-        return gzip.open(path)  # type: ignore[return-value]
-    if suffix == ".xz":
-        return lzma.open(path)
-    if suffix == ".bz2":
-        return bz2.open(path)
-    return path.open("rb")
+    """Open the uncompressed content of a file for reading."""
+    openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open, "": open}
+    content: IO[bytes] = openers[compression(path)](path, "rb")
+    return content
 
 
 def read_content(path: Path, separator: str | None = None) -> Content:
-    """Read a whole file: its checksum, its lines, and the number of values on the first line, split by `separator`.
-
-    Raises:
-        UserError: it is a damaged archive, or is larger than any data set's file.
-    """
+    """Read a whole file: its checksum, its lines, and the number of values on the first line, split by `separator`."""
     digest, lines, first, last, size = hashlib.sha256(), 0, b"", b"\n", 0
     try:
         with open_raw(path) as file:
@@ -208,11 +193,11 @@ def read_content(path: Path, separator: str | None = None) -> Content:
 
 
 def difference(raw: Raw, content: Content) -> str:
-    """How a file's content differs from the expected content; empty if it does not differ."""
-    if raw.sha256:
-        if content.sha256 not in raw.sha256:
-            return f"its sha256 is {content.sha256[:16]}... instead of {raw.sha256[0][:16]}..."
+    """Return how a file's content differs from the expected content; empty if it does not differ."""
+    if content.sha256 in raw.sha256:
         return ""
+    if raw.sha256:
+        return f"its sha256 is {content.sha256[:16]}... instead of {raw.sha256[0][:16]}..."
     for what, is_, expected in (("lines", content.lines, raw.lines), ("columns", content.fields, raw.fields)):
         if expected is not None and is_ != expected:
             return f"it has {is_:,} {what} instead of {expected:,}"
@@ -220,16 +205,14 @@ def difference(raw: Raw, content: Content) -> str:
 
 
 def change(raw: Raw, path: Path, content: Content) -> str:
-    """How a file without a published checksum differs from its first recorded content; empty if it does not."""
-    before = first_seen(path)
-    if raw.sha256 or before in (None, content.sha256):
+    """Return how a file without a published checksum differs from its first recorded content, or nothing."""
+    before = _record(path).get("first", content.sha256)
+    if raw.sha256 or before == content.sha256:
         return ""
-    assert before is not None
     return f"it has changed since its sha256 {before[:16]}... was recorded in {_record_path(path)}"
 
 
 def _accept(raw: Raw, path: Path) -> str:
-    """The compression suffix of a file that was just fetched; raises UserError when its content is wrong."""
     content = read_content(path, raw.separator)
     problem = difference(raw, content)
     if problem:
@@ -251,47 +234,35 @@ def _record_path(path: Path) -> Path:
 
 
 def stamp(path: Path) -> tuple[int, int, int, int]:
-    """Values that reveal a change of the file without reading it; they are only compared, so no clock need be right.
-
-    Copying tools can reset the modification time of the content; the change time of the inode cannot be set.
-    """
-    status = path.stat()
+    """Return values that reveal a change of the file without reading it; they are only compared."""
+    status = path.stat()  # tools can reset the modification time of the content, but not the change time of the inode
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def known_content(path: Path) -> Content | None:
-    """The recorded content of a file, if the file has not changed since."""
-    record = _read_record(path)
-    if record and record.get("stamp") == list(stamp(path)):
-        return Content(record["sha256"], record["lines"], record["fields"])
-    return None
-
-
-def content_of(path: Path, separator: str | None = None) -> Content:
-    """Return the recorded content of a public file, or else the result of `fresh_content`."""
-    return known_content(path) or fresh_content(path, separator)
+    """Return the recorded content of a file, if the file has not changed since."""
+    record = _record(path)
+    current = record.get("stamp") == list(stamp(path))
+    return Content(record["sha256"], record["lines"], record["fields"]) if current else None
 
 
 def fresh_content(path: Path, separator: str | None = None) -> Content:
     """Read a whole public file (`read_content`), and record the result until the file changes."""
     before = stamp(path)  # a file that changes while it is being read is read again next time
     content = read_content(path, separator)
-    record = asdict(content) | {"path": str(path.resolve()), "stamp": before}
+    first = _record(path).get("first", content.sha256)  # of when this file was first read
+    record = asdict(content) | {"path": str(path.resolve()), "stamp": before, "first": first}
+    if not cache.WRITES.get():
+        return content
     with suppress(OSError):  # then it is computed again next time
         _record_path(path).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_record_path(path), seal(json.dumps(record | {"first": first_seen(path) or content.sha256})))
+        write_atomically(_record_path(path), seal(json.dumps(record)))
     return content
 
 
-def first_seen(path: Path) -> str | None:
-    """The checksum that was recorded when this file was first read, or None."""
-    record = _read_record(path)
-    return record["first"] if record else None
-
-
-def _read_record(path: Path) -> dict | None:  # type: ignore[type-arg]
+def _record(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(unseal(_record_path(path).read_bytes()) or "")
     except (OSError, ValueError):
-        return None
-    return record if isinstance(record, dict) and record.get("path") == str(path.resolve()) else None
+        return {}
+    return record if isinstance(record, dict) and record.get("path") == str(path.resolve()) else {}
