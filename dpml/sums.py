@@ -6,7 +6,6 @@ not merged), a term depends on its own row and on public numbers only, and no te
 """
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -56,14 +55,6 @@ class PairwiseSum:
         return total
 
 
-def pairwise(parts: Iterable[Array]) -> Array:
-    """Return the sum of some arrays, at least one, which are overwritten."""
-    total = PairwiseSum()
-    for part in parts:
-        total.add(part)
-    return total.result()
-
-
 def levels(parts: float) -> int:
     """Return the largest number of additions that a part goes through in a `PairwiseSum` of this many parts."""
     return 2 * math.ceil(math.log2(max(parts, 2)))
@@ -87,7 +78,7 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
     """
     merging = terms * (model * gamma(entries) / 4 + gamma(16)) if model else 0.0
     depth = min(height, terms) + 2 * levels(terms) + _OPERATIONS
-    return _combined(_term_excess(entries), 2 * (terms * gamma(depth) + merging))
+    return _combined(gamma(2 * entries + _OPERATIONS), 2 * (terms * gamma(depth) + merging))
 
 
 def single_imprecision(terms: float, entries: int) -> float:
@@ -98,12 +89,7 @@ def single_imprecision(terms: float, entries: int) -> float:
     height = min(SHORT, terms)
     block = height * gamma(height + 1, np.float32)
     added = terms * gamma(16 + levels(terms / SHORT) + _OPERATIONS)
-    return _combined(_combined(_term_excess(entries), gamma(2, np.float32)), block + added * (1 + block))
-
-
-def _term_excess(entries: int) -> float:
-    """Return by how much a computed term may exceed its bound, relative to it."""
-    return gamma(2 * entries + _OPERATIONS)
+    return _combined(_combined(gamma(2 * entries + _OPERATIONS), gamma(2, np.float32)), block + added * (1 + block))
 
 
 def _combined(a: float, b: float) -> float:

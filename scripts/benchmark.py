@@ -32,18 +32,17 @@ from threadpoolctl import threadpool_limits
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.ensemble.voting import Soft
-from dpml.algorithms.prepared import PreparedOutput
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.discrete import Noise
-from dpml.optim.descent import Rows, descend
+from dpml.optim.descent import Rows
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.privacy.noise import single_gaussian
+from dpml.privacy.noise import l2_laplace, single_gaussian
 from dpml.running.metrics import accuracies
 
 EPSILONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
@@ -144,16 +143,17 @@ def hamm_cases() -> list[Case]:
 
     rows, draws, budgets = 311_029, 100, [Budget(eps) for eps in np.geomspace(0.1, 100, 12)]
     X_test, y_test = X[:rows], y[:rows]
-    soft = PreparedOutput(Soft(LOSSES["logistic"]), X[0], Problem(M, M * n, d, auxiliary=43_000))
+    soft, problem = Soft(LOSSES["logistic"]), Problem(M, M * n, d, auxiliary=43_000)
+    scales = np.array([soft.messages(budget, problem)[0].noise for budget in budgets])
 
     def all_at_once() -> object:
-        weights = soft.release(budgets, np.random.default_rng(0), draws).weights
+        weights = X[0] + scales[:, None, None] * l2_laplace(np.random.default_rng(0), draws, d)
         return accuracies(weights.reshape(-1, d), X_test, y_test)
 
     def single_releases() -> None:
         rng = np.random.default_rng(0)
-        for budget in budgets:
-            w = soft.release([budget], rng, 1).weights[0, 0]
+        for scale in scales:
+            w = X[0] + scale * l2_laplace(rng, 1, d)[0]
             np.mean(np.where(X_test @ w >= 0, 1.0, -1.0) == y_test)
 
     return [
@@ -180,16 +180,16 @@ def kang_cases() -> list[Case]:
     runs = draws * len(scales)
     X, y = labelled_rows(n, d)
     square = np.random.default_rng(0).standard_normal((2048, 2048), dtype=np.float32)
-    products = round(rounds * 2 * n * d * runs / 2048**3)
     rows = Rows.of(LOSSES["logistic"], X, y, np.full(n, 1 / n))
 
-    def ours() -> object:
-        rng = np.random.default_rng(0)
-        draw = lambda: single_gaussian(rng, (1, draws, d))  # noqa: E731
-        return descend([rows], np.zeros(d), np.array([step]), scales[None], draw, rounds)
+    def ours() -> None:
+        rng, w, gradient = np.random.default_rng(0), np.zeros((runs, d)), np.empty((runs, d))
+        for _ in range(rounds):
+            rows.gradient(w, gradient)
+            w -= step * (gradient + (scales[:, None, None] * single_gaussian(rng, (draws, d))).reshape(runs, d))
 
     def multiply() -> None:
-        for _ in range(products):
+        for _ in range(round(rounds * 2 * n * d * runs / 2048**3)):
             np.matmul(square, square)
 
     def unblocked(X: np.ndarray) -> Callable[[], None]:

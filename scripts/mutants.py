@@ -141,7 +141,7 @@ MUTANTS = (
         "privacy/test_safe_side.py::test_the_gaussian_curve_and_its_inverses",
     ),
     Mutant(
-        "dpml/mechanism/outputs.py",
+        "dpml/mechanism/guarantees.py",
         "Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))",
         "Proof(gdp.eps_of(mu, delta), source, mu)",
         "privacy/test_safe_side.py::test_what_an_algorithm_reports",
@@ -209,7 +209,7 @@ MUTANTS = (
     ),
     # sensitivities, and noise as it is drawn
     Mutant(
-        "dpml/algorithms/quadratic/sensitivity.py",
+        "dpml/algorithms/quadratic/coefficients.py",
         "A * (1 + s * s + 2 * s * c)",
         "A * (1 + s * s)",
         "algorithms/quadratic/test_sensitivity.py::test_joint_sensitivity_is_the_supremum_over_neighbours",
@@ -233,13 +233,13 @@ MUTANTS = (
         "mechanism/test_sharing.py::test_what_is_seen_of_cape_is_what_the_docs_say",
     ),
     Mutant(
-        "dpml/algorithms/descent/rounds.py",
+        "dpml/algorithms/descent/clipped.py",
         "Sum(of, 2.0, self.noise, times=self.rounds)",
         "Sum(of, 1.0, self.noise, times=self.rounds)",
         "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",
     ),
     Mutant(
-        "dpml/algorithms/descent/rounds.py",
+        "dpml/algorithms/descent/clipped.py",
         "math.hypot(2.0, 1 / counted)",
         "2.0",
         "mechanism/test_message.py::test_what_is_proven_follows_from_the_messages",
@@ -252,8 +252,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/mechanism/carriers.py",
-        "exact + self.widths(number)[:, None] * unit",
-        "exact + 0.9 * self.widths(number)[:, None] * unit",
+        "exact + carrier.widths(number)[:, None] * unit",
+        "exact + 0.9 * carrier.widths(number)[:, None] * unit",
         "mechanism/test_carriers.py::test_every_sum_has_noise_of_the_declared_standard_deviation",
     ),
     Mutant(
@@ -299,9 +299,9 @@ MUTANTS = (
         "algorithms/test_voting.py::test_protect_auxiliary_covers_a_replaced_row_and_a_partys_votes",
     ),
     Mutant(
-        "dpml/mechanism/outputs.py",
-        '(math.sqrt(self.size) if self.law == "laplace" else 1.0)',
-        "1.0",
+        "dpml/algorithms/ensemble/local_models.py",
+        'proven * root if law == "laplace" else proven',
+        "proven",
         "algorithms/test_output_perturbation.py::test_noise_per_coordinate_is_proven_by_its_privacy_loss",
     ),
     Mutant(

@@ -96,8 +96,7 @@ def recipe_parties(recipe: str = "linear", rows: int = 600, d: int = 6, fraction
 
 def sent(algorithm, budget, problem):
     """What a release says it is: the noise and the ridge that are drawn and counted."""
-    (message,) = algorithm.messages(budget, problem)
-    return message
+    return algorithm.messages(budget, problem)[0]
 
 
 def release_of(algorithm, parties, budgets, draws=1, seed=1):
@@ -160,3 +159,17 @@ class Observed:
     def residuals(self) -> list[np.ndarray]:
         """What is in every message beside what the first data set would have sent."""
         return [message - exact[0] for message, exact in zip(self.messages, self.exact, strict=True)]
+
+
+def model_of(prepared: Prepared) -> np.ndarray:
+    """The model, (D,), before the noise."""
+    (message,) = prepared.algorithm.messages(Budget(1.0, 1e-5), prepared.problem)
+    return prepared.terms(message.of).total()
+
+
+def descended(rows, w, step, noise, lam=0.0) -> np.ndarray:
+    """The last models of runs from w (B, d), with steps (B, 1) or one, and the noise (T, B, d) of their rounds."""
+    for z in noise:
+        rows.gradient(w, gradient := np.empty(w.shape))
+        w = w - step * (gradient + z + lam * w)
+    return w

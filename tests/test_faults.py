@@ -1,6 +1,7 @@
 """Whatever happens to a command or to its files, no number is wrong, and the same command goes on."""
 
 import errno
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ import dpml
 from dpml.errors import UserError
 from dpml.privacy import Guarantee
 from dpml.release.ledger import Ledger
+from dpml.running.store import Store
 
 MANY = ("algo=nonpriv", "dataset=synthetic", "N=200", "M=2", "draws=1", "seed=0..199")
 
@@ -29,7 +31,7 @@ def flip(path: Path, place: int, bit: int = 2) -> None:
 
 
 def cells() -> list[Path]:
-    return list(Path("results/.cells").glob("*/*/result-*.json"))
+    return list(Path("results/.cells").glob("*/*.json"))
 
 
 @pytest.mark.slow
@@ -47,6 +49,27 @@ def test_killed_it_goes_on_from_what_is_finished(run_command, workers):
     assert run_command("dpml-run", *MANY, "results_dir=other", "hydra.run.dir=whole").code == 0
     assert Path("killed/rows.csv").read_bytes() == Path("whole/rows.csv").read_bytes()
     assert not [path for path in Path.cwd().rglob(".*-*") if path.is_file()], "temporary files"
+
+
+@pytest.mark.slow
+def test_when_a_worker_is_killed_finished_cells_are_kept(run_command, monkeypatch):
+    write, killed = Store.write, []
+
+    def write_and_kill(*arguments):
+        write(*arguments)
+        if not killed:
+            killed.append(multiprocessing.active_children()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    monkeypatch.setattr(Store, "write", write_and_kill)
+    done = run_command("dpml-run", *MANY, "run.workers=2")
+    assert done.code == 2
+    assert "error: a worker process died (out of memory?). Finished cells are kept: give the same command" in done.err
+    assert done.err.strip().count("\n") == 0
+    assert not multiprocessing.active_children()
+    kept = len(cells())
+    assert 0 < kept < 200
+    assert f"run: {kept} cached, {200 - kept} to run" in run_command("dpml-run", *MANY, "run.dry=true").out
 
 
 def test_a_cell_in_which_a_bit_is_flipped_is_computed_again(run_command):

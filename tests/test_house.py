@@ -42,6 +42,7 @@ ORDER = (
     ("protocols",),
     ("mechanism",),
     ("algorithms",),
+    ("program",),
     ("config",),
     ("audit",),
     ("running",),
@@ -62,20 +63,20 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
-    "top level": ("dpml/*.py", 823, 700),
+    "top level": ("dpml/*.py", 819, 700),
     "data": ("dpml/data", 4975, 4100),
-    "privacy": ("dpml/privacy", 2358, 2350),
-    "optim": ("dpml/optim", 2039, 1400),
+    "privacy": ("dpml/privacy", 2315, 2350),
+    "optim": ("dpml/optim", 1959, 1400),
     "mechanism": ("dpml/mechanism", 1940, 2000),
-    "algorithms": ("dpml/algorithms", 4686, 4000),
+    "algorithms": ("dpml/algorithms", 4311, 4000),
     "protocols": ("dpml/protocols", 1911, 1700),
-    "audit": ("dpml/audit", 2478, 2000),
-    "config and running": ("dpml/config dpml/running", 3099, 1950),
+    "audit": ("dpml/audit", 2451, 2000),
+    "config and running": ("dpml/config dpml/running", 2939, 1950),
     "reporting": ("dpml/reporting", 6406, 4200),
-    "release": ("dpml/release", 1598, 1450),
-    "federated": ("dpml/federated", 1906, 1600),
+    "release": ("dpml/release", 1594, 1450),
+    "federated": ("dpml/federated", 1905, 1600),
     "recipes": ("dpml/recipes", 638, 520),
-    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4457, 2900),
+    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4442, 2900),
     "experiments": ("experiments", 1972, 2900),
     "scripts": ("scripts", 2994, 1500),
     "tests": ("tests", 41398, 28000),
@@ -317,11 +318,13 @@ def test_no_two_classes_have_one_name() -> None:
 
 
 def test_classes_of_algorithms_extend_others_once_at_most() -> None:
-    """A class, and below it one more: what an algorithm does is read in one file, beside one base."""
+    """A class, and below it one more: what an algorithm does is read in one file, beside one base and `Program`."""
     bases = {node.name: [re.sub(r"\[.*", "", ast.unparse(base)) for base in node.bases] for _, node in classes()}
 
     def depth(name: str) -> int:
-        return 1 + max((depth(base) for base in bases[name] if base in bases and base != "Protocol"), default=0)
+        return 1 + max(
+            (depth(base) for base in bases[name] if base in bases and base not in ("Protocol", "Program")), default=0
+        )
 
     named = [node.name for path, node in classes() if path.parts[0] in ("mechanism", "algorithms")]
     wrong = {name: depth(name) for name in named if depth(name) > 2}
@@ -344,7 +347,7 @@ def test_nothing_asks_which_algorithm_it_has() -> None:
 @pytest.mark.parametrize("algo", TARGETS)
 def test_views_have_the_names_that_all_algorithms_use(algo: str) -> None:
     algorithm = algorithms()[algo]
-    problem = Problem(M=5, N=500, d=3, auxiliary=50, classes=2, colluders=1, smallest=100)
+    problem = Problem(M=5, N=500, d=3, auxiliary=50, classes=2, colluders=1)
     views = {guarantee.view for guarantee in algorithm.guarantees(Budget(1.0, 1e-5), problem)}
     assert views <= set(get_args(View))
     if algo in ("psgd", "ssp", "dpgd", "ssp_descent", "wdgd"):

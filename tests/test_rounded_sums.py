@@ -9,14 +9,17 @@ from examples import LOGISTIC, SIGMOID, SOFTMAX, SQUARED
 from quick import quick_first
 
 from dpml import sums
-from dpml.optim.descent import Rows, descend
-from dpml.sums import PairwiseSum, gamma, imprecision, levels, pairwise, single_imprecision
+from dpml.optim.descent import Rows
+from dpml.sums import PairwiseSum, gamma, imprecision, levels, single_imprecision
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 64, 1000])
 def test_a_pairwise_sum_has_every_part_once_and_few_levels(count) -> None:
     parts = np.random.default_rng(0).integers(-(1 << 40), 1 << 40, (count, 3)).astype(float)
-    assert np.array_equal(pairwise(part.copy() for part in parts), parts.sum(axis=0))  # whole numbers: exact
+    total = PairwiseSum()
+    for part in parts:
+        total.add(part.copy())
+    assert np.array_equal(total.result(), parts.sum(axis=0))  # whole numbers: exact
 
     class Deep:
         def __init__(self, depth: int = 0) -> None:
@@ -58,8 +61,8 @@ def test_the_bounds_term_by_term() -> None:
 
 def step_of(rows: Rows, w: np.ndarray) -> np.ndarray:
     """The sum of all gradients, as a round of the descent has it."""
-    draw = lambda: np.zeros((1, 1, len(w)), np.float32)  # noqa: E731
-    return w - descend([rows], w, np.array([[1.0]]), np.array([[0.0]]), draw, 1)[0, 0, 0, 0]
+    rows.gradient(w[None], gradient := np.empty((1, len(w))))
+    return gradient[0]
 
 
 def turned(N: int, seed: int, d: int):

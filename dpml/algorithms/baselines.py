@@ -1,31 +1,63 @@
 """Baselines for private algorithms: models without noise."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.ensemble import local_models
-from dpml.algorithms.prepared import Fixed
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import require_domain
-from dpml.mechanism.guarantees import unprotected
-from dpml.mechanism.options import VARIANTS, Variant, check_common
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.guarantees import no_privacy
+from dpml.mechanism.message import Sum
+from dpml.mechanism.options import VARIANTS, Variant
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import optimum
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.logistic import fit_all, hard_targets
-from dpml.optim.losses import LOSSES, Loss, mean_loss
-from dpml.privacy import Calibration
+from dpml.optim.losses import Loss, mean_loss
+from dpml.privacy import Budget, Guarantee, Problem
+
+Fixed = tuple[Array | None, Mapping[str, float]]
+"""A model (d,) or None, and metrics."""
+
+
+class Baseline:
+    """Of a program without messages: a model, or None, and metrics, that are the same for every budget and draw."""
+
+    unprotected: ClassVar[str] = "no noise"
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        return ()
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return TrustedCurator()
+
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
+        return no_privacy(self.unit, self.unprotected)  # type: ignore[attr-defined]
+
+    def prepare(self: Any, parties: Parties, rng: Generator) -> Prepared:
+        """Rows of any length will do."""
+        self.loss.check_labels(parties.y)
+        return Prepared(self, parties, self.begin(parties, rng))
+
+    def run(self, carrier: Carrier) -> Release:
+        weights, metrics = carrier.start
+        shape = (len(carrier.budgets), carrier.draws)
+        models = None if weights is None else np.broadcast_to(weights, (*shape, len(weights)))
+        return Release(models, {name: np.full(shape, value) for name, value in metrics.items()})
 
 
 @dataclass(frozen=True)
-class NonPrivate:
+class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=VARIANTS):
     """`nonpriv`: the exact minimiser of the pooled risk + lam/2 ||w||^2, whatever the budget. No privacy.
 
     `variant=authors` minimises over the box [-1, 1]^d, and stops before it has converged if d is large, as the other
@@ -37,29 +69,19 @@ class NonPrivate:
     """
 
     name: ClassVar[str] = "nonpriv"
-    auxiliary: ClassVar[float] = 0.0
 
-    loss: Loss
-    calibration: Calibration = "published"
     variant: Variant = "paper"
-    lam: float = 0.0
 
-    def __post_init__(self) -> None:
-        check_common(self, tuple(LOSSES), VARIANTS)
-
-    guarantees = unprotected("sample", "no noise")
-
-    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
+    def begin(self, parties: Parties, rng: Generator) -> Fixed:
         """Minimise once."""
-        self.loss.check_labels(parties.y)
         minimise = stopped_model if self.variant == "authors" else optimum
         w = minimise(self.loss, parties.X, parties.y, self.lam)
         value = mean_loss(self.loss, parties.X, parties.y, w[None])[0] + self.lam / 2 * float(w @ w)
-        return Fixed(w, {"noisy_objective": float(value)})
+        return (w, {"noisy_objective": float(value)})
 
 
 @dataclass(frozen=True)
-class Ceiling:
+class Ceiling(Baseline, Program, calibrations=("published", "tight")):
     """`ceiling`: as `nonpriv`, with the best of a few ridges on held-out training rows. What to expect without privacy.
 
     `nonpriv` minimises the training loss, and can be worse than a private model where that overfits.
@@ -70,23 +92,11 @@ class Ceiling:
     """
 
     name: ClassVar[str] = "ceiling"
-    auxiliary: ClassVar[float] = 0.0
-    variant: ClassVar[str] = "paper"
-    lam: ClassVar[float] = 0.0
     RIDGES: ClassVar[Sequence[float]] = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
     """The coefficients of lam/2 ||w||^2 that are tried, for rows of length at most 1."""
 
-    loss: Loss
-    calibration: Calibration = "published"
-
-    def __post_init__(self) -> None:
-        check_common(self, tuple(LOSSES))
-
-    guarantees = unprotected("sample", "no noise")
-
-    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
+    def begin(self, parties: Parties, rng: Generator) -> Fixed:
         """Fit each ridge to four fifths of the rows, in random order, and the best one on the others to all rows."""
-        self.loss.check_labels(parties.y)
         order = rng.permutation(len(parties.y))
         kept, held = np.split(order, [len(order) - len(order) // 5])
         X, y = parties.X[kept], parties.y[kept]
@@ -94,24 +104,22 @@ class Ceiling:
             mean_loss(self.loss, parties.X[held], parties.y[held], optimum(self.loss, X, y, lam)[None])[0]
             for lam in self.RIDGES
         ]
-        return Fixed(optimum(self.loss, parties.X, parties.y, self.RIDGES[int(np.argmin(losses))]), {})
+        return (optimum(self.loss, parties.X, parties.y, self.RIDGES[int(np.argmin(losses))]), {})
 
 
-class Batch(local_models.LocalClassifiers):
+class Batch(Baseline, local_models.LocalClassifiers):
     """`batch`: one model on all private rows. Not private."""
 
     name = "batch"
+    prepare = Program.prepare
 
-    guarantees = unprotected("party", "no noise")
-
-    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
+    def begin(self, parties: Parties, rng: Generator) -> Fixed:
         """Fit once."""
-        require_domain(parties, self.loss)
-        return Fixed(fit_all(parties, local_models.strength(self, len(parties.y))), {})
+        return fit_all(parties, self.strength(len(parties.y))), {}
 
 
 @dataclass(frozen=True)
-class Individual(local_models.LocalClassifiers):
+class Individual(Baseline, local_models.LocalClassifiers):
     """`indiv`: every party keeps its own classifier. Nothing is released; the metric is their mean test accuracy.
 
     Args:
@@ -130,34 +138,39 @@ class Individual(local_models.LocalClassifiers):
         super().__post_init__()
         local_models.check_local(self.local)
 
-    guarantees = unprotected("party", "nothing is released to be protected")
+    unprotected: ClassVar[str] = "nothing is released to be protected"
+    prepare = Program.prepare
 
-    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
+    def begin(self, parties: Parties, rng: Generator) -> Fixed:
         """Train and score them, once for all readings of a noise that they do not have."""
-        require_domain(parties, self.loss)
         if not len(parties.data.y_test):
             raise UserError(f"algo=indiv is scored on test rows, and dataset={parties.data.name} has none.")
-        accuracy = self.accuracy(parties, rng) if self.local else _accuracy(parties, local_models.without_noise(self))
-        return Fixed(None, {"accuracy": accuracy})
+        sums = self.reading.sums
+        if self.local is None:
+            return None, {"accuracy": _accuracy(parties, self.loss, self.lam, sums)}
+        seeds = local_models.seeds(parties, rng)
+        return None, {"accuracy": accuracy(parties, self.loss, self.lam, sums, self.local, seeds)}
 
-    def accuracy(self, parties: Parties, rng: Generator) -> float:
-        """The mean over parties and test rows of being right: the mean share of votes for the true label."""
-        y = parties.data.y_test
-        first, where, _ = distinct(parties.data.X_test)
-        X, sums = parties.data.X_test[first], local_models.reading(self).sums
-        shares = local_models.vote_shares(parties, X, self.lam, self.local, rng, sums)[where]
-        right = hard_targets(y, shares.shape[1])
-        agree = right * shares if self.loss.name == "softmax" else right * shares + (1 - right) * (1 - shares)
-        return float(agree.sum()) / len(y)
+
+def accuracy(  # many parameters: the classifiers, and how they are trained
+    parties: Parties, loss: Loss, lam: float, sums: bool, local: Sequence[Any] | None = None, seeds: Any = ()
+) -> float:
+    """The mean over parties and test rows of being right: the mean share of votes for the true label."""
+    y = parties.data.y_test
+    first, where, _ = distinct(parties.data.X_test)
+    shares = local_models.vote_shares(parties, parties.data.X_test[first], lam, sums, local, seeds)[where]
+    right = hard_targets(y, shares.shape[1])
+    agree = right * shares if loss.name == "softmax" else right * shares + (1 - right) * (1 - shares)
+    return float(agree.sum()) / len(y)
 
 
 @remembered
-def _accuracy(parties: Parties, algorithm: Individual) -> float:
-    return algorithm.accuracy(parties, np.random.default_rng(0))
+def _accuracy(parties: Parties, loss: Loss, lam: float, sums: bool) -> float:
+    return accuracy(parties, loss, lam, sums)
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=("paper",)):
     """`constant`: one answer for every row, the mean target or the commonest class of the private rows. No privacy.
 
     A floor: an algorithm that uses features should be better. Its loss is the least of all constant scores, not that of
@@ -173,21 +186,15 @@ class Constant:
 
     name: ClassVar[str] = "constant"
     linear: ClassVar[bool] = False
-    auxiliary: ClassVar[float] = 0.0
-
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.0
 
     def __post_init__(self) -> None:
-        check_common(self, tuple(LOSSES), (self.variant,))
+        if self.variant != "paper":
+            replace(self, variant="paper")  # checks the rest
+        else:
+            super().__post_init__()
 
-    guarantees = unprotected("sample", "no noise")
-
-    def prepare(self, parties: Parties, rng: Generator) -> Fixed:
+    def begin(self, parties: Parties, rng: Generator) -> Fixed:
         """Count."""
-        self.loss.check_labels(parties.y)
         metrics = {"loss": self._least_loss(parties.y)}
         data = parties.data
         if data.truth is not None:
@@ -199,7 +206,7 @@ class Constant:
             metrics["accuracy"] = float(np.mean(data.y_test == labels[np.argmax(counts)]))
             metrics["balanced_accuracy"] = 1 / len(np.unique(data.y_test))
             metrics |= {"auc": 0.5} if data.task == "binary" else {}
-        return Fixed(None, metrics)
+        return (None, metrics)
 
     def _least_loss(self, y: Array) -> float:
         """The infimum over constant scores."""

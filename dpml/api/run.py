@@ -46,8 +46,7 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
 
     Cells are kept in ``results_dir/.cells``, and nothing else is written, but for ``plan.csv`` by a dry run. The plan
     goes to stdout, progress to stderr.
-    After Ctrl-C the same call resumes. In a script, ``run.workers`` above 1 needs ``if __name__ == "__main__":`` around
-    the call, because every process reads the script again.
+    After Ctrl-C the same call resumes.
 
     >>> import dpml, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

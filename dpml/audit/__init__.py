@@ -89,11 +89,7 @@ class Finding:
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:
-    """Attack every view of a release that has a guarantee, with `draws` releases of either of two neighbours.
-
-    Raises:
-        UserError: there are too few draws, or the algorithm releases no models, or takes no data that are tried.
-    """
+    """Attack every view of a release that has a guarantee, with `draws` releases of either of two neighbours."""
     if draws < 100:
         raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
     _load_neighbours(algorithm)

@@ -48,11 +48,7 @@ def _released(algorithm: Any, pair: Pair, budget: Budget) -> BlackBox:
 
 
 def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """The neighbours whose releases an attacker tells apart best, by a few draws.
-
-    Raises:
-        UserError: the algorithm takes none of the neighbours that are tried.
-    """
+    """The neighbours whose releases an attacker tells apart best, by a few draws."""
     (delta, *_) = (each.delta for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
     found: list[tuple[tuple[float, float], Pair]] = []
     error = None

@@ -1,27 +1,27 @@
 """The audit of networks and of noisy descents, whose rounds start at a public point."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.random import Generator
 
+from dpml.algorithms.descent.layouts import GradientMeans
 from dpml.algorithms.descent.network import Network, initial_weights, with_ones
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
-from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
 from dpml.arrays import Array
 from dpml.audit.exposure import Exposure, Pair
 from dpml.audit.neighbours import in_a_crowd, turned_label, turned_target, undecided
 from dpml.audit.pairs import worst_case
 from dpml.audit.programs import recorded
-from dpml.audit.transcript import Recorder, Transcript, transcripts
 from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.observer import Channel, Observer
+from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.message import Statistic, Terms
 from dpml.optim.descent import Rows
 from dpml.optim.losses import Loss
 from dpml.optim.network import Models, clipped_sum
@@ -89,6 +89,16 @@ def _far_seed(d: int) -> int:
     return max(range(_SEEDS), key=lambda seed: float(np.linalg.norm(initial_model(np.random.default_rng(seed), d))))
 
 
+def path(algorithm: NoisyDescent, parties: Parties, budget: Budget) -> Array:
+    """Return the models of the last party in every round from a far start, without noise: (rounds, d)."""
+    models: list[Array] = []
+    d, largest = parties.problem.d, float(algorithm.tried(budget, parties.problem).max())
+    fixed = replace(algorithm, step_selection="fixed", step=largest).prepare(parties, far_start(d))
+    heard = replace(fixed, announce=lambda of, at: models.append(at[0][0, -d:]))
+    heard.release([Budget(math.inf, budget.delta)], np.random.default_rng(0), 1)
+    return np.array(models)
+
+
 @worst_case.register
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
     """One row differs among many equal ones, which drive the model from a far start still farther.
@@ -104,19 +114,15 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
     ahead = start / np.linalg.norm(start)
 
     def reached(crowd: Parties) -> Array:
-        path: Array = algorithm.prepare(crowd, far_start(problem.d)).path(budget)[:, -1] @ ahead
-        return path
+        lengths: Array = path(algorithm, crowd, budget) @ ahead
+        return lengths
 
     return in_a_crowd(problem, ahead, reached, algorithm.slopes)
 
 
 @exposures.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Last models, or all rounds as a view sees them.
-
-    Raises:
-        UserError: the step is `validated`.
-    """
+    """Last models, or all rounds as a view sees them."""
     if algorithm.step_selection == "validated":
         raise UserError("algo.step_selection=validated has no guarantee that could be audited: choose rule or fixed.")
     problem = pair[0].problem
@@ -125,47 +131,43 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Expo
     last = [view for view in algorithm.layout.round_mus(problem) if view == "release" or view in hidden]
     others = [view for view in algorithm.layout.round_mus(problem) if view not in last]
     models = [last_models(algorithm, view, both, budget) for view in last]
-    return [*models, *all_rounds(algorithm, others, both, budget)]
+    known = [Attacked(algorithm, each.parties) for each in both]
+    return [*models, *recorded(others, both, budget, known=known)]
 
 
 @dataclass(frozen=True)
-class Attacked(PreparedNoisyDescent):
-    """What an attacker knows of rows in one place: equal ones, of which a crowd has thousands, are added up once."""
+class Attacked(Prepared):
+    """What an attacker knows of rows: equal ones, of which a crowd has thousands, are added up once."""
+
+    def terms(self, statistic: Statistic) -> Terms:
+        if statistic not in self._terms:
+            self._terms[statistic] = Distinct(statistic, self.parties)  # type: ignore[arg-type]
+        return self._terms[statistic]
+
+
+class Distinct(GradientMeans):
+    """The gradients of distinct rows, in double precision: how a release rounds its sums is not attacked here."""
 
     @cached_property
     def groups(self) -> list[Rows]:
-        """The distinct rows, in double precision: how a release rounds its sums is not attacked by its noise."""
-        X, y, v = self.parties.X, self.parties.y, self.algorithm.layout.row_weights(self.parties)
-        first, where, _ = distinct(X, y)
-        return [self.algorithm.slopes.rows(X[first], y[first], np.bincount(where, weights=v).astype(float), np.float64)]
+        groups = []
+        for X, y, v in self.weighted():
+            first, where, _ = distinct(X, y)
+            weights = np.bincount(where, weights=v).astype(float)
+            groups.append(self.statistic.slopes.rows(X[first], y[first], weights, np.float64))
+        return groups
 
 
-def all_rounds(
-    algorithm: NoisyDescent, views: Sequence[View], both: Sequence[PreparedNoisyDescent], budget: Budget
-) -> list[Transcript]:
-    """All rounds as views see them."""
-    problem = both[0].parties.problem
-    scales = np.tile(algorithm.per_rows(budget, problem), algorithm.rounds)
-    known = [Attacked(each.algorithm, each.parties, each.start) for each in both]
-
-    def recorder(channel: Channel) -> Callable[[], Recorder]:
-        return lambda: Recorder(known, channel, scales)
-
-    def release(which: int, rng: Generator, draws: int, observer: Observer) -> None:
-        both[which].release([budget], rng, draws, observer)
-
-    recorders = {view: recorder(algorithm.layout.channel(view, both[0].parties)) for view in views}
-    return transcripts(recorders, release, len(scales))
-
-
-def last_models(algorithm: NoisyDescent, view: View, both: Sequence[PreparedNoisyDescent], budget: Budget) -> Exposure:
+def last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], budget: Budget) -> Exposure:
     """The release with the chosen step size; for a client, or colluders with a server, the models that they see."""
     hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].parties.problem)
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
         if hidden:
-            models = both[which].models([budget], rng, draws)[-1 if view == "client" else 0 :, 0]
-            return np.moveaxis(models, 2, 0).reshape(draws, -1).astype(float)
+            carrier = Carrier(both[which], [budget], rng, draws, None)
+            tried = [algorithm.descend(carrier, number) for number in algorithm.tried_in(carrier)]
+            seen = np.array(tried)[..., -carrier.problem.d :] if view == "client" else np.array(tried)
+            return np.moveaxis(seen, 1, 0).reshape(draws, -1)
         release = both[which].release([budget], rng, draws)
         assert release.weights is not None
         return np.column_stack([release.weights[0], *(metric[0] for metric in release.metrics.values())])

@@ -7,27 +7,18 @@ import numpy as np
 from scipy.special import lambertw
 
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.algorithms.ensemble.local_models import strength
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Pair, laplace_exposure, prepared
+from dpml.audit.exposure import Pair
 from dpml.audit.neighbours import highest, one_replaced, polar, synthetic_parties, turned_label
 from dpml.audit.pairs import worst_case
-from dpml.audit.views import exposures
+from dpml.audit.search import distance
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
 from dpml.privacy import Budget, Problem
 
 _LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that an attack tries
-
-
-@exposures.register
-def shown_model(algorithm: Average | Vote | LocalAggregation, pair: Pair, budget: Budget) -> list[Exposure]:
-    """The released models of two neighbours: the exact ones plus noise of the same scale."""
-    (sent,) = algorithm.messages(budget, pair[0].problem)
-    order = 1 if sent.law == "laplace" else 2
-    return [laplace_exposure(prepared(algorithm, pair), budget, sent.scale, order)]
 
 
 @worst_case.register
@@ -96,14 +87,14 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
         return synthetic_parties(parties.data.task, X, y, parties.sizes, auxiliary, classes)
 
     mirrored = tilted(pair[0], 1), tilted(pair[1], -1)
-    far, mirrored_far = (shown_model(algorithm, each, budget)[0].distance() for each in (pair, mirrored))
+    far, mirrored_far = (distance(algorithm, each, budget) for each in (pair, mirrored))
     return mirrored if mirrored_far > far else pair
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
     """The public rows (n, 2) that swing the model farthest: a crowd (0, c), then rows (a, b) and (-a, b)."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.name == "softmax" else 1, problem.M
-    lam = strength(algorithm, n)
+    lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 

@@ -16,6 +16,7 @@ from dpml.algorithms import Mechanism
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.mechanism.message import Sum
 from dpml.privacy import Budget, View
 
 Pair = tuple[Parties, Parties]
@@ -92,12 +93,12 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     return Exposure("release", sample)
 
 
-def laplace_exposure(both: Sequence[Any], budget: Budget, scale: float, order: int = 2) -> Exposure:
-    """The same where a release is the `weights` (D,) of either data set plus noise of density exp(-||.|| / scale).
-
-    The norm is that of L2, or L1 (`order`).
-    """
-    first, second = (mechanism.weights for mechanism in both)
+def laplace_exposure(both: Sequence[Any], budget: Budget, message: Sum) -> Exposure:
+    """The same where a release is one model of either data set plus noise of a Laplace law."""
+    scale, order = message.noise, 1 if message.law == "laplace" else 2
+    size = sum(message.of.state(both[0].problem.d)[1])
+    about = (np.full((1, size), float(both[0].start)),) if size else ()
+    first, second = (mechanism.terms(message.of).total(*about).reshape(-1) for mechanism in both)
 
     def score(seen: Array) -> Array:
         return (np.linalg.norm(seen - first, order, axis=1) - np.linalg.norm(seen - second, order, axis=1)) / scale

@@ -36,7 +36,7 @@ def shown_laplace_objectives(algorithm: ObjectivePerturbation, pair: Pair, budge
     exposure = model_exposure(both, budget)
     if algorithm.variant == "authors":
         (noisy,) = algorithm.messages(budget, problem)
-        return [laplace_exposure(both, budget, noisy.scale)]
+        return [laplace_exposure(both, budget, noisy)]
     if algorithm.loss.lipschitz is None:  # minimisers on the ball's surface have no density
         return [exposure]
     rows, sent = [parties.folded for parties in pair], algorithm.objective(budget, problem)
@@ -50,7 +50,7 @@ def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: 
     if problem.d == 1:
         return turned_label(problem)
     delta = budget.require_delta(f"algo={algorithm.name}")
-    (sent,) = algorithm.messages(budget, problem)
+    sent = algorithm.messages(budget, problem)[0]
     loss = algorithm.trained
     return density.held_pair(
         loss, problem, sent.ridge, lambda pair: density.gaussian_mu(loss, pair, sent.ridge, sent.scale, delta)[0]
@@ -61,7 +61,7 @@ def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: 
 def shown_gaussian_objectives(algorithm: GaussianObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
     """The model. Its density is that of the noise which makes it the minimiser, times a Jacobian."""
     delta = budget.require_delta(f"algo={algorithm.name}")
-    (sent,) = algorithm.messages(budget, pair[0].problem)
+    sent = algorithm.messages(budget, pair[0].problem)[0]
     rows = [parties.folded for parties in pair]
     score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.gaussian_log_density(sent.scale))
     mu, apart = density.gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)

@@ -5,7 +5,7 @@ no neighbours is attacked with the farthest of several that are bad for sums of 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.random import Generator
@@ -13,13 +13,12 @@ from numpy.random import Generator
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
-from dpml.algorithms.quadratic.coefficients import Coefficients
+from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.algorithms.quadratic.sensitivity import Scales, worst_neighbours
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Pair, difference, model_exposure, prepared
+from dpml.audit.exposure import Exposure, Pair, difference, laplace_exposure, model_exposure, prepared
 from dpml.audit.neighbours import (
     in_a_crowd,
     in_classes,
@@ -37,15 +36,21 @@ from dpml.audit.views import exposures
 from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Prepared
 from dpml.mechanism.message import Sum, sums_in
-from dpml.mechanism.observer import Channel, Observer
 from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Channel, Observer
 from dpml.privacy import Budget, Problem, View
 
 _EXACT = 1e-9  # the scale of a number that is released without noise
 
 
-def recorded(views: Iterable[View], both: list[Prepared], budget: Budget, gaussian: bool = True) -> list[Transcript]:
-    """All messages as views see them, of the same releases."""
+def recorded(
+    views: Iterable[View],
+    both: list[Prepared],
+    budget: Budget,
+    gaussian: bool = True,
+    known: Sequence[Prepared] | None = None,
+) -> list[Transcript]:
+    """All messages as views see them, of the same releases; `known` are the rows as an attacker sums them."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     number, channels = sums_in(messages), {view: sharing.channel(view, problem) for view in views}
@@ -56,7 +61,7 @@ def recorded(views: Iterable[View], both: list[Prepared], budget: Budget, gaussi
         both[which].release([budget], rng, draws, observer)
 
     def recorder(channel: Channel) -> Callable[[], Recorder]:
-        return lambda: Recorder(both, channel, np.ones(number), in_time, blocks)
+        return lambda: Recorder(known or both, channel, np.ones(number), in_time, blocks)
 
     apart = _mu_of_statistics(both, messages)
     recorders = {view: recorder(channel) for view, channel in channels.items()}
@@ -92,6 +97,9 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
 def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]:
     """The model, and all messages, as every view sees them: those of the release, too, which is made of them."""
     both = prepared(algorithm, pair)
+    messages = algorithm.messages(budget, pair[0].problem)
+    if algorithm.pure(budget, pair[0].problem):
+        return [laplace_exposure(both, budget, messages[0])]
     views = algorithm.sharing(pair[0].problem).views(pair[0].problem)
     return [model_exposure(both, budget), *recorded(views, both, budget)]
 

@@ -20,18 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.random import PCG64
 
-from dpml.algorithms.descent.layouts import moved as farthest
-from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.arrays import Array
 from dpml.audit.exposure import Pair, difference, prepared
 from dpml.audit.half_noise import Quiet
 from dpml.audit.neighbours import with_rows
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
-from dpml.mechanism.message import Sum, mu_of
-from dpml.mechanism.outputs import NoisyOutput
+from dpml.mechanism.message import Sum, eps_of, mu_of
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Rows
 from dpml.privacy import Budget
 
 _COPIES = 0.05  # of the rows of a pair
@@ -50,13 +46,8 @@ def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
 
 @singledispatch
 def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """The same for one pair. An algorithm that is not registered may release a model plus noise: it is what moves."""
-    messages: Sequence[Any] = algorithm.messages(budget, pair[0].problem) if hasattr(algorithm, "messages") else ()
-    if len(messages) != 1 or not isinstance(messages[0], NoisyOutput):
-        return math.nan
-    (sent,) = messages
-    first, second = (each.release([budget], Quiet(PCG64(0)), 1).weights[0, 0] for each in prepared(algorithm, pair))
-    return float(np.linalg.norm(second - first)) / sent.sensitivity
+    """The same for one pair; NaN of an algorithm that is not registered."""
+    return math.nan
 
 
 @ratio.register
@@ -81,17 +72,14 @@ class Beside(Carrier):
         rounds = max(1, min(_ROUNDS, _ROWS // self.problem.N))
         self.farthest, self.left = 0.0, dict.fromkeys(range(len(self.messages[0])), rounds)
 
-    @property
-    def simulated(self) -> bool:
-        """False: a loop asks for every sum, instead of carrying out its rounds itself."""
-        return False
-
     def ask(self, number: int, *at: Any) -> Array:
-        message = self.messages[0][number]
-        of, d = message.of, self.problem.d
+        message, of, d = self.messages[0][number], self.statistic(number), self.problem.d
         units = np.repeat(np.array(message.units) * of.deviations(d), of.lengths(d))
+        if not isinstance(message, Sum):
+            return super().ask(number, *at)
         first, second = (quiet.ask(number, *at) for quiet in self.quiet)
-        moves = np.linalg.norm(difference(first, second) / np.where(units > 0, units, 1.0), axis=-1)
+        order = 1 if message.law == "laplace" else 2
+        moves = np.linalg.norm(difference(first, second) / np.where(units > 0, units, 1.0), order, axis=-1)
         self.farthest = max(self.farthest, float(moves.max()) / counted(message, self))
         self.left[number] -= 1
         if not any(left > 0 for left in self.left.values()):
@@ -101,31 +89,10 @@ class Beside(Carrier):
 
 def counted(message: Sum, carrier: Carrier) -> float:
     """How far one sum moves at most, in units of its blocks: what its part of the proven mu is made from."""
-    one = replace(message, times=1, joined=None)
-    return (
-        message.sensitivity * mu_of((one,), carrier.problem, carrier.mechanism.algorithm.noise == "discrete") / one.mu
-    )
-
-
-@ratio.register
-def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> float:
-    """Of the gradients of the groups that hold the last row, at the models of a run without noise, and beside it."""
-    short = replace(algorithm, rounds=min(algorithm.rounds, _ROUNDS))
-    both = [short.prepare(parties, np.random.default_rng(0)) for parties in pair]
-    path = both[0].path(budget)[:, -1]
-    models = np.concatenate([0 * path[:1], path, 10 * path[-1:]])
-    first, second = (_gradient(each.groups[-1], models) for each in both)
-    weight = algorithm.layout.row_weights(pair[0])[-1]
-    if len(both[0].groups) > 1:  # every client's own mean
-        weight = 1 / float(pair[0].sizes[-1])
-    moves = np.linalg.norm(second - first, axis=1)
-    return float(moves.max()) / float(farthest(algorithm.lipschitz, pair[0].problem) * weight)
-
-
-def _gradient(rows: Rows, w: Array) -> Array:
-    out = np.empty(w.shape)
-    rows.gradient(w, out)
-    return out
+    one, discrete = replace(message, times=1, joined=None), carrier.algorithm.noise == "discrete"
+    if message.pure:
+        return message.noise * eps_of((one,), carrier.problem, discrete)
+    return message.sensitivity * mu_of((one,), carrier.problem, discrete) / one.mu
 
 
 def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:

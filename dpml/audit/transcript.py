@@ -22,7 +22,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.audit.exposure import Exposure, Sample, difference
-from dpml.mechanism.observer import Channel
+from dpml.mechanism.sharing import Channel
 from dpml.privacy import View
 
 _SAMPLE = 8  # releases from which a search estimates how far apart a pair is

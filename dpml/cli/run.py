@@ -8,7 +8,6 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +49,6 @@ from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
 from dpml.reporting.statistics import summarise
-from dpml.running import executors
 from dpml.running.plan import Options, Plan
 
 _CONFIG: Any = {"config_path": str(paths.folder("conf")), "config_name": "config", "version_base": "1.3"}
@@ -87,8 +85,6 @@ def _main() -> None:
         _command.reset(token)
         cache.WRITES.set(True)
         close_log()
-        if command.pool:
-            executors.stop(command.pool)
         for folder in [*command.folders, *([command.sweep] if command.sweep else [])]:
             discard_if_empty(folder)
     if status:
@@ -112,7 +108,6 @@ class Command:
     options: Options = field(default_factory=Options)
     results: Path = Path("results")
     objective: str | None = None  # the metric whose mean a job of a sweep returns
-    pool: ProcessPoolExecutor | None = None  # workers, which start while further jobs are composed and planned
 
     @property
     def text(self) -> str:
@@ -146,8 +141,6 @@ class Command:
             sources = experiment_folders(context.runtime.config_sources)
             self.jobs += composed_jobs(config, settings, folder, name, sources)
             self.results = Path(config.results_dir)
-            if self.pool is None and not self.options.dry and _is_basic(context):
-                self.pool = executors.start(self.options.engine, self.options.workers, self.options.address)
         except UserError as error:
             self.failed.append((folder, settings.text, error))
         if sweep and not _is_basic(context):
@@ -171,7 +164,7 @@ class Command:
         keep_log(self.sweep or self.folders[0])
         status = 0
         if self.jobs:
-            plan, status = compute_jobs(self.jobs, self.options, self.results, self.text, self.pool)
+            plan, status = compute_jobs(self.jobs, self.options, self.results, self.text)
             if self.options.dry or status == INTERRUPTED:
                 return status
             complete = self._write(plan, stopped=bool(status))

@@ -5,7 +5,6 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,8 +68,7 @@ class RunJob:
             if entry.status == "skipped":
                 raise UserError(entry.reason)
             if entry.status == "failed":
-                log = plan.store.folder(entry.key) / ERROR
-                raise CellsFailedError(f"{entry.reason} (traceback in {log})")
+                raise CellsFailedError(f"{entry.reason} (traceback in {plan.store.log(entry.key)})")
 
     def write(self, plan: Plan) -> "JobOutcome":
         """Write its tables and, last, the manifest. Each file appears whole or not at all; raises as `check` does."""
@@ -265,13 +263,8 @@ def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
     return Options(**convert_options(plain, Options, "run"))
 
 
-def compute_jobs(
-    jobs: Sequence[Job], options: Options, results: Path, command: str, pool: ProcessPoolExecutor | None = None
-) -> tuple[Plan, int]:
-    """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write).
-
-    `pool` has processes that were started for them (`executors.start`).
-    """
+def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:
+    """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write)."""
     plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
     console, errors = Screen(), Screen(stderr=True)
     if len(jobs) == 1 and not options.dry:
@@ -286,7 +279,7 @@ def compute_jobs(
         print(f"The whole plan, a line per cell: {os.path.relpath(path)}")
         return plan, 0
     try:
-        finished = carry_out(plan, options, errors, pool)
+        finished = carry_out(plan, options, errors)
     except KeyboardInterrupt:
         _tell(errors, f"interrupted: completed cells are saved; resume with: {command}")
         return plan, INTERRUPTED

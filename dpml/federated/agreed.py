@@ -21,7 +21,7 @@ from dpml.config.complete import require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError, nearest
-from dpml.mechanism.counting import Counting
+from dpml.mechanism.counting import counting
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget
@@ -156,7 +156,7 @@ class Agreed:
         if self.algo not in known:
             raise UserError(f"unknown algo={self.algo!r}: {nearest(self.algo, known)}")
         kind = class_of(option_node(self.algo)["_target_"], "algo")
-        if not (isclass(kind) and issubclass(kind, Program)):
+        if not (isclass(kind) and issubclass(kind, Program) and "protocol" in kind.allows):
             raise UserError(no_sums(self.algo))
         return kind
 
@@ -166,7 +166,7 @@ class Agreed:
     def algorithm(self, loss: Loss, task: Task) -> Algorithm:
         """The algorithm, with the least noise that is proven to suffice, and the count of its errors."""
         algorithm: Any = algorithm_of(self._node(), loss, "tight")
-        return algorithm if self.count_errors is None else Counting(algorithm, self.count_errors, task == "regression")
+        return algorithm if self.count_errors is None else counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
         """The same with ``algo.noise=discrete`` if they say nothing of the noise and there is such noise."""
@@ -206,8 +206,7 @@ def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) ->
         if name in into:
             raise UserError(f"{key} is given twice.")
         into[name] = _value(key, value)
-    columns = {name for key, name in names.items() if key.startswith("dataset.")}
-    given = {name: value for name, value in (reading or {}).items() if name in columns} | given
+    given = {name: value for name, value in (reading or {}).items() if name in _DATASET} | given
     for name in ("algo", "eps", "delta", "label"):
         if name not in given:
             raise UserError(f"{_key(name)} is missing: a plan needs algo, eps, delta and dataset.label.")

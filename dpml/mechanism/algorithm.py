@@ -1,4 +1,7 @@
-"""The interface of an algorithm: work without noise happens once, in `prepare`; noise enters in `release` only."""
+"""The interface of an algorithm: `prepare` sees the rows, `release` draws the noise, `guarantees` says what holds.
+
+`dpml.mechanism.program.Program` defines all of it but the messages and the loop; a plug-in may define all itself.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,54 +39,30 @@ class Mechanism(Protocol):
         ...
 
 
-class Hyperparameters(Protocol):
-    """The hyper-parameters that every algorithm has."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def loss(self) -> Loss: ...
-
-    @property
-    def calibration(self) -> Calibration: ...
-
-    @property
-    def variant(self) -> str:
-        """Which reading of the algorithm: `paper`, as the text defines it, or a name for another one."""
-        ...
-
-    @property
-    def lam(self) -> float:
-        """The L2 coefficient of the objective ``mean loss + lam/2 ||w||^2`` whose optimality gap is reported."""
-        ...
-
-
-class Algorithm(Hyperparameters, Protocol):
+class Algorithm(Protocol):
     """Hyper-parameters, as a frozen dataclass: the fields are the options of its YAML file.
 
     For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
     let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
     (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
     declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
-    An algorithm that uses secure sums has a method ``secure_sums(budget, problem)``, the number of vectors summed in a
-    release.
     """
 
     auxiliary: ClassVar[float]
     """The default share of the training rows that is set aside as public auxiliary rows, in [0, 1)."""
 
-    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
-        """Fit. `rng` is for initial points; it must not draw privacy noise.
-
-        Raises:
-            UserError: the data break an assumption of the guarantee, or the algorithm cannot use this loss.
-        """
-        ...
-
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """What a release under `budget` is guaranteed, per view: as published (if a claim exists) and as proven."""
-        ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def loss(self) -> Loss: ...
+    @property
+    def calibration(self) -> Calibration: ...
+    @property
+    def variant(self) -> str: ...
+    @property
+    def lam(self) -> float: ...
+    def prepare(self, parties: Parties, rng: Generator) -> Mechanism: ...
+    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]: ...
 
 
 def require_domain(parties: Parties, loss: Loss) -> None:

@@ -18,10 +18,10 @@ from dpml.mechanism import discrete
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol
+from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS
 from dpml.mechanism.program import Program
-from dpml.mechanism.rows import ClippedRows
 from dpml.mechanism.sharing import Sharing
+from dpml.mechanism.statistics import ClippedRows
 from dpml.optim.losses import correct, scores, squared_error
 from dpml.privacy import Budget, Problem
 
@@ -49,35 +49,35 @@ class Errors:
         return error.T[..., None]
 
 
-@dataclass(frozen=True)
-class Counting(Program):
+@dataclass(frozen=True, kw_only=True)
+class Counting(Program, lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS, noises=NOISES):
     """The program `of`, whose model's errors are counted with `eps` at the delta of the whole.
 
     Its release has two more metrics: `error`, the share of rows that the model gets wrong, or its mean squared error of
     at most `LARGEST`, with noise; and `error_deviation`, the standard deviation of that noise. With `unit=party` it is
     the mean of the parties' own shares.
-
-    Raises:
-        UserError: eps is not positive, or the program's noise is not discrete and Gaussian.
     """
 
     of: Program
     eps: float
     regression: bool
-    protocol: SumProtocol = "simulate"
 
     def __post_init__(self) -> None:
-        of = self.of
         if not 0 < self.eps < math.inf:
             raise UserError(f"count_errors must be a positive eps, got {self.eps:g}.")
-        if of.noise != "discrete" or type(of).proven is not Program.proven:
+        if self.of.noise != "discrete" or type(self.of).proven is not Program.proven:
             raise UserError(
-                f"count_errors of algo={of.name} needs noise of exact integers: leave out --floating and "
+                f"count_errors of algo={self.of.name} needs noise of exact integers: leave out --floating and "
                 "algo.noise=continuous, or take algo=ssp."
             )
-        for name in ("name", "loss", "calibration", "variant", "unit", "noise", "lam"):
-            object.__setattr__(self, name, getattr(of, name))
-        object.__setattr__(self, "proof", f"{of.proof}, and of the count of errors")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.of.name
+
+    @property
+    def proof(self) -> str:  # type: ignore[override]
+        return f"{self.of.proof}, and of the count of errors"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         """Those of the program, and the errors in units of 1/2, in which a unit moves them by at most 2."""
@@ -114,3 +114,10 @@ class Counting(Program):
 
     def sharing(self, problem: Problem) -> Sharing:
         return self.of.sharing(problem)
+
+
+def counting(of: Program, eps: float, regression: bool) -> Counting:
+    """Return a program with the count of its errors."""
+    return Counting(
+        of.loss, of.calibration, unit=of.unit, lam=of.lam, noise=of.noise, of=of, eps=eps, regression=regression
+    )

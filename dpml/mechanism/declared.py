@@ -29,9 +29,6 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
     """What an algorithm guarantees. Of code outside dpml nothing is *proven*: it is declared.
 
     All that tables, statements, models and ledgers say comes through here.
-
-    Raises:
-        UserError: what that code says is no guarantee.
     """
     given, who = algorithm.guarantees(budget, problem), author(algorithm)
     if who is None:

@@ -9,24 +9,22 @@ the secure sum: "What fits into 64 bits" there.
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import blocks
 from dpml.errors import UserError
+from dpml.mechanism.options import NOISES, Noise
 from dpml.privacy import Problem
-from dpml.privacy.discrete import DiscreteGaussian
-from dpml.privacy.discrete.accounting import smoothing
-from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace
+from dpml.privacy.discrete.rounding import Integers, smoothing
 
 if TYPE_CHECKING:
     from dpml.mechanism.message import Sum
 
-Noise = Literal["continuous", "discrete"]
-"""Whether noise is floating-point numbers, or exact integers on a grid (docs/privacy/discrete_noise.md)."""
-NOISES: tuple[Noise, ...] = ("continuous", "discrete")
+__all__ = ["NOISES", "Noise"]
 
 BITS = 20
 """Fractional bits of rows, gradients and counts that are summed; fewer where there is much noise."""
@@ -56,11 +54,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units would not fit.
-
-    Raises:
-        UserError: not even one step fits.
-    """
+    """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units would not fit."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -76,8 +70,9 @@ class Grid(NamedTuple):
     Attributes:
         resolution: how fine it is.
         steps: what a step is.
-        widths: the standard deviation of continuous noise in the sum of all parties, in steps.
-        variances: of every party's discrete noise, in squared steps.
+        widths: the scale of continuous noise in the sum of all parties, in steps.
+        variances: of every party's discrete Gaussian noise, in squared steps; (): it is one curator's Laplace noise, of
+            these widths.
     """
 
     resolution: int
@@ -85,13 +80,15 @@ class Grid(NamedTuple):
     widths: tuple[float, ...]
     variances: tuple[Fraction, ...]
 
+    def law(self, block: int) -> DiscreteGaussian | DiscreteLaplace | None:
+        """Of every party's noise in a block, in steps; None: there is none."""
+        if not self.variances:
+            return DiscreteLaplace(Fraction(self.widths[block])) if self.widths[block] else None
+        return DiscreteGaussian(self.variances[block]) if self.variances[block] else None
+
 
 def grid(message: "Sum", problem: Problem) -> Grid:
-    """The grid of a message whose noise is drawn by the parties of `problem`, and its noise.
-
-    Raises:
-        UserError: so much noise does not fit into 64 bits.
-    """
+    """The grid of a message whose noise is drawn by the parties of `problem`, and its noise."""
     of, blocks = message.of, message.block_widths()
     resolution = of.resolution(blocks, problem)
     steps = of.steps(resolution, problem)
@@ -99,6 +96,8 @@ def grid(message: "Sum", problem: Problem) -> Grid:
         block / abs(step) * deviation
         for block, step, deviation in zip(blocks, steps, of.deviations(problem.d), strict=True)
     ]
+    if message.law == "laplace":
+        return Grid(resolution, steps, tuple(widths), ())
     lengths = of.lengths(problem.d)
     variances = [variance_of(width, problem, size) for width, size in zip(widths, lengths, strict=True)]
     return Grid(resolution, steps, tuple(widths), tuple(variances))
@@ -118,23 +117,34 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
     return Fraction(math.ceil(max(Fraction(width) ** 2 / problem.M + rough / problem.honest, 2 * rough)))
 
 
-def parts(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """The noise of every party, of one variance after the other: (parties, len(variances) * draws, size)."""
-    return np.concatenate(list(_blocks(variances, parties, draws, size, rng)))
+def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
+    """The noise of every party in a block, of one grid after the other: (parties, len(grids) * draws, size)."""
+    return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
-def total(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """The same noise summed over the parties: (len(variances) * draws, size)."""
-    summed = np.zeros((len(variances) * draws, size), np.int64)
-    for block in _blocks(variances, parties, draws, size, rng):
-        summed += block.sum(axis=0)
+def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
+    """The same noise summed over the parties: (len(grids) * draws, size)."""
+    summed = np.zeros((len(grids) * draws, size), np.int64)
+    for some in _blocks(grids, block, parties, draws, size, rng):
+        summed += some.sum(axis=0)
     return summed
 
 
-def _blocks(variances: Sequence[Fraction], parties: int, draws: int, size: int, rng: Generator) -> Iterator[Integers]:
-    """The noise of some parties after the other, (P, len(variances) * draws, size)."""
-    kept = getattr(rng, "variance_kept", 1)  # below 1 in the self-test of an audit only (`dpml.audit.half_noise`)
-    for some in blocks(parties, len(variances) * draws * size, _NUMBERS):
+def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
+    """Noise of this law; of a narrower one in the self-test of an audit only (`dpml.audit.half_noise`)."""
+    kept = getattr(rng, "variance_kept", None)
+    if kept is not None:
+        narrow = Fraction(math.sqrt(kept))
+        own = isinstance(law, DiscreteGaussian)
+        law = DiscreteGaussian(kept * law.variance) if own else DiscreteLaplace(narrow * law.scale)  # type: ignore[union-attr]
+    return law.sample(shape, rng.bytes)
+
+
+def _blocks(
+    grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator
+) -> Iterator[Integers]:
+    """The noise of some parties after the other, (P, len(grids) * draws, size)."""
+    laws = [grid.law(block) for grid in grids]
+    for some in blocks(parties, len(grids) * draws * size, _NUMBERS):
         shape = some.stop - some.start, draws, size
-        each = [DiscreteGaussian(kept * v).sample(shape, rng.bytes) if v else np.zeros(shape, int) for v in variances]
-        yield np.concatenate(each, axis=1)
+        yield np.concatenate([drawn(law, shape, rng) if law else np.zeros(shape, int) for law in laws], axis=1)

@@ -1,14 +1,26 @@
 """What is claimed and proven of every view, as `Guarantee` values: one function for all algorithms."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, Protocol
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from dpml.mechanism.algorithm import Hyperparameters
-from dpml.mechanism.outputs import NoisyModel, Proof
-from dpml.privacy import Budget, Guarantee, Problem, View
+from dpml.mechanism.options import Unit
+from dpml.privacy import Budget, Guarantee, View, gdp
+from dpml.privacy.safe import round_up
 
-Unit = Literal["sample", "party"]
+
+class Proof(NamedTuple):
+    """The eps that is proven at some delta, by what, and the `mu` or the `curve` of `Guarantee`."""
+
+    eps: float
+    source: str
+    mu: float | None = None
+    curve: tuple[float, float, float] | None = None
+
+
+def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
+    """What a Gaussian release of this mu guarantees; it comes from a short formula (`dpml.privacy.safe`)."""
+    return Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))
 
 
 def stated(  # many parameters: what a guarantee says
@@ -35,38 +47,8 @@ def stated(  # many parameters: what a guarantee says
     return guarantees
 
 
-class Announced(Hyperparameters, Protocol):
-    """An algorithm that says what it releases."""
-
-    @property
-    def claim(self) -> str | None:
-        """Who publishes the noise; None: nobody."""
-        ...
-
-    def messages(self, budget: Budget, problem: Problem) -> Sequence[NoisyModel]:
-        """What is released: the noise is drawn, and the guarantee proven, from these values."""
-        ...
-
-
-def guarantees_of(algorithm: Announced, budget: Budget, problem: Problem) -> list[Guarantee]:
-    """What a release is claimed, when published, and proven to be.
-
-    Raises:
-        UserError: the noise is Gaussian, and the budget has no delta.
-    """
-    (message,) = algorithm.messages(budget, problem)
-    delta = budget.require_delta(f"algo={algorithm.name}") if message.law == "gaussian" else 0.0
-    claimed = algorithm.claim is not None and algorithm.calibration != "tight"
-    claims: Mapping[View, str] = {"release": str(algorithm.claim)} if claimed else {}
-    return stated({"release": message.proven(delta)}, claims, message.unit, budget, delta)
-
-
 def no_privacy(unit: Unit, source: str) -> list[Guarantee]:
     """The guarantees of a release without noise: eps is infinite."""
-    claims: Mapping[View, str] = {"release": "no privacy is claimed"}
-    return stated({"release": Proof(math.inf, source)}, claims, unit, Budget(math.inf), 0.0)
-
-
-def unprotected(unit: Unit, source: str) -> Callable[[Hyperparameters, Budget, Problem], list[Guarantee]]:
-    """The method `guarantees` of an algorithm without noise."""
-    return lambda algorithm, budget, problem: no_privacy(unit, source)
+    return stated(
+        {"release": Proof(math.inf, source)}, {"release": "no privacy is claimed"}, unit, Budget(math.inf), 0.0
+    )

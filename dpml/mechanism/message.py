@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.privacy import Problem
-from dpml.privacy.discrete.rounding import Integers
+from dpml.privacy.discrete.rounding import REST, Integers
+from dpml.privacy.safe import round_up
+
+Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
+"""A sampler of `dpml.privacy.noise`. Of noise z of scale s: N(0, s^2 I); a Laplace number of scale s in every
+coordinate; density exp(-||z||/s); a length of mean s with the exponential law, and a uniform direction."""
 
 RING = 2.0**-30
 """How much the ring of a secure sum adds to the mu of continuous noise that is at least `RING_STEPS` steps wide."""
@@ -38,19 +43,11 @@ class Terms(ABC):
         """The sum over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Every party's part of it: (M, B, k) or (M, k).
-
-        Raises:
-            UserError: it is computed where all rows are, and parties have no part of it.
-        """
+        """Every party's part of it: (M, B, k) or (M, k)."""
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum.
-
-        Raises:
-            UserError: it has no grid.
-        """
+        """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum."""
         raise UserError(_NO_GRID)
 
 
@@ -80,6 +77,11 @@ class Statistic(ABC):
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
 
+    @property
+    def single(self) -> bool:
+        """Whether simulated noise is drawn in single precision, in half the time."""
+        return False
+
     # For noise that is drawn for more numbers than are sent.
 
     def drawn(self, d: int) -> tuple[int, ...]:
@@ -97,11 +99,7 @@ class Statistic(ABC):
     # For noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """How fine the grid is for noise of these standard deviations, one for each block; it reads no row.
-
-        Raises:
-            UserError: so much noise does not fit into 64 bits, or the statistic has no grid.
-        """
+        """How fine the grid is for noise of these standard deviations, one for each block; it reads no row."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -109,7 +107,7 @@ class Statistic(ABC):
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """How much rounding parts to the grid adds to the mu of a sum."""
+        """How much rounding parts to the grid adds to the mu of a sum, or with Laplace noise to its eps."""
         return 0.0
 
     # For parties on machines of their own.
@@ -129,13 +127,14 @@ class Sum:
 
     Attributes:
         of: what is summed.
-        sensitivity: how far the sum moves at most, in L2 norm, when a unit is replaced; block j in units of
-            ``units[j]``.
-        noise: the standard deviation of the noise in the sum of all parties, in the same units; 0: there is none.
+        sensitivity: how far the sum moves at most when a unit is replaced, in the norm of the law, which is L1 for
+            `laplace` and L2 for the others; block j in units of ``units[j]``.
+        noise: the scale of the noise in the sum of all parties, in the same units; 0: there is none.
         units: of the numbers in every block.
         times: how often it is sent; what is asked for may depend on all answers before.
         joined: in how many of these a unit takes part at most; None: in all.
         constant: the standard deviation of noise that is drawn once and is in every one of them; None: there is none.
+        law: of the noise; `noise` is the standard deviation of a Gaussian.
     """
 
     of: Statistic
@@ -145,6 +144,12 @@ class Sum:
     times: int = 1
     joined: int | None = None
     constant: float | None = None
+    law: Law = "gaussian"
+
+    @property
+    def pure(self) -> bool:
+        """Whether it is eps-DP with delta = 0: noise of another law than the Gaussian, and nothing beside it."""
+        return self.law != "gaussian" and not self.constant
 
     @property
     def ratio(self) -> float:
@@ -167,24 +172,14 @@ class Sum:
 
 
 def discrete_rest(message: Sum, problem: Problem) -> float:
-    """How much noise on a grid, instead of continuous noise, adds to the mu of a message's sums at most.
-
-    Raises:
-        UserError: so much noise does not fit into 64 bits.
-    """
-    from dpml.privacy.discrete.accounting import REST
-
+    """How much noise on a grid, instead of continuous noise, adds to the mu of a message's sums at most."""
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
 
 
 def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
-    """By how much rounding in floating point adds to the mu of sums of these at most, relative to it.
-
-    Raises:
-        UserError: it is more than a thousandth.
-    """
+    """By how much rounding in floating point adds to the mu of sums of these at most, relative to it."""
     most = max((of.imprecision(problem) for of in statistics), default=0.0)
     if most > sums.MOST:
         raise UserError(
@@ -204,6 +199,27 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
     else:
         mus = [m.mu * (1 + imprecision([m.of], problem) + ring * RING) for m in messages]
     return math.sqrt(sum(mu * mu for mu in mus)) if len(mus) > 1 else mus[0]
+
+
+def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
+    """The eps of a whole release with noise of Laplace laws, whoever sees it: it adds up, and delta is 0.
+
+    Noise of an exponential length has the density ``exp(-||z||/scale) / ||z||^(k-1)``, infinite at the sum itself: for
+    k > 1 numbers the loss of an output close to it is above any bound.
+    """
+    total = 0.0
+    for m in messages:
+        if m.law == "radial" and sum(m.of.lengths(problem.d)) > 1:
+            return math.inf
+        eps = round_up(m.ratio)
+        if discrete and math.isfinite(eps):
+            resolution = m.of.resolution(m.block_widths(), problem)  # refused where so much noise does not fit
+            k = sum(m.of.lengths(problem.d))  # by which a move in L1 norm may be longer
+            eps += math.sqrt(k) * m.of.rounding(m.block_widths(), resolution, problem)
+        elif not discrete:
+            eps *= 1 + imprecision([m.of], problem)
+        total += m.times * eps
+    return total
 
 
 def sums_in(messages: Sequence[Sum]) -> int:

@@ -1,16 +1,11 @@
-"""Hyper-parameters that several algorithms share, and their checks: a mistake raises a UserError of one sentence."""
+"""Values that options of algorithms may have, and checks of them: a mistake raises a UserError of one sentence."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 from dpml.errors import UserError, nearest
-from dpml.mechanism.algorithm import Hyperparameters
-from dpml.mechanism.discrete import NOISES
 from dpml.optim.descent import LEAST_CLIP
-from dpml.optim.losses import Loss
-from dpml.privacy import CALIBRATIONS, Calibration
 
 Variant = Literal["paper", "authors"]
 """Which version of an algorithm: as the text defines it, or as the authors ran it."""
@@ -24,8 +19,14 @@ SumProtocol = Literal["simulate", "secagg"]
 """How the parties' messages are summed: their noise is simulated, or they go through the real secure aggregation."""
 SUM_PROTOCOLS: tuple[SumProtocol, ...] = ("simulate", "secagg")
 
+Noise = Literal["continuous", "discrete"]
+"""Whether noise is floating-point numbers, or exact integers on a grid (docs/privacy/discrete_noise.md)."""
+NOISES: tuple[Noise, ...] = ("continuous", "discrete")
+
+MOST_LAM = 1e6  # models are a millionth then; lam and its products are numbers in single precision
 _MOST_CLIP = 1e6
-_MOST_LAM = 1e6  # models are a millionth then; lam and its products are numbers in single precision
+MOST_ROUNDS = 10**6
+"""More take hours and gigabytes, for a proof as for a model."""
 
 
 def check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
@@ -35,14 +36,16 @@ def check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
         raise UserError(f"{key} must be {choices}, got {value!r}: {nearest(str(value), allowed)}")
 
 
-def check_positive(key: str, value: float) -> None:
-    """Raise UserError unless `value` is positive and finite."""
-    if not 0 < value < math.inf:
+def check_positive(key: str, value: float | None) -> None:
+    """Raise UserError unless `value` is positive and finite, or None."""
+    if value is not None and not 0 < value < math.inf:
         raise UserError(f"{key} must be a positive number, got {value}.")
 
 
-def check_clip(key: str, value: float) -> None:
-    """Raise UserError unless `value` is a clip that single precision can cut slopes at."""
+def check_clip(key: str, value: float | None) -> None:
+    """Raise UserError unless `value` is a clip that single precision can cut slopes at, or None."""
+    if value is None:
+        return
     check_positive(key, value)
     if value < LEAST_CLIP:
         raise UserError(f"{key} must be at least {LEAST_CLIP:g}, below which slopes have no grid, got {value:g}.")
@@ -56,63 +59,13 @@ def check_not_negative(key: str, value: float) -> None:
         raise UserError(f"{key} must be a number >= 0, got {value}.")
 
 
-def check_common(algorithm: Hyperparameters, losses: Sequence[str], variants: Sequence[str] = ("paper",)) -> None:
-    """Raise UserError unless the algorithm knows its `calibration`, `loss` and `variant`, and `lam` is 0 to 1e6."""
-    check_choice("calibration", algorithm.calibration, CALIBRATIONS)
-    check_choice(f"algo.variant of {algorithm.name}", algorithm.variant, variants)
-    if algorithm.loss.name not in losses:
-        needed = " or ".join(f"loss={name}" for name in losses)
-        raise UserError(f"algo={algorithm.name} needs {needed}, not loss={algorithm.loss.name}.")
-    check_not_negative(f"algo.lam of {algorithm.name}", algorithm.lam)
-    if algorithm.lam > _MOST_LAM:
-        raise UserError(f"algo.lam of {algorithm.name} must be at most {_MOST_LAM:g}, got {algorithm.lam:g}.")
+def check_share(key: str, value: float | None) -> None:
+    """Raise UserError unless `value` lies strictly between 0 and 1, or is None."""
+    if value is not None and not 0 < value < 1:
+        raise UserError(f"{key} must lie strictly between 0 and 1, got {value}.")
 
 
-def check_noise(algorithm: Any) -> None:
-    """Raise UserError unless `noise` is known, and is that of `tight` calibration where it is discrete."""
-    check_choice("algo.noise", algorithm.noise, NOISES)
-    if algorithm.noise == "discrete" and algorithm.calibration != "tight":
-        raise UserError(
-            f"algo.noise=discrete of algo={algorithm.name} is the least noise that is proven to be enough: set "
-            "calibration=tight."
-        )
-
-
-def check_published_only(algorithm: Hyperparameters) -> None:
-    """Raise UserError when another variant than the paper's is to have tight noise: there is none."""
-    if algorithm.variant != "paper" and algorithm.calibration == "tight":
-        raise UserError(
-            f"algo={algorithm.name} algo.variant={algorithm.variant} is a reading of the published noise only: "
-            f"set calibration=published."
-        )
-
-
-@dataclass(frozen=True)
-class RegularisedLogistic:
-    """Regularised logistic regression as in Rajkumar & Agarwal 2012, where one sample is the unit.
-
-    Args:
-        loss: logistic.
-        calibration: `published` noise, or `tight`: the least that is proven to be enough.
-        variant: `paper`, or another that the algorithm says it has.
-        lam: coefficient of lam/2 ||w||^2.
-    """
-
-    name: ClassVar[str]
-    auxiliary: ClassVar[float] = 0.0
-    variants: ClassVar[tuple[str, ...]] = ("paper",)
-
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_common(self, ("logistic",), self.variants)
-        check_published_only(self)
-        check_positive(f"algo.lam of {self.name}", self.lam)
-
-    @property
-    def tight(self) -> bool:
-        """Whether the noise is the least proven."""
-        return self.calibration == "tight"
+def check_rounds(name: str, rounds: int | None) -> None:
+    """Raise UserError unless there are 1 to `MOST_ROUNDS` rounds, or no number is given."""
+    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
+        raise UserError(f"algo.rounds of {name} must be at least 1 and at most {MOST_ROUNDS}, got {rounds}.")

@@ -4,9 +4,11 @@ The guarantees of every view follow from the messages, and so does all that carr
 secure aggregation, noise on a grid of integers, parties on machines of their own, the audit.
 """
 
+import inspect
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 from numpy.random import Generator
@@ -15,22 +17,49 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release, require_domain
 from dpml.mechanism.carriers import Carrier, Prepared
-from dpml.mechanism.discrete import NOISES, target_mu
-from dpml.mechanism.guarantees import stated
-from dpml.mechanism.message import RING, Statistic, Sum, imprecision, mu_of, sums_in
-from dpml.mechanism.options import SUM_PROTOCOLS, UNITS, check_choice
-from dpml.mechanism.outputs import Proof, gaussian_proof
+from dpml.mechanism.discrete import target_mu
+from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
+from dpml.mechanism.message import RING, Statistic, Sum, eps_of, imprecision, mu_of, sums_in
+from dpml.mechanism.options import (
+    MOST_LAM,
+    NOISES,
+    SUM_PROTOCOLS,
+    UNITS,
+    Noise,
+    SumProtocol,
+    Unit,
+    check_choice,
+    check_not_negative,
+)
 from dpml.mechanism.sharing import Sharing, secure_sharing
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Guarantee, Problem, View, gdp
+from dpml.optim.losses import LOSSES, Loss
+from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
-MOST_ROUNDS = 10**6
-"""More take hours and gigabytes, for a proof as for a model."""
 _ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
 
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "lam": (), "variant": ("paper",), "unit": UNITS, "protocol": SUM_PROTOCOLS, "noise": NOISES,
+}  # fmt: skip
+"""Shared options that an algorithm has where its class names them, and the values of those that it declares itself."""
 
+
+@dataclass(frozen=True)
 class Program(ABC):
-    """The base class: a frozen dataclass of options defines `messages` and `run`, and the values below that differ."""
+    """The base class: a frozen dataclass of options defines `messages` and `run`, and the values below that differ.
+
+    A class says which of the shared options it has, and with which values, the default first; of `lam` the default:
+
+        class Centroid(Program, losses=("logistic",), lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS, noises=NOISES): ...
+
+    Args:
+        loss: the loss of a row.
+        calibration: `published` noise, or `tight`: the least that is proven to give (eps, delta) in the worst view.
+        variant: `paper`, as the text defines it, or the name of another reading.
+        unit: what is protected: `sample`, one row; or `party`, all rows of a party.
+        lam: coefficient of lam/2 ||w||^2, part of the objective.
+        protocol: `simulate` draws the noise of sums; `secagg` runs the real secure aggregation for every sum.
+        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
+    """
 
     name: ClassVar[str]
     auxiliary: ClassVar[float] = 0.0
@@ -39,13 +68,70 @@ class Program(ABC):
     linear: ClassVar[bool] = True
     """Whether it releases linear models, which can be published."""
     proof: ClassVar[str] = "Gaussian DP of all noisy sums"
-    calibration: Any = "tight"
-    variant: Any = "paper"
-    unit: Any = "sample"
-    protocol: Any = "simulate"
-    noise: Any = "continuous"
-    lam: float = 0.0
+    allows: ClassVar[Mapping[str, tuple[str, ...]]] = {"loss": tuple(LOSSES), "calibration": CALIBRATIONS}
+
     loss: Loss
+    calibration: Calibration = "tight"
+    _: KW_ONLY
+    variant: str = "paper"
+    unit: Unit = "sample"
+    lam: float = 0.0
+    protocol: SumProtocol = "simulate"
+    noise: Noise = "continuous"
+
+    def __init_subclass__(
+        cls, *, losses: tuple[str, ...] = (), calibrations: tuple[str, ...] = (), **named: Any
+    ) -> None:
+        """Make fields of the shared options that a class names (`variants`, `units`, ...), and no others."""
+        super().__init_subclass__()
+        own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
+        hints = inspect.get_annotations(cls)
+        declared = {key for key, hint in hints.items() if "ClassVar" not in str(hint)}
+        own |= {key: CHOICES[key] for key in CHOICES if key in declared and key not in own}
+        cls.allows = dict(cls.allows) | {key: values for key, values in own.items() if values or key == "lam"}
+        for key in CHOICES.keys() - hints.keys():
+            if key in own:
+                hints[key] = Program.__annotations__[key]
+                setattr(cls, key, own[key] if key == "lam" else own[key][0])
+            elif key not in cls.allows:
+                hints[key] = ClassVar[Any]  # a constant, of which @dataclass makes no field
+        if calibrations:
+            hints["calibration"] = Calibration
+            cls.calibration = calibrations[0]  # type: ignore[assignment]
+        cls.__annotations__ = hints
+
+    def __post_init__(self) -> None:
+        """Raise UserError unless every shared option has a value that is allowed."""
+        if self.loss.name not in self.allows["loss"]:
+            needed = " or ".join(f"loss={name}" for name in self.allows["loss"])
+            raise UserError(f"algo={self.name} needs {needed}, not loss={self.loss.name}.")
+        keys = {"calibration": "calibration", "variant": f"algo.variant of {self.name}"}
+        for key in ("calibration", "variant", "unit", "protocol", "noise"):
+            if key in self.allows:
+                check_choice(keys.get(key, f"algo.{key}"), getattr(self, key), self.allows[key])
+        check_not_negative(f"algo.lam of {self.name}", self.lam)
+        if self.lam > MOST_LAM:
+            raise UserError(f"algo.lam of {self.name} must be at most {MOST_LAM:g}, got {self.lam:g}.")
+        if self.noise == "discrete" and self.calibration != "tight":
+            raise UserError(
+                f"algo.noise=discrete of algo={self.name} is the least noise that is proven to be enough: set "
+                "calibration=tight."
+            )
+
+    def check_published_only(self) -> None:
+        """Raise UserError when another variant than the paper's is to have tight noise: there is none."""
+        if self.variant != "paper" and self.calibration == "tight":
+            raise UserError(
+                f"algo={self.name} algo.variant={self.variant} is a reading of the published noise only: "
+                f"set calibration=published."
+            )
+
+    @property
+    def tight(self) -> bool:
+        """Whether the noise is the least proven."""
+        return self.calibration == "tight"
+
+    # What an algorithm says of itself.
 
     @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
@@ -66,6 +152,16 @@ class Program(ABC):
     def sharing(self, problem: Problem) -> Sharing:
         """How the noise of a sum is shared: one trusted curator's, or M parties' who add up securely."""
         return secure_sharing(problem)
+
+    def claimed(self, view: View) -> str | None:
+        """Where the budget is claimed as the guarantee of a view; None: nowhere."""
+        return self.claim if self.calibration == "published" else None
+
+    def uncounted(self) -> str | None:
+        """What private rows decide outside the budget; None: nothing."""
+        return None
+
+    # How much noise a budget asks for.
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
         """The mu of all sums together with which the worst view has exactly the budget.
@@ -88,63 +184,45 @@ class Program(ABC):
         """Whether parties round their noisy parts to the ring of a secure sum."""
         return self.protocol == "secagg" and self.noise == "continuous"
 
+    # What holds.
+
+    def pure(self, budget: Budget, problem: Problem) -> bool:
+        """Whether what is claimed and proven has delta = 0."""
+        messages = self.messages(budget, problem)
+        return bool(messages) and all(message.pure for message in messages)
+
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """What is proven for every view: the mu of all Gaussian messages, times what the view knows of their noise."""
-        delta, messages = budget.require_delta(f"algo={self.name}"), self.messages(budget, problem)
-        views = self.sharing(problem).views(problem)
+        """What is proven for every view: the mu of all Gaussian messages, times what the view knows of their noise.
+
+        Of pure eps-DP messages the eps adds up, and all views have the same.
+        """
+        messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
+        if self.pure(budget, problem):
+            return dict.fromkeys(views, Proof(eps_of(messages, problem, self.noise == "discrete"), self.proof))
+        if any(message.law != "gaussian" for message in messages):
+            return dict.fromkeys(views, Proof(math.inf, "no proof covers Gaussian and other noise together"))
+        delta = budget.require_delta(f"algo={self.name}")
         total = mu_of(messages, problem, self.noise == "discrete", self._ring)
         return {view: gaussian_proof(total * factor, delta, self.proof) for view, factor in views.items()}
 
-    def claimed(self, view: View) -> str | None:
-        """Where the budget is claimed as the guarantee of a view; None: nowhere."""
-        return self.claim if self.calibration == "published" else None
-
-    def pure(self, budget: Budget) -> bool:
-        """Whether what is claimed and proven has delta = 0."""
-        return False
-
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
         """How many vectors several parties sum by secure aggregation in a release; None: there is no place for it."""
-        several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), smallest=1, colluders=0)
+        several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), sizes=(), colluders=0)
         return sums_in(self.messages(budget, problem)) if self.sharing(several).secure else None
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
         """The claimed and the proven guarantee of every view."""
-        delta = 0.0 if self.pure(budget) else budget.require_delta(f"algo={self.name}")
+        delta = 0.0 if self.pure(budget, problem) else budget.require_delta(f"algo={self.name}")
         proofs = self.proven(budget, problem)
         claims = {view: claim for view in proofs if (claim := self.claimed(view)) is not None}
-        return stated(proofs, claims, self.unit, budget, delta)
+        return stated(proofs, claims, self.unit, budget, delta, self.uncounted())
 
     def prepare(self, parties: Parties, rng: Generator) -> Prepared:
-        """Check the rows, and draw what is public.
-
-        Raises:
-            UserError: they break an assumption of the guarantee; or one party's rows are to be protected together, and
-                there is no other.
-        """
+        """Check the rows, and draw what is public."""
         require_domain(parties, self.loss)
-        if self.unit == "party" and parties.problem.M == 1:
+        if self.unit == "party" and parties.problem.M == 1 and "unit" in self.allows:
             raise UserError(
                 f"algo.unit=party of algo={self.name} protects all rows of a party together, and with M=1 those are "
                 "all: set algo.unit=sample, or more parties."
             )
         return Prepared(self, parties, self.begin(parties, rng))
-
-
-def check_carriage(program: Program) -> None:
-    """Raise UserError unless its `unit`, `protocol` and `noise` are known."""
-    check_choice("algo.unit", program.unit, UNITS)
-    check_choice("algo.protocol", program.protocol, SUM_PROTOCOLS)
-    check_choice("algo.noise", program.noise, NOISES)
-
-
-def check_share(key: str, value: float) -> None:
-    """Raise UserError unless `value` lies strictly between 0 and 1."""
-    if not 0 < value < 1:
-        raise UserError(f"{key} must lie strictly between 0 and 1, got {value}.")
-
-
-def check_rounds(name: str, rounds: int | None) -> None:
-    """Raise UserError unless there are 1 to `MOST_ROUNDS` rounds, or no number is given."""
-    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
-        raise UserError(f"algo.rounds of {name} must be at least 1 and at most {MOST_ROUNDS}, got {rounds}.")

@@ -5,58 +5,145 @@ the sum plus noise; a mechanism counts the mu of the sum, and every view is a mu
 """
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from dpml.arrays import Array
-from dpml.mechanism.observer import PLAIN, Channel
+from dpml.mechanism.message import Law
 from dpml.privacy import Calibration, Problem, View, noise
+
+Numbers = NDArray[Any]
+"""Numbers in any precision."""
+
+
+class Observer(Protocol):
+    """An observer of the messages of a release under one budget, whose noise is then drawn source by source."""
+
+    def drawn(self, parts: Numbers) -> None:
+        """The noise in the next message, source by source: (sources, B, k), in units of the message's scale."""
+        ...
+
+    def sent(self, message: Numbers, exact: Callable[[Any], Array]) -> None:
+        """A message of B runs (B, k), and what a prepared mechanism would have sent in its place without noise."""
+        ...
+
+
+@dataclass(frozen=True)
+class Channel:
+    """What a view sees of a message, in every coordinate alike: m numbers, which hold the noise of several sources.
+
+    Attributes:
+        noise: how much of each source is in each number, (m, sources). The data are in the first number only.
+        total: how much of each source is in the message that is released, (sources,).
+        covariance: what the numbers' covariance is meant to be, (m, m), in units of the message's scale.
+    """
+
+    noise: Array
+    total: Array
+    covariance: Array
+
+    @classmethod
+    def of(cls, noise: Array, total: Array, sources: Array | None = None) -> "Channel":
+        """With sources of this covariance; None: independent ones of variance 1."""
+        return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
+
+    @cached_property
+    def filter(self) -> Array:
+        """The weights (m,) of the numbers with which their noise is least and the data's weight is 1."""
+        weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
+        return weights / weights[0]
+
+    @cached_property
+    def spread(self) -> float:
+        """The standard deviation of the noise that is left by `filter`."""
+        return float(np.sqrt(self.filter @ self.covariance @ self.filter))
+
+
+PLAIN = Channel.of(np.ones((1, 1)), np.ones(1))
+"""The message itself, with noise of one source."""
+
 
 # Zero-sum noise costs no accuracy, as it cancels in the sum. `tight` makes it this much wider than the noise that
 # stays: the mu of the colluders is then within one part in a million of its limit.
 MASK = 1e3
 
+REACH = 16.0
+"""Noise beyond so many standard deviations is refused by the codec of a secure sum: once in 10^57 numbers."""
 
-class Sharing(Protocol):
-    """How the noise of a released sum is shared among the parties that draw it."""
 
-    @property
-    def secure(self) -> bool:
-        """Whether secure aggregation hides the parties' messages, or a part of them."""
-        ...
+Sampler = Law | Literal["single_gaussian"]
+"""What draws noise: Gaussian noise also in single precision, in half the time."""
 
-    @property
-    def zero_sum(self) -> float | None:
-        """The spread of zero-sum noise beside which sites send their messages openly; None: there is none."""
-        ...
 
+class Sharing(ABC):
+    """How the noise of a released sum is shared among the parties that draw it; as it stands, by M parties, openly."""
+
+    secure: ClassVar[bool] = False
+    """Whether secure aggregation hides the parties' messages, or a part of them."""
+    zero_sum: float | None = None
+    """The spread of zero-sum noise beside which sites send their messages openly; None: there is none."""
+
+    @abstractmethod
     def views(self, problem: Problem) -> dict[View, float]:
         """mu of every view the adversary may have, as a multiple of the sum's own."""
-        ...
+
+    def variance(self, M: int) -> float:
+        """Of the noise in one party's message."""
+        return 1 / M
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """What a view sees of the sites' messages, in terms of the sources of `observed`."""
-        ...
+        """What a view sees of the sites' messages, in terms of the sources of `observed`.
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        The sum; the last site's message; or the sum and what colluders, who are the first parties, know of its noise.
+        """
+        M = problem.M
+        each, total = np.eye(M), np.ones(M)
+        known = problem.colluders if view == "colluders" else 0
+        seen = each[-1:] if view == "client" else np.vstack([total, each[:known]])
+        return Channel.of(seen, total, self.variance(M) * each)
+
+    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         """The sum of all sites' noise: (draws, size)."""
-        ...
+        return unit(law, rng, draws, size)
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
+    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
         """The same from the same distribution, and the noise of every source in it: (sources, draws, size)."""
-        ...
+        parts = self.parts(rng, draws, M, size)
+        total: Array = parts.sum(axis=0)
+        return total, parts
+
+    def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+        """Every party's share: (M, draws, size)."""
+        return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
+
+    def reach(self, d: int) -> float:
+        """How many scales no number of a party's noise exceeds, but once in 10^40 to 10^57 numbers."""
+        return REACH
+
+
+def unit(law: Sampler, rng: Generator, draws: int, size: int) -> Array:
+    """Noise of scale 1: (draws, size)."""
+    if law == "single_gaussian":
+        return noise.single_gaussian(rng, (draws, size))  # type: ignore[return-value]
+    if law == "gaussian":
+        return noise.gaussian(rng, (draws, size))
+    if law == "laplace":
+        return noise.laplace(rng, (draws, size))
+    return (noise.radial if law == "radial" else noise.l2_laplace)(rng, draws, size)
 
 
 @dataclass(frozen=True)
-class TrustedCurator:
+class TrustedCurator(Sharing):
     """One trusted curator has all data and draws the noise once; every one of the `visible` views sees the sum."""
 
     visible: tuple[View, ...] = ("release",)
-    secure: ClassVar[bool] = False
-    zero_sum: ClassVar[None] = None
 
     def views(self, problem: Problem) -> dict[View, float]:
         return dict.fromkeys(self.visible, 1.0)
@@ -64,16 +151,13 @@ class TrustedCurator:
     def channel(self, view: View, problem: Problem) -> Channel:
         return PLAIN
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.gaussian(rng, (draws, size))
-
-    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
-        total = self.total(rng, draws, M, size)
+    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
+        total = self.total(rng, draws, M, size, law)
         return total, total[None]
 
 
 @dataclass(frozen=True)
-class CapeNoise:
+class CapeNoise(Sharing):
     """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): zero-sum noise ``e_k`` and every site's own ``g_k``.
 
     Only the ``g_k``, of variance 1/M, survive the sum. `spread` is the standard deviation of the zero-sum noise before
@@ -85,7 +169,7 @@ class CapeNoise:
     secure: ClassVar[bool] = True
 
     @property
-    def zero_sum(self) -> float:
+    def zero_sum(self) -> float:  # type: ignore[override]
         return self.spread
 
     def views(self, problem: Problem) -> dict[View, float]:
@@ -123,10 +207,10 @@ class CapeNoise:
         deviations = seen @ drawn
         return Channel(seen, total, deviations @ deviations.T)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         return noise.cape_total(rng, draws, M, size, self.spread, 1 / math.sqrt(M))
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
+    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
         parts = np.empty((2, M, draws, size))
 
         def keep(columns: slice, messages: Array, ehat: Array) -> None:
@@ -138,27 +222,24 @@ class CapeNoise:
 
 
 @dataclass(frozen=True)
-class IndependentNoise:
+class IndependentNoise(Sharing):
     """Every site's message is protected by noise of its own alone, of 1/M of the sum's variance."""
-
-    secure: ClassVar[bool] = False
-    zero_sum: ClassVar[None] = None
 
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """The sum; the last site's message; or all messages: colluders know the noise in theirs."""
-        M = problem.M
-        each, total = np.eye(M), np.ones(M)
-        seen = {"release": total[None], "aggregate": total[None], "client": each[-1:]}.get(view, each[::-1])
-        return Channel.of(seen, total, each / M)
+        """All messages are open: colluders know the noise in theirs."""
+        if view not in ("transcript", "colluders"):
+            return super().channel(view, problem)
+        each = np.eye(problem.M)
+        return Channel.of(each[::-1], np.ones(problem.M), each / problem.M)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
+    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
         parts = np.empty((M, draws, size))
 
         def keep(columns: slice, messages: Array) -> None:
@@ -168,36 +249,16 @@ class IndependentNoise:
 
 
 @dataclass(frozen=True)
-class SecureSumNoise:
+class SecureSumNoise(Sharing):
     """Every party adds an equal share of the noise to its own term, and secure aggregation reveals the sum alone.
 
     The colluders know their own shares, so that H/M of the variance protects the H honest parties.
     """
 
     secure: ClassVar[bool] = True
-    zero_sum: ClassVar[None] = None
 
     def views(self, problem: Problem) -> dict[View, float]:
         return {"release": 1.0, "aggregate": 1.0, "colluders": math.sqrt(problem.M / problem.honest)}
-
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """The sum, and for colluders, who are the first parties, the noise in their messages."""
-        M = problem.M
-        each, total = np.eye(M), np.ones(M)
-        known = problem.colluders if view == "colluders" else 0
-        return Channel.of(np.vstack([total, each[:known]]), total, each / M)
-
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.gaussian(rng, (draws, size))
-
-    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
-        parts = self.parts(rng, draws, M, size)
-        total: Array = parts.sum(axis=0)
-        return total, parts
-
-    def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """Every party's share: (M, draws, size)."""
-        return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
 
 def secure_sharing(problem: Problem) -> Sharing:

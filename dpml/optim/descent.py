@@ -1,20 +1,15 @@
-"""Noisy full-gradient descent for many runs at once, at about the speed of matrix products.
+"""Sums of the gradients of many rows at many models, at about the speed of matrix products.
 
-A *run* is one sequence of models
-
-    w <- w - step (grad R(w) + scale z),   z ~ N(0, I) anew in every round,
-    R(w) = sum_i v_i loss(x_i'w, y_i) + lam/2 ||w||^2.
-
-Runs that share their rows (budgets, step sizes, draws) advance together. A round consists of two matrix products, the
-scores ``X W`` and the gradient ``X'S`` of the slopes S; models are columns, so that neither product needs a transposed
-copy. With u = y x and h = tanh(u'w/2) one pass over the scores makes the slopes:
+Models of several runs (budgets, draws) are taken together. A sum consists of two matrix products, the scores ``X W``
+and the gradient ``X'S`` of the slopes S; models are columns, so that neither product needs a transposed copy.
+With u = y x and h = tanh(u'w/2) one pass over the scores makes the slopes:
 
     logistic: loss'(t, y) x = (h - 1)/2 u,      sigmoid: loss'(t, y) x = (h^2 - 1)/4 u.
 
 The softmax loss of K classes has K columns for a run and a vector of K slopes for a row. Blocks of 64 rows are summed
-in single precision; these sums are added in double precision and get their noise there (for the sensitivity:
-docs/privacy/floating_point_sums.md). The last bits of a run may depend on the number of runs, because BLAS may sum in
-another order.
+in single precision; these sums are added in double precision (for the sensitivity: docs/privacy/
+floating_point_sums.md). The last bits of a sum may depend on the number of models, because BLAS may sum in another
+order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +41,6 @@ _RUNS, _FEWEST = 64, 128  # approximate numbers of runs and rows that are multip
 _PRODUCTS = 1_000_000  # OpenBLAS multiplies without packing up to this number
 BLOCKS = 16  # blocks that are added at once, in double precision
 _SCORES = 1 << 17  # scores held at once: 512 KiB
-_NOISE = 1 << 20  # numbers drawn at once: 8 MiB
 _LINE = 64  # bytes of a cache line
 
 
@@ -100,12 +94,23 @@ class Rows:
         """Write the gradients of the models `w` (B, K d) to `out` (B, K d), in double precision."""
         d = self.half.shape[-1]
         w, out = w.reshape(-1, d), out.reshape(-1, d)
-        tiles = self.tiles(len(w))
-        models = [aligned(w[runs].T, self.half.dtype) for runs in tiles]
+        self.gradients(len(w))(w, out)
+
+    def gradients(self, runs: int) -> Callable[[Array | Single, Array], None]:
+        """Return a function that writes the gradients of so many models (runs, d); its calls use the same memory."""
+        tiles, d = self.tiles(runs), self.half.shape[-1]
+        models = [aligned(np.zeros((d, some.stop - some.start)), self.half.dtype) for some in tiles]
         totals = [np.empty(each.shape) for each in models]
-        self.sums(models, totals)()
-        for runs, total in zip(tiles, totals, strict=True):
-            np.multiply(total.T, self.common, out=out[runs])
+        write = self.sums(models, totals)
+
+        def gradient(w: Array | Single, out: Array) -> None:
+            for some, model in zip(tiles, models, strict=True):
+                model[...] = w[some].T
+            write()
+            for some, total in zip(tiles, totals, strict=True):
+                np.multiply(total.T, self.common, out=out[some])
+
+        return gradient
 
     def tiles(self, runs: int) -> list[slice]:
         """Return slices of runs that are multiplied together: about 64, or enough to make a product worth a call.
@@ -174,35 +179,6 @@ class Rows:
             for some in blocks(count, most=few)
         ]  # fmt: skip
         return parts, few
-
-    def advance(self, w: Array, noise: Array, step: Array, decay: Array | None, total: Array | None = None) -> None:
-        """Advance the models `w` (d, B) by a round for each noise (rounds, d, B), the terms independent of the data.
-
-        `step` and `decay` are (B,); `decay`, if not None, is the factor by which a model shrinks in a round. The models
-        after every round are added to `total` (d, B), if there is one.
-        """
-        runs = self.tiles(w.shape[1])
-        exact = [np.ascontiguousarray(w[:, some]) for some in runs]
-        models = [aligned(each, self.half.dtype) for each in exact]
-        updates = [np.empty_like(each) for each in exact]
-        # in full size, because a pass over short rows is slow
-        scale = np.broadcast_to(step * self.common, w.shape).copy()
-        left = None if decay is None else np.broadcast_to(decay, w.shape).copy()
-        sums = self.sums(models, updates)
-        for kick in noise:
-            sums()
-            for some, each, model, update in zip(runs, exact, models, updates, strict=True):
-                update *= scale[:, some]
-                update += kick[:, some]  # the noise comes before any other operation on the sum
-                if left is not None:
-                    each *= left[:, some]
-                each -= update
-                model[...] = each
-            if total is not None:
-                for some, each in zip(runs, exact, strict=True):
-                    total[:, some] += each
-        for some, each in zip(runs, exact, strict=True):
-            w[:, some] = each
 
 
 @dataclass(frozen=True)
@@ -330,59 +306,3 @@ def aligned(values: Array | Single, dtype: Any = None) -> Single:
 
 def _part(values: Single | None, blocks: slice, height: int) -> Single | None:
     return None if values is None else values[blocks.start * height : blocks.stop * height]
-
-
-def descend(  # many parameters: one for each symbol of the recursion
-    groups: Sequence[Rows],
-    start: Array,
-    steps: Array,
-    scales: Array,
-    draw: Callable[[], Single],
-    rounds: int,
-    lam: float = 0.0,
-    heard: Callable[[Array, Array], None] | None = None,
-    averaged: int = 1,
-) -> Array:
-    """Return the last models of all runs, (G, E, S, D, d): G separate groups, E noise scales, S step sizes, D draws.
-
-    Args:
-        groups: the rows of each group.
-        start: the first model of every run, (d,).
-        steps: step sizes, (S,), or (E, S) if they depend on the noise scale.
-        scales: standard deviations of the noise in the gradient, (G, E), or (G, E, S) if they depend on the step size.
-        draw: draws a round's noise z, (G, D, d), which the scales and the steps share.
-        rounds: T.
-        lam: coefficient of lam/2 ||w||^2.
-        heard: is called in every round with the models (G, E, S, D, d) before it, and the noisy gradients that moved
-            them. Without it the noise of several rounds is drawn in advance.
-        averaged: the number of last models that are averaged.
-    """
-    noise = [draw()]
-    G, D, d = noise[0].shape
-    E, S = scales.shape[1], steps.shape[-1]
-    steps = np.broadcast_to(steps, (E, S))
-    kick = (np.broadcast_to(scales.reshape(G, E, -1), (G, E, S)) * steps).reshape(G, E * S)
-    step, decay = (np.tile(each.ravel(), D) for each in (steps, 1 - lam * steps))
-    w = np.broadcast_to(start[:, None], (G, d, D * E * S)).astype(float)
-    together = 1 if heard else max(1, min(rounds, _NOISE // (d * D * max(G, E * S))))
-    last = averaged if averaged > 1 else 0  # the averaged rounds, in blocks of their own
-    total = np.zeros_like(w) if last else None
-    phases = (rounds - last, None), (last, total)
-    for some, sums in ((some, sums) for length, sums in phases for some in blocks(length, most=together)):
-        noise += [draw() for _ in range(some.stop - some.start - len(noise))]
-        before = w.copy() if heard else w
-        for g, rows in enumerate(groups):
-            z = np.array([each[g].T for each in noise])
-            moved = (z[..., None] * kick[g]).reshape(len(noise), d, -1)
-            added = None if sums is None else sums[g]
-            rows.advance(w[g], moved, step, decay if lam else None, added)
-        if heard:
-            heard(_runs(before, D, E), _runs((decay * before - w) / step, D, E))
-        noise = []
-    return np.ascontiguousarray(_runs(w if total is None else total / averaged, D, E))
-
-
-def _runs(models: Array, D: int, E: int) -> Array:
-    """Reshape models (G, d, D E S) to (G, E, S, D, d)."""
-    G, d, _ = models.shape
-    return models.reshape(G, d, D, E, -1).transpose(0, 3, 4, 2, 1)

@@ -113,9 +113,8 @@ class Problem:
     """The public facts that noise and guarantees depend on: M parties, N private training rows, d features.
 
     `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
-    known; 1 otherwise. `smallest` is the least party size N_k, `squares` the sum of (N_k/N)^2, and `honest_squares` the
-    same sum without the `colluders` largest parties; 0 stands for parties of equal size. `colluders` is the number of
-    colluding parties; -1 stands for the default of `Adversary`.
+    known; 1 otherwise. `sizes` are the parties' numbers of rows N_k, () for equal sizes. `colluders` of the parties
+    collude; -1 stands for the default of `Adversary`.
     """
 
     M: int
@@ -123,9 +122,7 @@ class Problem:
     d: int
     auxiliary: int = 0
     classes: int = 1
-    smallest: int = 0
-    squares: float = 0.0
-    honest_squares: float = 0.0
+    sizes: tuple[int, ...] = ()
     colluders: int = -1
 
     def __post_init__(self) -> None:
@@ -136,20 +133,25 @@ class Problem:
             raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
         if self.colluders < 0:
             object.__setattr__(self, "colluders", Adversary().count(self.M))
-        equal = {"smallest": self.N // self.M, "squares": 1 / self.M, "honest_squares": self.honest / self.M**2}
-        for key, number in equal.items():
-            if not getattr(self, key):
-                object.__setattr__(self, key, number)
-        # refuses a copy with another N or M that kept the sizes: its noise would be too small
-        if self.smallest * self.M > self.N:
-            raise UserError(f"{self.M} parties of at least {self.smallest} rows have more than N={self.N} rows.")
+        if self.sizes and (len(self.sizes), sum(self.sizes)) != (self.M, self.N):  # a copy with another N or M
+            raise UserError(
+                f"{len(self.sizes)} parties with {sum(self.sizes)} rows are not M={self.M} of N={self.N} rows."
+            )
 
     def of_sizes(self, sizes: Index) -> "Problem":
-        """Return the problem with these party sizes (M,). The largest parties collude, the worst for the others."""
-        N = int(sizes.sum())
-        shares = (np.sort(sizes) / N) ** 2
-        squares, honest_squares = float(shares.sum()), float(shares[: self.honest].sum())
-        return replace(self, N=N, smallest=int(sizes.min()), squares=squares, honest_squares=honest_squares)
+        """Return the same problem with parties of these sizes (M,)."""
+        return replace(self, N=int(sizes.sum()), sizes=tuple(map(int, sizes)))
+
+    @property
+    def smallest(self) -> int:
+        """Return the number of rows of the smallest party."""
+        return min(self.sizes) if self.sizes else self.N // self.M
+
+    def squares(self, parties: int) -> float:
+        """Return the sum of (N_k/N)^2 over so many of the smallest parties."""
+        if not self.sizes:
+            return parties / self.M**2
+        return float(((np.sort(self.sizes) / self.N) ** 2)[:parties].sum())
 
     @property
     def honest(self) -> int:
@@ -160,27 +162,15 @@ class Problem:
 class UnsizedProblem(Problem):
     """A problem with unknown party sizes: a guarantee that does not read them holds for any sizes.
 
-    Reading `smallest`, `squares` or `honest_squares`, or comparing or copying all fields, raises a UserError with the
-    reason `why` they are unknown.
+    Reading them raises a UserError that says `why` they are not known; so does comparing or copying all fields.
     """
 
     def __init__(self, problem: Problem, why: str) -> None:
         vars(self).update(vars(problem), why=why)  # the properties below take precedence
 
-    def _unknown(self) -> NoReturn:
+    @property
+    def sizes(self) -> NoReturn:
         raise UserError(vars(self)["why"])
-
-    @property
-    def smallest(self) -> int:
-        self._unknown()
-
-    @property
-    def squares(self) -> float:
-        self._unknown()
-
-    @property
-    def honest_squares(self) -> float:
-        self._unknown()
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:

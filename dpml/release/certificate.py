@@ -5,7 +5,6 @@ of a grid. Where a release is no list of noisy messages that the verifier knows,
 (the mu, or the eps), marked as `stated`, or no message, of which nothing can be verified.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -14,10 +13,8 @@ from typing import Any
 from dpml.algorithms import Algorithm
 from dpml.mechanism import discrete
 from dpml.mechanism.declared import author
-from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.message import Sum
-from dpml.mechanism.objectives import PerturbedObjective
-from dpml.mechanism.outputs import NoisyOutput
+from dpml.mechanism.message import Sum, eps_of
+from dpml.mechanism.objectives import Perturbed, PerturbedObjective
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
@@ -69,22 +66,19 @@ def described(
     None where the guarantees alone say what is known: where they follow from more than messages that have a description
     of their own kind, not of one that theirs is derived from, which may leave out what makes it weaker.
     """
-    curator, nothing = {"by": "curator"}, ({"by": "curator"}, list[Message]())
-    if isinstance(algorithm, Program):
-        said = {g.view: g.eps for g in guarantees}
-        if algorithm.pure(budget):
-            worst = max(said.values())
-            law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
-            return curator, [{"law": law, "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
-        sharing = algorithm.sharing(problem)
-        noise, plain = _drawn_by(sharing), type(algorithm).proven is Program.proven
-        if noise is None or not plain or said != {v: p.eps for v, p in algorithm.proven(budget, problem).items()}:
-            return nothing
-        return noise, [_sum(message, problem, sharing, algorithm) for message in algorithm.messages(budget, problem)]
-    if getattr(type(algorithm), "guarantees", None) is not guarantees_of:
+    nothing = {"by": "curator"}, list[Message]()
+    if not isinstance(algorithm, Program):
         return nothing
-    sent = [described_as(message) for message in algorithm.messages(budget, problem)]  # type: ignore[attr-defined]
-    return nothing if None in sent else (curator, [message for message in sent if message])
+    said = {g.view: g.eps for g in guarantees}
+    sharing, sent = algorithm.sharing(problem), algorithm.messages(budget, problem)
+    noise, plain = _drawn_by(sharing), type(algorithm).proven in (Program.proven, Perturbed.proven)
+    if not plain and algorithm.pure(budget, problem):  # a proof of its own
+        worst = max(said.values())
+        return nothing[0], [{"law": "laplace", "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
+    if noise is None or not plain or said != {v: p.eps for v, p in algorithm.proven(budget, problem).items()}:
+        return nothing
+    parts = [_described(message, problem, sharing, algorithm) for message in sent]
+    return nothing if None in parts else (noise, parts)  # type: ignore[return-value]
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
@@ -104,13 +98,26 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
     return {"by": known[type(sharing)]} if type(sharing) in known else None
 
 
-def _sum(message: Sum, problem: Problem, sharing: Sharing, algorithm: Program) -> Message:
+def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Program) -> Message | None:
+    """A sum, or a perturbed objective; the sensitivity is in units of blocks. None: the verifier knows none like it."""
+    if type(message) is PerturbedObjective:
+        return _objective(message)
+    if type(message) is not Sum or message.law == "radial":  # a density that is infinite at the model hides nothing
+        return None
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
+    if message.law != "gaussian":
+        eps = eps_of((replace(message, times=1),), problem, algorithm.noise == "discrete")
+        if len(message.units) > 1:  # how far several blocks move together is not in a certificate
+            law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
+            return {"law": law, "times": times, "sensitivity": eps, "scale": 1, "stated": True}
+        moved = eps * (1 - 2.0**-46) * message.noise  # above the exact number, and below what is proven
+        law = "l2 laplace" if message.law == "l2_laplace" else "laplace"
+        return {"law": law, "times": times, "sensitivity": moved, "scale": message.noise}
     if algorithm.noise != "discrete":
         moved = round_up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
         return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
-    of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, colluders=0)
+    of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, sizes=(), colluders=0)
     grid = discrete.grid(message, drawing)
     rounding = of.rounding(message.block_widths(), grid.resolution, drawing)
     blocks = [
@@ -127,21 +134,10 @@ def _exact(number: Fraction) -> str:
     return f"{number.numerator}/{number.denominator}" if number.denominator != 1 else str(number.numerator)
 
 
-def described_as(message: Any) -> Message | None:
-    """Return the description of a message that is not a sum; None if nothing is known of exactly its class."""
-    if type(message) is PerturbedObjective:
-        common: Message = {"times": 1, "deviation": message.scale, "ridge": message.ridge}
-        if message.law == "gaussian":
-            return {"law": "gaussian objective", **common}
-        logistic = {"slope": 1, "curvature": 0.25}
-        loss = logistic if message.slope is None else {"slope": message.slope, "curvature": message.curvature}
-        return {"law": "laplace objective", **common, **loss}
-    if type(message) is not NoisyOutput or message.law == "radial":  # whose density is infinite at the model
-        return None
-    one: Message = {"times": 1, "sensitivity": message.sensitivity}
+def _objective(message: PerturbedObjective) -> Message:
+    common: Message = {"times": 1, "deviation": message.scale, "ridge": message.ridge}
     if message.law == "gaussian":
-        return {"law": "gaussian", **one, "deviation": message.scale}
-    if message.law == "laplace":
-        # above the exact number, and below what `proven` adds for rounding
-        one["sensitivity"] = message.sensitivity * math.sqrt(message.size) * (1 + 2.0**-50)
-    return {"law": "l2 laplace" if message.law == "l2_laplace" else "laplace", **one, "scale": message.scale}
+        return {"law": "gaussian objective", **common}
+    logistic = {"slope": 1, "curvature": 0.25}
+    loss = logistic if message.slope is None else {"slope": message.slope, "curvature": message.curvature}
+    return {"law": "laplace objective", **common, **loss}

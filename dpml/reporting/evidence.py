@@ -25,7 +25,7 @@ from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.results import rows_of
 from dpml.reporting.statistics import with_differences
 from dpml.reporting.tables import shortened
-from dpml.running.executors import in_order
+from dpml.running.executors import WORTH, in_processes
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def verify(path: Path) -> Iterator[Verified]:
     known = [one for one in sorted(found) if _place(one.with_suffix("")).is_file()]
     if not known:
         raise UserError(f"there are no rows of experiments in {path}: it has no FIGURE_rows.csv.xz.")
-    sizes = [_place(path.with_suffix("")).stat().st_size for path in known]
-    yield from in_order(_verified, known, sizes)
+    size = sum(_place(path.with_suffix("")).stat().st_size for path in known)
+    yield from in_processes(_verified, known, -1 if size > WORTH else 1)
 
 
 def _verified(path: Path) -> Verified:

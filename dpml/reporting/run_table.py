@@ -74,7 +74,7 @@ class RunTable:
             try:
                 return self.lines.to_parquet(index=False)
             except ImportError:
-                raise UserError("a Parquet file needs pyarrow: pip install 'dpml[parquet]'.") from None
+                raise UserError("a Parquet file needs pyarrow: pip install pyarrow.") from None
         if kind == "tex":
             return latex(self.texts, self.caption)
         return f"{markdown(self.texts)}\n{self.caption}\n"

@@ -49,7 +49,7 @@ def loss_at_proven_eps(  # many parameters: the keys of a block in an experiment
         gaps = {}
         for calibration, values in requested.items():
             budgets = tuple(Budget(value, delta) for value in values)
-            cell = Cell(data, Equal(), FunctionalMechanism(loss, calibration, sites), M, N, seed, budgets, draws)
+            cell = Cell(data, Equal(), FunctionalMechanism(loss, calibration, sites=sites), M, N, seed, budgets, draws)
             metrics = measure(cell).metrics
             gaps[calibration] = metrics["optimality_gap"]
             shown = {key: metrics[key] for key in ("loss", "optimality_gap")}

@@ -97,7 +97,7 @@ class Computed:
 
     def keep(self, store: Store, written: Written) -> None:
         """Store its rows."""
-        store.keep(self.key, "rows.csv", f"{json.dumps(written.made_with)}\n{written.text}", written.code)
+        store.keep(self.key, written.code, f"{json.dumps(written.made_with)}\n{written.text}")
 
     def kept(self, store: Store) -> Written | None:
         """Its stored rows, if they would be the same now."""
@@ -115,12 +115,12 @@ class Computed:
         return False
 
     def _read(self, store: Store) -> Written | None:
-        version = store.version(self.key, self.code)
-        content = store.content(self.key, "rows.csv", version)
+        code = self.code
+        content = store.content(self.key, code)
         if content is None:
             return None
         head, _, text = content.partition("\n")
-        return Written(text, version, json.loads(head))
+        return Written(text, code, json.loads(head))
 
     def _function(self) -> Any:
         module, _, name = self.target.rpartition(".")

@@ -264,7 +264,7 @@ def _entry(point: Point, store: Store, options: Options, looked_up: "_LookedUp")
         entry.status, entry.reason = "skipped", record.skipped
     if record is None or {point.cell.algorithm.name, "all"} & set(options.forced):
         entry.status, entry.reason = "to run", ""
-    if entry.status == "to run" and options.only == "failed" and not store.failed(key):
+    if entry.status == "to run" and options.only == "failed" and not store.log(key).exists():
         entry.status, entry.reason = ("cached", "") if record else ("skipped", "has not failed (run.only=failed)")
     return entry
 

@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -78,7 +78,7 @@ def _duration(seconds: float, options: Options) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExecutor | None = None) -> bool:
+def carry_out(plan: Plan, options: Options, errors: Screen) -> bool:
     """Compute the waiting jobs, and store each cell and block as it finishes. False: stopped after a failure.
 
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
@@ -86,29 +86,29 @@ def carry_out(plan: Plan, options: Options, errors: Screen, pool: ProcessPoolExe
     Raises:
         KeyboardInterrupt: the user wants to stop; what is finished is kept.
     """
-    waiting = {id(entry.point.cell): entry for entry in plan.waiting()}
-    cells = [entry.point.cell for entry in waiting.values() if entry.point.cell]
     blocks = {block.key: block for task in plan.tasks for block in task.computed if not block.kept(plan.store)}
-    jobs: list[Cell | Computed] = [*blocks.values(), *cells]
+    cells = [(entry, entry.point.cell) for entry in plan.waiting() if entry.point.cell]
+    asked: list[Computed | Entry] = [*blocks.values(), *(entry for entry, _ in cells)]
+    jobs: list[Cell | Computed] = [*blocks.values(), *(cell for _, cell in cells)]
     if not jobs:
         return True
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"))
     stop, alone = False, len(jobs) == 1  # a single job shows no progress
-    with Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress:
+    with (
+        Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress,
+        closing(compute(jobs, options.engine, options.workers, options.address)) as outcomes,
+    ):
         bar = progress.add_task("cells", total=len(jobs))
-        outcomes = compute(jobs, options.engine, options.workers, options.address, pool)
-        try:
-            for job, outcome in outcomes:
-                progress.advance(bar)
-                if isinstance(job, Computed) and isinstance(outcome, Written):
-                    job.keep(plan.store, outcome)
-                elif not isinstance(outcome, Written) and (entry := waiting.get(id(job))) is not None:
-                    _keep(plan, entry, outcome, errors)
-                    stop |= entry.status == "failed" and options.on_error == "raise"
-                if stop:
-                    break
-        finally:
-            outcomes.close()  # type: ignore[attr-defined]
+        for number, outcome in outcomes:
+            progress.advance(bar)
+            one = asked[number]
+            if isinstance(one, Entry) and not isinstance(outcome, Written):
+                _keep(plan, one, outcome, errors)
+                stop = one.status == "failed" and options.on_error == "raise"
+            elif isinstance(one, Computed) and isinstance(outcome, Written):
+                one.keep(plan.store, outcome)
+            if stop:
+                break
     return not stop
 
 

@@ -1,17 +1,15 @@
-"""The store of results: one folder per cell, named by its settings and data, never by a clock.
+"""The store of results: one file for each cell, named by its settings, its data and its code, never by a clock.
 
-Its numbers are in ``result-CODE.json``, named by the checksum of the code that made them (`dpml.code`). So numbers of
-several versions of the code lie side by side, and those of the code here are read.
-
-A file is written to a temporary name and renamed, so a reader, another run or a crash never sees a half-written file,
-and two runs that compute the same cell do no harm: they write the same numbers. Every file begins with the checksum of
-the rest, so that a damaged file is detected, and computed again.
+So the numbers of several versions of the code lie side by side, and those of the code here are read. A file is written
+to a temporary name and renamed: a reader, another run or a crash never sees a half-written file, and two runs that
+compute the same cell write the same numbers. Every file begins with the checksum of the rest, so a damaged file is
+detected, and its cell is computed again.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,134 +43,87 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The results under `root`: ``root/<first two of the key>/<key>/`` has results, or error.txt of a failure.
-
-    It is for one command, which reads what it has stored, whatever the code of the process that made it.
-    """
+    """The results under `root`: KEY-CODE.json of a finished cell or block, KEY.txt of a cell that failed."""
 
     root: Path
-    _stored: dict[str, str] = field(default_factory=dict, repr=False, compare=False)  # the code by the key
-
-    def folder(self, key: str) -> Path:
-        """The folder of a cell's files."""
-        return self.root / key[:2] / key
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return the record of a finished cell without its numbers; None if this code has not made it.
-
-        Raises:
-            DamagedError: the record does not match its checksum.
-        """
-        code = self.version(key, code)
-        content = self.content(key, "result.json", code)
+        """Return the record of a finished cell without its numbers; None if this code has not made it."""
+        content = self.content(key, code)
         if content is None:
             return None
         head = json.loads(content.partition("\n")[0])
-        return Record(None, head["skipped"], head["seconds"], _numbered(head["refused"]), code, head["made_with"])
+        refused = {int(number): reason for number, reason in head["refused"].items()}  # JSON has no integer keys
+        return Record(None, head["skipped"], head["seconds"], refused, code, head["made_with"])
 
     def read(self, key: str, record: Record) -> Measured:
-        """The numbers of a finished cell, by its record.
+        """Return the numbers of a finished cell, by its record.
 
         Raises:
             DamagedError: there are no numbers, or they do not match their checksum.
         """
-        lines = (self.content(key, "result.json", record.code) or "").splitlines()
+        lines = (self.content(key, record.code) or "").splitlines()
         if len(lines) < 2:
-            raise DamagedError(f"{self.folder(key)} holds no numbers.")
-        return _measured(json.loads(lines[1]))
+            raise DamagedError(f"{self._path(key, record.code)} holds no numbers.")
+        values = json.loads(lines[1])
+        metrics = {name: np.array(table, dtype=float) for name, table in values["metrics"].items()}
+        guarantees = [[Guarantee(**guarantee) for guarantee in given] for given in values["guarantees"]]
+        sizes = values["sizes"][0], values["sizes"][1]
+        return Measured(Problem(**values["problem"]), metrics, guarantees, values["provenance"], sizes, record.refused)
 
     def write(self, key: str, identity: Mapping[str, Any], record: Record) -> None:
         """Store a finished cell, and delete the log of an earlier failure."""
-        head = {"cell": identity, "seconds": record.seconds, "skipped": record.skipped}
-        head |= {"refused": dict(record.refused), "made_with": dict(record.made_with)}
-        lines = [head, _values(record.measured)] if record.measured else [head]
-        self.keep(key, "result.json", "".join(f"{json.dumps(line, default=_name)}\n" for line in lines), record.code)
-        (self.folder(key) / "error.txt").unlink(missing_ok=True)
+        lines = [{"cell": identity} | asdict(replace(record, measured=None))]
+        lines += [asdict(record.measured)] if record.measured else []
+        self.keep(key, record.code, "".join(f"{json.dumps(line, default=_plain)}\n" for line in lines))
+        self.log(key).unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
-        """Store the full log of a failure; the cell is tried again next time."""
-        folder = self.folder(key)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / "error.txt", log)
-        return folder / "error.txt"
-
-    def failed(self, key: str) -> bool:
-        """Whether the cell's last attempt failed."""
-        return (self.folder(key) / "error.txt").exists()
-
-    def keep(self, key: str, name: str, content: str, code: str) -> None:
-        """Store a file of a cell or block, which this code has made."""
-        path = self._path(key, name, code)
+        """Store the full log of a failure and return its path; the cell is tried again next time."""
+        path = self.log(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, seal(f"{key} {code}\n{content}"))
-        self._stored[key] = code
+        write_atomically(path, log)
+        return path
 
-    def version(self, key: str, code: str) -> str:
-        """Return which code's files of a cell or block count: what this command has stored, else that of `code`."""
-        return self._stored.get(key, code)
+    def log(self, key: str) -> Path:
+        """Return where the log of a cell is, if its last attempt failed."""
+        return self.root / key[:2] / f"{key}.txt"
 
-    def content(self, key: str, name: str, code: str) -> str | None:
-        """Return the content of a file that was stored with `keep`; None if there is none.
+    def keep(self, key: str, code: str, content: str) -> None:
+        """Store the results of a cell or block, which this code has made."""
+        path = self._path(key, code)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, seal(f"{path.name}\n{content}"))
+
+    def content(self, key: str, code: str) -> str | None:
+        """Return what was stored with `keep`; None if there is nothing.
 
         Raises:
-            DamagedError: the file does not match its checksum.
+            DamagedError: the file does not match its checksum, or was renamed.
         """
-        path = self._path(key, name, code)
-        head, _, content = (_unsealed(path) or "").partition("\n")
-        if head and head != f"{key} {code}":
-            raise DamagedError(f"{path} holds something else.")
-        return content if head else None
+        path = self._path(key, code)
+        try:
+            name, _, content = (unseal(path.read_bytes()) or "").partition("\n")
+        except FileNotFoundError:
+            return None
+        if name != path.name:
+            raise DamagedError(f"{path} is damaged.")
+        return content
 
-    def _path(self, key: str, name: str, code: str) -> Path:
-        stem, _, suffix = name.partition(".")
-        return self.folder(key) / f"{stem}-{code}.{suffix}"
-
-
-def _unsealed(path: Path) -> str | None:
-    try:
-        content = unseal(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    if content is None:
-        raise DamagedError(f"{path} is damaged.")
-    return content
+    def _path(self, key: str, code: str) -> Path:
+        return self.root / key[:2] / f"{key}-{code}.json"
 
 
 def digest(values: Any) -> str:
     """The SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
-    text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_name)
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _name(value: Any) -> str:
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()  # the repr of a float reads back as the same bits
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
         raise UserError(f"{name} has no name of its own: write a function with def, at the top of its module.")
     return name
-
-
-def _values(measured: Measured) -> dict[str, Any]:
-    return {
-        "problem": asdict(measured.problem),
-        # the repr of a float reads back as the same bits
-        "metrics": {name: values.tolist() for name, values in measured.metrics.items()},
-        "guarantees": [[asdict(guarantee) for guarantee in given] for given in measured.guarantees],
-        "provenance": dict(measured.provenance),
-        "sizes": list(measured.sizes),
-        "refused": dict(measured.refused),
-    }
-
-
-def _measured(values: Mapping[str, Any]) -> Measured:
-    return Measured(
-        Problem(**values["problem"]),
-        {name: np.array(table, dtype=float) for name, table in values["metrics"].items()},
-        [[Guarantee(**guarantee) for guarantee in given] for given in values["guarantees"]],
-        values["provenance"],
-        tuple(values["sizes"]),
-        _numbered(values["refused"]),
-    )
-
-
-def _numbered(reasons: Mapping[str, str]) -> dict[int, str]:
-    return {int(number): reason for number, reason in reasons.items()}  # JSON has no integer keys

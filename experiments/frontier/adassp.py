@@ -11,21 +11,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpml.algorithms.quadratic.coefficients import quadratic_of
-from dpml.algorithms.quadratic.objective import draws_together
-from dpml.algorithms.quadratic.sensitivity import Scales, joint_sensitivity
+from dpml.algorithms.quadratic.coefficients import Scales, draws_together, joint_sensitivity, quadratic_of
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.options import check_common
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
-from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic
-from dpml.privacy import Budget, Calibration, Problem
-from dpml.sums import TALL, gamma, pairwise
+from dpml.privacy import Budget, Problem
+from dpml.program import Program, Release, Statistic, Sum, Terms
+from dpml.sums import TALL, PairwiseSum, gamma
 
 RHO = 0.05
 """How likely the noise on X'X may be longer than the ridge rule assumes: the paper's."""
@@ -68,8 +62,11 @@ class StatisticsTerms(Terms):
     @cached_property
     def _total(self) -> Array:
         X, y = self.parties.X, self.parties.y
-        square = pairwise(X[some].T @ X[some] for some in blocks(len(y), most=TALL))
-        linear = pairwise(y[some] @ X[some] for some in blocks(len(y), most=TALL))
+        squares, linears = PairwiseSum(), PairwiseSum()
+        for some in blocks(len(y), most=TALL):
+            squares.add(X[some].T @ X[some])
+            linears.add(y[some] @ X[some])
+        square, linear = squares.result(), linears.result()
         square += self.statistic.ridge * np.eye(X.shape[1])
         i, j = np.triu_indices(X.shape[1])
         triangle = square[i, j] / np.where(i == j, 1.0, self.statistic.off_diagonal)
@@ -77,7 +74,7 @@ class StatisticsTerms(Terms):
 
 
 @dataclass(frozen=True)
-class AdaptiveStatistics(Program):
+class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published", "tight"), lam=0.0):
     """`adassp` (Wang 2018, Alg. 2, AdaSSP), for squared loss at one trusted curator.
 
     `tight` has the least s that is proven to be enough, and the isometric noise of a symmetric matrix, t = s/sqrt 2,
@@ -85,8 +82,6 @@ class AdaptiveStatistics(Program):
     version: `ssp` is one.
 
     Args:
-        loss: squared.
-        calibration: `published` noise, or `tight`.
         lam: coefficient of lam/2 ||w||^2, part of the objective: N lam/2 is added to X'X, exactly.
     """
 
@@ -94,17 +89,10 @@ class AdaptiveStatistics(Program):
     claim: ClassVar[str | None] = "Wang 2018, Alg. 2"
     proof: ClassVar[str] = "Gaussian DP of all three (frontier.adassp)"
 
-    loss: Loss
-    calibration: Calibration = "published"
-    lam: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_common(self, ("squared",))
-
     @property
     def off_diagonal(self) -> float:
         """The noise off the diagonal of X'X, over that on it."""
-        return 1 / math.sqrt(2) if self.calibration == "tight" else 1.0
+        return 1 / math.sqrt(2) if self.tight else 1.0
 
     def joint(self, d: int) -> Scales:
         """Noise on -2 X'y and X'X that has the mu of noise of standard deviation 1 on all three."""
@@ -119,7 +107,7 @@ class AdaptiveStatistics(Program):
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta("algo=adassp")
-        if self.calibration == "tight":
+        if self.tight:
             return self.sensitivity(problem.d) / self.target_mu(budget, problem)
         return math.sqrt(math.log(6 / delta)) / (budget.eps / 3)
 

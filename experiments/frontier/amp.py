@@ -9,24 +9,24 @@ Theorem 2.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 from scipy.special import log_ndtr, ndtri_exp
 
 from dpml.algorithms.perturbation.calibration import SMOOTHNESS, perturbed_minimisers
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import Release
-from dpml.mechanism.objectives import PerturbedObjective
-from dpml.mechanism.outputs import NoisyOutput, Proof, drawn
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.guarantees import Proof
+from dpml.mechanism.objectives import PerturbedObjective, perturbations
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import objective_perturbation as objective
 from dpml.privacy.safe import round_down, round_up
+from dpml.program import Minimiser, Release, Sum
 
 from .outpert import gradient_lengths
 
@@ -49,15 +49,15 @@ class ApproximateMinimum(PerturbedObjective):
     output: float
 
     @property
-    def beside(self) -> NoisyOutput:
-        """The release of the point beside the exact minimiser: two points are at most ``2 N gamma/R`` apart."""
-        apart = 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
-        return NoisyOutput("gaussian", apart, self.output, "the gradient that is left")
+    def apart(self) -> float:
+        """Return the largest distance between two points: ``2 N gamma/R``."""
+        return 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
 
     def proven(self, delta: float) -> Proof:
         """By Theorem 2 of docs/privacy/perturbed_minima.md."""
-        eps = eps_of(self.scale, self.ridge, self.beside.ratio, delta)
-        curve = (self.scale, self.ridge, self.beside.ratio) if math.isfinite(eps) else None
+        mu = round_up(self.apart / self.output) if self.output else math.inf
+        eps = eps_of(self.scale, self.ridge, mu, delta)
+        curve = (self.scale, self.ridge, mu) if math.isfinite(eps) else None
         return Proof(eps, "approximate minima (frontier.amp)", curve=curve)
 
 
@@ -121,23 +121,29 @@ class ApproximateMinima(GaussianObjectivePerturbation):
     claim: ClassVar[str | None] = "Iyengar et al. 2019, Thm 1"
     published_lam: ClassVar[float] = 0.0
 
-    def messages(self, budget: Budget, problem: Problem) -> Sequence[ApproximateMinimum]:
-        """Both noise scales, gamma and the ridge."""
-        return [(tight if self.tight else published)(budget, problem, self.lam, f"algo={self.name}")]
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
+        """The objective, and what the solver returns."""
+        made = (tight if self.tight else published)(budget, problem, self.lam, f"algo={self.name}")
+        return made, Sum(Minimiser(returned, about=problem.d), made.apart, made.output)
 
-    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def run(self, carrier: Carrier) -> Release:
         """What the solver returns, plus noise.
 
         Raises:
             NotConvergedError: some gradient is longer than gamma.
         """
-        problem = parties.problem
-        sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        eta = drawn(sent, rng, draws, problem.d)
+        parties = carrier.mechanism.parties
+        sent: list[Any] = [made for made, _ in carrier.messages]
+        eta = perturbations(sent, carrier.rng, carrier.draws, carrier.problem.d)
         tolerance = min(made.gamma for made in sent) / 2
         weights = perturbed_minimisers(self.trained, self.lam, parties, sent, eta, tolerance)
         require_gamma(self.trained, parties, weights, eta, sent)
-        return Release(weights + drawn([made.beside for made in sent], rng, draws, problem.d))
+        return Release(carrier.by_budget(carrier.ask(1, weights.reshape(-1, carrier.problem.d))))
+
+
+def returned(parties: Parties, w: Array) -> Array:
+    """Return the models w (B, d) that a loop has found and asks about."""
+    return w
 
 
 def require_gamma(loss: Loss, parties: Parties, weights: Array, eta: Array, sent: Sequence[ApproximateMinimum]) -> None:

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpml.algorithms.perturbation.calibration import SMOOTHNESS
-from dpml.algorithms.quadratic.coefficients import quadratic_of
-from dpml.algorithms.quadratic.sensitivity import worst_neighbours
+from dpml.algorithms.quadratic.coefficients import quadratic_of, worst_neighbours
 from dpml.arrays import Array
 from dpml.audit import output_density
 from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared
@@ -21,7 +20,7 @@ from dpml.privacy import Budget, Problem
 from .adassp import AdaptiveStatistics
 from .amp import ApproximateMinima
 from .newton import NoisyNewton
-from .outpert import GaussianOutput
+from .outpert import Fit, GaussianOutput
 
 
 @exposures.register
@@ -31,7 +30,7 @@ def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: B
     The scores are as normal as those of `gop` where the output's noise is negligible beside the other one.
     """
     (exposure,) = shown_gaussian_objectives(algorithm, pair, budget)
-    (sent,) = algorithm.messages(budget, pair[0].problem)
+    sent = algorithm.messages(budget, pair[0].problem)[0]
     steepest = sent.ridge + sent.N * SMOOTHNESS
     lost = steepest * sent.output <= NEARLY * sent.scale
     return [replace(exposure, normal=exposure.normal and lost, mu=math.nan)]
@@ -47,7 +46,8 @@ def worst_outputs(algorithm: GaussianOutput, budget: Budget, problem: Problem) -
         return held_in_ball(problem, strength, algorithm.longest(strength))
 
     def apart(pair: output_density.Folded) -> float:
-        first, second = (algorithm.minimise(rows, np.array([strength]))[0] for rows in pair)
+        fit = Fit(algorithm.loss, algorithm.radius)
+        first, second = (fit.minimise(rows, np.array([strength]))[0] for rows in pair)
         return float(np.linalg.norm(second - first))
 
     return output_density.held_pair(algorithm.loss, problem, problem.N * strength, apart)
@@ -72,14 +72,15 @@ def shown_outputs(algorithm: GaussianOutput, pair: Pair, budget: Budget) -> list
     """The model: one of two Gaussians."""
     problem = pair[0].problem
     strength, (sent,) = algorithm.ridge(budget, problem), algorithm.messages(budget, problem)
-    first, second = (algorithm.minimise(parties.folded, np.array([strength]))[0] for parties in pair)
+    both = prepared(algorithm, pair)
+    first, second = (each.terms(sent.of).total(np.array([[strength]]))[0] for each in both)
 
     def score(seen: Array) -> Array:
-        likelihood: Array = (seen - (first + second) / 2) @ (second - first) / sent.scale**2
+        likelihood: Array = (seen - (first + second) / 2) @ (second - first) / sent.noise**2
         return likelihood
 
-    mu = float(np.linalg.norm(second - first)) / sent.scale
-    return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=True, mu=mu)]
+    mu = float(np.linalg.norm(second - first)) / sent.noise
+    return [replace(model_exposure(both, budget), score=score, normal=True, mu=mu)]
 
 
 @exposures.register

@@ -22,16 +22,14 @@ import numpy as np
 from dpml import sums
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.options import check_choice, check_common, check_positive
-from dpml.mechanism.program import Program, check_rounds, check_share
+from dpml.mechanism.options import check_choice, check_positive, check_rounds, check_share
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import LOW, mean_hessian
 from dpml.optim.descent import MergedRows
 from dpml.optim.losses import LOSSES, Logistic, Loss
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy import Budget, Problem
+from dpml.program import Program, Release, Statistic, Sum, Terms
 from dpml.sums import LONG, TALL, gamma
 
 from .outpert import logistic_radius
@@ -148,16 +146,12 @@ class NewtonTerms(Terms):
 
 
 @dataclass(frozen=True)
-class NoisyNewton(Program):
+class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.0, variants=("paper",)):
     """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023), all of which may be seen.
 
     The defaults were chosen on Adult.
 
     Args:
-        loss: logistic.
-        calibration: `tight`.
-        variant: `paper`.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
         rounds: T.
         curvature: `bound`, that of a quadratic upper bound, with which no step without noise makes the objective
             larger; or `hessian`, the loss's own, with which a step from far away may.
@@ -168,18 +162,13 @@ class NoisyNewton(Program):
     name: ClassVar[str] = "newton"
     proof: ClassVar[str] = "Gaussian DP of T noisy gradients and directions (frontier.newton)"
 
-    loss: Loss
-    calibration: Calibration = "tight"
-    variant: str = "paper"
-    lam: float = 0.0
     rounds: int = 12
     curvature: Literal["bound", "hessian"] = "bound"
     budget_share: float = 0.5
     model_norm: float = 1.0
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic",))
-        check_choice("calibration", self.calibration, ("tight",))
+        super().__post_init__()
         check_choice("algo.curvature", self.curvature, tuple(CURVATURES))
         check_positive("algo.model_norm", self.model_norm)
         check_rounds(self.name, self.rounds)

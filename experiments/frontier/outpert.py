@@ -5,39 +5,35 @@ bounds how far apart the gradients of two rows are (Theorem 1) and how far w mov
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from dpml.algorithms.perturbation.calibration import solver_tolerance
-from dpml.algorithms.prepared import prepare_rows
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties, Rows
-from dpml.mechanism.algorithm import Release
-from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.options import check_choice, check_common, check_positive
-from dpml.mechanism.outputs import NoisyOutput, drawn
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.options import check_positive
+from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
-from dpml.privacy import Budget, Calibration, Problem, gdp
+from dpml.privacy import Budget, Problem, gdp
+from dpml.program import Minimiser, Program, Release, Sum
 
 _HALVINGS = 36  # of [0, 1/2], which has b*; what is returned is an upper bound after any number
 _UP = 1 + 1e-12  # so that rounding cannot make a radius too small
 _HEIGHT = 1 << 12  # rows that are added up before their sum is
 _SLACK = 1.01  # a gradient is measured a second time, as `added` counts
-SOURCE = "Gaussian DP of the minimiser's diameter (frontier.outpert)"
 
 
 @dataclass(frozen=True)
-class GaussianOutput:
+class GaussianOutput(Program, losses=("squared", "logistic"), calibrations=("tight",), lam=0.0, variants=("paper",)):
     """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
 
     Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
@@ -51,29 +47,19 @@ class GaussianOutput:
 
     Args:
         loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
-        calibration: `tight`.
-        variant: `paper`.
         lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
         model_norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
         radius: of the ball over which the squared loss is minimised.
     """
 
     name: ClassVar[str] = "outpert"
-    claim: ClassVar[str | None] = None
-    auxiliary: ClassVar[float] = 0.0
+    proof: ClassVar[str] = "Gaussian DP of the minimiser's diameter (frontier.outpert)"
 
-    guarantees, prepare = guarantees_of, prepare_rows
-
-    loss: Loss
-    calibration: Calibration = "tight"
-    variant: str = "paper"
-    lam: float = 0.0
     model_norm: float = 4.0
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        check_common(self, ("squared", "logistic"))
-        check_choice("calibration", self.calibration, ("tight",))
+        super().__post_init__()
         check_positive("algo.model_norm", self.model_norm)
         check_positive("algo.radius", self.radius)
 
@@ -129,20 +115,33 @@ class GaussianOutput:
         """Of a budget."""
         return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
-        """The minimiser plus noise."""
+    def sharing(self, problem: Problem) -> Sharing:
+        return TrustedCurator()
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        """The minimiser, about its ridge."""
+        fit = Fit(self.loss, self.radius)
         if math.isinf(budget.eps):
-            return [NoisyOutput("gaussian", math.inf, 0.0, SOURCE)]
+            return (Sum(Minimiser(fit, about=1), math.inf, 0.0),)
         strength = self.ridge(budget, problem)
         moved = self.sensitivity(problem, strength)
-        return [NoisyOutput("gaussian", moved, moved / self.mu(budget), SOURCE)]
+        return (Sum(Minimiser(fit, about=1), moved, moved / self.mu(budget)),)
 
-    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        """The minimisers plus noise; there is one for every budget, as each has its own ridge."""
-        problem = parties.problem
-        exact = self.minimise(parties.folded, np.array([self.ridge(budget, problem) for budget in budgets]))
-        sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        return Release(exact[:, None] + drawn(sent, rng, draws, problem.d))
+    def run(self, carrier: Carrier) -> Release:
+        ridges = carrier.per_run([self.ridge(budget, carrier.problem) for budget in carrier.budgets])
+        return Release(carrier.by_budget(carrier.ask(0, ridges[:, None])))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The minimiser for a loss, over the ball of this radius where it is squared."""
+
+    loss: Loss
+    radius: float
+
+    def __call__(self, parties: Parties, strengths: Array) -> Array:
+        """For several strengths (B, 1): (B, d)."""
+        return self.minimise(parties.folded, strengths[:, 0])
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
         """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
@@ -152,7 +151,7 @@ class GaussianOutput:
         """
         X, y, counts = rows
         N = len(y) if counts is None else round(float(counts.sum()))
-        if self.logistic:
+        if self.loss.name == "logistic":
             still = np.zeros((len(strengths), X.shape[1]))
             w = minimise_convex(self.loss, X, y, strengths, still, counts, solver_tolerance(N))
             left = float(gradient_lengths(self.loss, rows, w, strengths[:, None]).max())

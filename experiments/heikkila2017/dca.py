@@ -5,7 +5,6 @@ clipped in every coordinate to bounds from noisy sums of squares; the model is t
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -13,17 +12,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.prepared import prepare_rows
 from dpml.arrays import Array
 from dpml.data import Dataset, Files
 from dpml.data.partition import Parties
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.algorithm import Release
-from dpml.mechanism.guarantees import stated
-from dpml.mechanism.options import check_choice, check_common, check_positive
-from dpml.mechanism.outputs import Proof, gaussian_proof
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
+from dpml.mechanism.message import Sum
+from dpml.mechanism.options import check_positive
+from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp, noise
+from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 
 from .theorems import SHARE, mu_of_bounds, printed_statistics
 
@@ -31,7 +31,7 @@ _FACTORS = np.arange(1, 21) / 10
 
 
 @dataclass(frozen=True)
-class DCA:
+class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, variants=("paper",)):
     """`dca`, which the program calls proj DDP: noise of all clients, rows clipped to bounds for which 0.3 of eps pays.
 
     Args:
@@ -40,23 +40,16 @@ class DCA:
         reach: the assumed range of what is squared for the bounds.
     """
 
-    prepare = prepare_rows
     name: ClassVar[str] = "dca"
-    auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str] = "Heikkilä et al. 2017"
     clips: ClassVar[bool] = True
     noise_of: ClassVar[str] = "clients"
 
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.0
     scale: float = 5.0
     reach: float = 7.5
 
     def __post_init__(self) -> None:
-        check_common(self, ("squared",))
-        check_choice(f"calibration of algo={self.name}", self.calibration, ("published",))
+        super().__post_init__()
         for key in ("scale", "reach"):
             check_positive(f"algo.{key} of {self.name}", getattr(self, key))
 
@@ -87,8 +80,12 @@ class DCA:
         }
         return stated(proofs, dict.fromkeys(proofs, self.claim), "sample", budget, delta)
 
-    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        return ()
+
+    def run(self, carrier: Carrier) -> Release:
         """The means of the posteriors."""
+        parties, budgets, rng, draws = carrier.mechanism.parties, carrier.budgets, carrier.rng, carrier.draws
         z, d = self.scale * np.column_stack([parties.X, parties.y]), parties.problem.d
         root = math.sqrt(self.share(parties.problem.M))
         noises = noise.gaussian(rng, (2, draws, d * (d + 1) // 2 + d))

@@ -9,27 +9,26 @@ M parties of n rows each, a loss of Lipschitz constant 1, b = 2/(n lam eps); one
 - *MPC Grad P* is `jayaraman` with c = 8, *Local Grad P* is `wddp` in synchronous rounds with c = 8 M^2.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
 from dpml.algorithms.ensemble.averages import LocalAggregation
-from dpml.algorithms.ensemble.local_models import mean_model
+from dpml.algorithms.ensemble.local_models import MeanModel
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.algorithms.perturbation.objective import ObjectivePerturbation
-from dpml.algorithms.prepared import prepare_rows
-from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
-from dpml.mechanism.guarantees import stated
-from dpml.mechanism.objectives import PerturbedObjective
-from dpml.mechanism.options import RegularisedLogistic
-from dpml.mechanism.outputs import NoisyOutput, Proof, drawn
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.guarantees import Proof
+from dpml.mechanism.message import Sum
+from dpml.mechanism.objectives import perturbations
+from dpml.mechanism.options import check_positive
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import minimise_convex
-from dpml.privacy import Budget, Guarantee, Problem, View
+from dpml.privacy import Budget, Problem, View
 
 
 @dataclass(frozen=True)
@@ -39,51 +38,61 @@ class Pathak(LocalAggregation):
     name: ClassVar[str] = "pathak"
     claim: ClassVar[str | None] = "Pathak et al. 2010, as in Jayaraman et al. 2018, Table 1"
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         """Noise of M times the scale."""
         if self.tight:
             raise UserError("algo=pathak is published noise: set calibration=published.")
         (sent,) = super().messages(budget, problem)
-        return [replace(sent, scale=problem.M * sent.scale)]
+        return (replace(sent, noise=problem.M * sent.noise),)
 
 
 @dataclass(frozen=True)
-class LocalOutput(RegularisedLogistic):
+class LocalOutput(
+    Program, losses=("logistic",), calibrations=("published", "tight"), variants=("paper", "per_coordinate")
+):
     """`local_output`: the mean of models of parties of equal size, to which each has added the noise that it needs."""
 
-    prepare = prepare_rows
     name: ClassVar[str] = "local_output"
-    claim: ClassVar[str] = "Chaudhuri et al. 2011, as in Jayaraman et al. 2018, Table 1"
-    variants: ClassVar[tuple[str, ...]] = LocalAggregation.variants
+    claim: ClassVar[str | None] = "Chaudhuri et al. 2011, as in Jayaraman et al. 2018, Table 1"
+    lam: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_published_only()
+        check_positive(f"algo.lam of {self.name}", self.lam)
 
     @property
     def alone(self) -> LocalAggregation | ObjectivePerturbation:
         """What a party does."""
-        return LocalAggregation(self.loss, self.calibration, self.variant, self.lam)
+        return LocalAggregation(self.loss, self.calibration, variant=self.variant, lam=self.lam)
 
-    def message(self, budget: Budget, problem: Problem) -> NoisyOutput | PerturbedObjective:
-        """What a party would release."""
+    def sharing(self, problem: Problem) -> Sharing:
+        return TrustedCurator(("release", "client"))
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
+        """What a party would release, for whoever sees it or the mean.
+
+        Raises:
+            UserError: the parties are not of equal size.
+        """
         if problem.M * problem.smallest != problem.N:
             raise UserError(f"algo={self.name} needs partition=equal, and M to divide N={problem.N}.")
-        (sent,) = self.alone.messages(budget, Problem(1, problem.smallest, problem.d))
-        return sent
+        return self.alone.messages(budget, Problem(1, problem.smallest, problem.d))
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Those of one party's model, for whoever sees it or the mean."""
-        proof = self.message(budget, problem).proven(0.0)
-        proofs: dict[View, Proof] = {"release": proof, "client": proof}
-        return stated(proofs, {} if self.tight else dict.fromkeys(proofs, self.claim), "sample", budget, 0.0)
+    def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
+        self.messages(budget, problem)
+        (proof,) = self.alone.proven(budget, Problem(1, problem.smallest, problem.d)).values()
+        return {"release": proof, "client": proof}
 
-    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def run(self, carrier: Carrier) -> Release:
         """The mean of the minimisers, plus the mean of M independent noises."""
-        M, d = parties.problem.M, parties.problem.d
-        sent = [self.message(budget, parties.problem) for budget in budgets]
-        noise = sum(drawn(sent, rng, draws, d) for _ in range(M)) / M
-        return Release(mean_model(parties, self.lam) + noise)
+        M, unit, scale = carrier.problem.M, carrier.unit_noise, carrier.widths(0)[:, None]
+        exact = MeanModel(self.lam)(carrier.mechanism.parties)
+        return Release(exact + sum(scale * unit(0)[0] for _ in range(M)) / M)
 
 
 @dataclass(frozen=True)
-class LocalObjective(LocalOutput):
+class LocalObjective(LocalOutput, variants=("paper",)):
     """`local_objective`: every party perturbs its objective instead, by Algorithm 2 of Chaudhuri et al. 2011.
 
     The authors' program differs: it draws one b for all parties, a Laplace number in every coordinate, and takes
@@ -91,19 +100,21 @@ class LocalObjective(LocalOutput):
     """
 
     name: ClassVar[str] = "local_objective"
-    variants: ClassVar[tuple[str, ...]] = ("paper",)
 
     @property
     def alone(self) -> ObjectivePerturbation:
         return ObjectivePerturbation(self.loss, self.calibration, lam=self.lam)
 
-    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def run(self, carrier: Carrier) -> Release:
         """The mean of exact minimisers."""
-        problem, n = parties.problem, parties.problem.smallest
-        sent = [self.alone.objective(budget, Problem(1, n, problem.d)) for budget in budgets]
-        strength, total = np.repeat([made.strength for made in sent], draws), np.zeros(1)
+        problem, n, parties = carrier.problem, carrier.problem.smallest, carrier.mechanism.parties
+        sent = [message for (message,) in carrier.messages]
+        strength, total = carrier.per_run([made.strength for made in sent]), np.zeros(1)
         for k in range(problem.M):
-            own, tilt = parties.of(k), drawn(sent, rng, draws, problem.d).reshape(-1, problem.d) / n
+            own, tilt = (
+                parties.of(k),
+                perturbations(sent, carrier.rng, carrier.draws, problem.d).reshape(-1, problem.d) / n,
+            )
             rows = parties.X[own], parties.y[own]
             total = total + minimise_convex(self.loss, *rows, strength, tilt, tolerance=solver_tolerance(n))
-        return Release((total / problem.M).reshape(len(budgets), draws, problem.d))
+        return Release(carrier.by_budget(total / problem.M))

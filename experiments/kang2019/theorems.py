@@ -9,24 +9,19 @@ not convex, min R is the least value found from several starts. It may be too hi
 and mu too large.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
 
 from dpml.algorithms import Release
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, Sites
-from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.observer import Observer
-from dpml.optim import descent
-from dpml.optim.descent import Single
+from dpml.mechanism.carriers import Carrier
 from dpml.optim.reference import least, least_found
-from dpml.privacy import Budget
 
 from .bounds import excess_risk_bound
 
@@ -51,70 +46,52 @@ class MeasuredDescent(NoisyDescent):
                 "the theorems need algo.variant=synchronous or once, and algo.step_selection=fixed with step=null."
             )
 
-    def prepare(self, parties: Parties, rng: Generator) -> "PreparedMeasurement":
-        """Prepare it like any noisy descent."""
-        prepared = super().prepare(parties, rng)
-        return PreparedMeasurement(self, parties, prepared.start)
-
-
-@dataclass(frozen=True)
-class PreparedMeasurement(PreparedNoisyDescent):
-    """A prepared descent that measures every `EVERY`-th model on its path."""
-
-    def release(
-        self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
-    ) -> Release:
-        """The last models, with the quantities that the theorems bound."""
-        algorithm, problem = self.algorithm, self.parties.problem
-        noises = np.array([algorithm.per_rows(budget, problem)[0] for budget in budgets]) * algorithm.layout.sum_std(
-            problem
-        )
+    def run(self, carrier: Carrier) -> Release:
+        """Return the last models, with the quantities that the theorems bound."""
         seen: list[Array] = []
-        rounds = iter(range(algorithm.rounds))
+        rounds = iter(range(self.rounds))
 
-        def keep(before: Single, _: Single) -> None:
+        def keep(models: Array) -> None:
             if next(rounds) % EVERY == 0:
-                seen.append(before[0, :, 0].astype(float))
+                seen.append(carrier.by_budget(models))
 
-        last = descent.descend(
-            self.groups, self.start, self.tried(budgets), noises[None],
-            algorithm.layout.noise_source(self.parties, rng, draws, observer), algorithm.rounds, algorithm.lam, keep,
-        )[0, :, 0].astype(float)  # fmt: skip
-        return Release(last, self._measured(np.array([*seen, last]), noises))
+        last: Array = carrier.by_budget(self.descend(carrier, 0, keep))
+        noises = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
+        path = np.array([*seen, last])
+        return Release(last, self._measured(carrier, path, noises))
 
-    def _measured(self, path: Array, noises: Array) -> dict[str, Array]:
-        """The metrics (budgets, draws) of models on the path (times, budgets, draws, d)."""
-        algorithm = self.algorithm
-        slopes = self.gradient(path.reshape(-1, path.shape[-1])).reshape(path.shape) + algorithm.lam * path
-        values = self.objective(path)
-        minimum = min(self.minimum(), values.min())
+    def _measured(self, carrier: Carrier, path: Array, noises: Array) -> dict[str, Array]:
+        """Return the metrics (budgets, draws) of models on the path (times, budgets, draws, d)."""
+        parties = carrier.mechanism.parties
+        gradient = carrier.mechanism.terms(carrier.statistic(0)).total
+        slopes = gradient(path.reshape(-1, path.shape[-1])).reshape(path.shape) + self.lam * path
+        values = self.objective(parties, path)
+        minimum = min(self.minimum(parties, gradient), values.min())
         excess = values - minimum
         ratios = np.einsum("...j,...j->...", slopes, slopes) / (2 * np.where(excess > 0, excess, np.nan))
         # at a value that rounds to the minimum the ratio is meaningless
         found = np.nanmin(np.where(excess > 1e-9, ratios, np.nan), axis=0)
         metrics = {
             "excess_risk": excess[-1],
-            "theorem3_bound": self._bound(found, noises, excess[0]),
+            "theorem3_bound": self._bound(path.shape[-1], found, noises, excess[0]),
             "pl_constant": found,
         }
-        if algorithm.loss.convex and algorithm.lam > 0:
-            metrics["theorem2_bound"] = self._bound(np.full_like(found, algorithm.lam), noises, excess[0])
+        if self.loss.convex and self.lam > 0:
+            metrics["theorem2_bound"] = self._bound(path.shape[-1], np.full_like(found, self.lam), noises, excess[0])
         return metrics
 
-    def _bound(self, constants: Array, noises: Array, start: Array) -> Any:
+    def _bound(self, d: int, constants: Array, noises: Array, start: Array) -> Any:
         """Ineq. (11) for constants mu and start gaps (budgets, draws), and noises (budgets,)."""
-        smoothness = 1 / self.algorithm.largest
-        d, T = len(self.start), self.algorithm.rounds
+        smoothness, T = 1 / self.largest, self.rounds
         return excess_risk_bound(d, T, np.minimum(constants, smoothness), smoothness, noises[:, None] ** 2, start)
 
-    def minimum(self) -> float:
-        """The minimum of the objective; for a loss that is not convex the least value found from several starts."""
-        algorithm = self.algorithm
-        if algorithm.loss.convex:
-            return least(self.parties, algorithm.loss, algorithm.lam)
+    def minimum(self, parties: Parties, gradient: Callable[[Array], Array]) -> float:
+        """Return the minimum of the objective; for a loss that is not convex the least value from several starts."""
+        if self.loss.convex:
+            return least(parties, self.loss, self.lam)
         return least_found(
-            lambda w: float(self.objective(w[None])[0]),
-            lambda w: self.gradient(w[None])[0] + algorithm.lam * w,
-            len(self.start),
+            lambda w: float(self.objective(parties, w[None])[0]),
+            lambda w: gradient(w[None])[0] + self.lam * w,
+            parties.problem.d,
             STARTS,
         )

@@ -1,25 +1,25 @@
 """Local aggregation with the noise that Pathak, Rane & Raj 2010 have themselves, as footnote 2 of the paper says."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from dpml.algorithms.ensemble.averages import LocalAggregation
 from dpml.errors import UserError
-from dpml.mechanism.outputs import NoisyOutput
+from dpml.mechanism.message import Sum
 from dpml.privacy import Budget, Problem
 
 
 @dataclass(frozen=True)
-class LaplaceAggregation(LocalAggregation):
+class LaplaceAggregation(LocalAggregation, variants=("paper",)):
     """`la_l1`: `la` with density exp(-beta ||eta||_1) for the same beta, so sqrt(d) times the eps; published only."""
 
     name: ClassVar[str] = "la_l1"
     claim: ClassVar[str | None] = "Pathak et al. 2010 (Rajkumar & Agarwal 2012, footnote 2)"
-    variants: ClassVar[tuple[str, ...]] = ("paper",)
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         """A Laplace number in every coordinate."""
         if self.tight:
             raise UserError("algo=la_l1 is published noise: set calibration=published.")
         (sent,) = super().messages(budget, problem)
-        return [replace(sent, law="laplace")]
+        return (replace(sent, sensitivity=math.sqrt(problem.d) * sent.sensitivity, law="laplace"),)

@@ -6,33 +6,29 @@ proven counts what a row really moves: docs/privacy/wei2020.md, Theorem 1.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
 from dpml.algorithms.perturbation.calibration import solver_tolerance
-from dpml.algorithms.prepared import prepare_rows
 from dpml.arrays import Array
-from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
-from dpml.mechanism.guarantees import stated
-from dpml.mechanism.options import check_choice, check_common, check_positive
-from dpml.mechanism.outputs import Proof, gaussian_proof
-from dpml.mechanism.program import check_rounds
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
+from dpml.mechanism.message import Sum
+from dpml.mechanism.options import check_positive, check_rounds
+from dpml.mechanism.program import Program
 from dpml.optim.convex import minimise_convex
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, View
+from dpml.privacy import Budget, Guarantee, Problem, View
 from dpml.privacy.noise import gaussian
 
 from .theorems import Noise, broadcasts, printed_noise
 
 
 @dataclass(frozen=True)
-class NbAFL:
+class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0, variants=("paper",)):
     """`nbafl`: models of clients of equal size, clipped and noised, averaged in `rounds` rounds.
 
     Args:
@@ -47,15 +43,9 @@ class NbAFL:
         chosen: K, how many random clients take part in a round; None: all.
     """
 
-    prepare = prepare_rows
     name: ClassVar[str] = "nbafl"
-    auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str] = "Wei et al. 2020, Theorem 1"
 
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.0
     rounds: int = 25
     clip: float = 10.0
     prox: float = 1.0
@@ -63,8 +53,7 @@ class NbAFL:
     chosen: int | None = None
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic",))
-        check_choice(f"calibration of algo={self.name}", self.calibration, ("published",))
+        super().__post_init__()
         check_rounds(self.name, self.rounds)
         for key in ("clip", "prox", "exposures"):
             check_positive(f"algo.{key} of {self.name}", getattr(self, key))
@@ -92,8 +81,12 @@ class NbAFL:
         claims: dict[View, str] = dict.fromkeys(("release", "aggregate", "client"), self.claim)
         return stated(proofs, claims, "sample", budget, delta)
 
-    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        return ()
+
+    def run(self, carrier: Carrier) -> Release:
         """The last broadcasts; the mean of the clients' noise is drawn at once. All runs choose the same clients."""
+        parties, budgets, rng, draws = carrier.mechanism.parties, carrier.budgets, carrier.rng, carrier.draws
         problem, d = parties.problem, parties.problem.d
         printed = [self.printed(budget, problem) for budget in budgets]
         stds = [unit * math.hypot(noise.upload / math.sqrt(taking), noise.server) for unit, taking, noise in printed]

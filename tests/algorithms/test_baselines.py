@@ -23,11 +23,11 @@ def test_batch_is_the_regularised_minimum_and_indiv_the_mean_accuracy() -> None:
     parties = labelled_parties(3, 12)
     batch = Batch(SOFTMAX, lam=1e-2).prepare(parties, np.random.default_rng(0))
     theirs = LogisticRegression(C=1 / (1e-2 * len(parties.y)), fit_intercept=False, tol=1e-10, max_iter=10_000)
-    assert np.allclose(batch.weights, theirs.fit(parties.X, parties.y).coef_.ravel(), atol=1e-5)
+    assert np.allclose(batch.start[0], theirs.fit(parties.X, parties.y).coef_.ravel(), atol=1e-5)
     for K in (1, 3):
         parties = labelled_parties(K, 12)
         data = parties.data
-        found = Individual(loss_of(K), lam=1e-2).prepare(parties, np.random.default_rng(0)).metrics["accuracy"]
+        found = Individual(loss_of(K), lam=1e-2).prepare(parties, np.random.default_rng(0)).start[1]["accuracy"]
         each = []
         for k in range(12):
             own = parties.of(k)
@@ -45,7 +45,7 @@ def test_metrics_against_their_definitions() -> None:
         w = weights[i, j]
         loss = np.log1p(np.exp(-parties.y * (parties.X @ w))).mean()
         assert found["loss"][i, j] == pytest.approx(loss)
-        assert found["optimality_gap"][i, j] == pytest.approx(loss + 0.05 * w @ w - best.metrics["noisy_objective"])
+        assert found["optimality_gap"][i, j] == pytest.approx(loss + 0.05 * w @ w - best.start[1]["noisy_objective"])
         correct = np.sign(parties.data.X_test @ w) == parties.data.y_test
         assert found["accuracy"][i, j] == correct.mean()
         each = balanced_accuracy_score(parties.data.y_test, np.sign(parties.data.X_test @ w))
@@ -84,18 +84,18 @@ def test_the_floor_of_a_classification_uses_no_feature(K) -> None:
     floor = Constant(loss_of(K), lam=1e-2).prepare(parties, rng)
     blank, blank_test = np.zeros((len(parties.y), 1)), np.zeros((len(data.y_test), 1))
     dummy = DummyClassifier(strategy="prior").fit(blank, parties.y)
-    assert floor.metrics["accuracy"] == pytest.approx(dummy.score(blank_test, data.y_test))
+    assert floor.start[1]["accuracy"] == pytest.approx(dummy.score(blank_test, data.y_test))
     guessed = balanced_accuracy_score(data.y_test, dummy.predict(blank_test))
-    assert floor.metrics["balanced_accuracy"] == pytest.approx(guessed)
-    assert floor.metrics["loss"] == pytest.approx(log_loss(parties.y, dummy.predict_proba(blank)))
-    assert "optimality_gap" not in floor.metrics  # it is no model of the class
+    assert floor.start[1]["balanced_accuracy"] == pytest.approx(guessed)
+    assert floor.start[1]["loss"] == pytest.approx(log_loss(parties.y, dummy.predict_proba(blank)))
+    assert "optimality_gap" not in floor.start[1]  # it is no model of the class
     assert Constant(loss_of(K)).guarantees(Budget(1.0, 1e-5), parties.problem)[0].eps == np.inf
 
 
 def test_the_floor_of_a_regression_is_the_mean_target() -> None:
     parties = recipe_parties("linear", rows=300)
     data = parties.data
-    floor = Constant(LOSSES["squared"]).prepare(parties, np.random.default_rng(0)).metrics
+    floor = Constant(LOSSES["squared"]).prepare(parties, np.random.default_rng(0)).start[1]
     dummy = DummyRegressor().fit(parties.X, parties.y)
     assert floor["loss"] == pytest.approx(mean_squared_error(parties.y, dummy.predict(parties.X)))
     assert floor["rmse"] == pytest.approx(np.sqrt(mean_squared_error(data.y_test, dummy.predict(data.X_test))))
@@ -104,7 +104,7 @@ def test_the_floor_of_a_regression_is_the_mean_target() -> None:
 
 def test_the_floor_of_a_bounded_loss_is_the_share_of_the_rarer_class() -> None:
     parties = recipe_parties("logistic", rows=300)
-    floor = Constant(LOSSES["sigmoid"]).prepare(parties, np.random.default_rng(0)).metrics
+    floor = Constant(LOSSES["sigmoid"]).prepare(parties, np.random.default_rng(0)).start[1]
     rarer = min(np.mean(parties.y > 0), np.mean(parties.y < 0))
     assert floor["loss"] == pytest.approx(rarer)
     assert "optimality_gap" not in floor
@@ -118,7 +118,7 @@ def test_the_ceiling_is_the_ridge_that_is_best_on_rows_held_out() -> None:
     y = np.where(X @ w + rng.logistic(size=400) / 2 > 0, 1.0, -1.0)
     data = Dataset("d", "binary", X[:60], y[:60], X[60:], y[60:])
     parties = partition(data, Equal(), 1, rng, Adversary(None))
-    found = Ceiling(LOSSES["logistic"]).prepare(parties, np.random.default_rng(0)).weights
+    found = Ceiling(LOSSES["logistic"]).prepare(parties, np.random.default_rng(0)).start[0]
     fits = [optimum(LOSSES["logistic"], parties.X, parties.y, lam) for lam in Ceiling.RIDGES]
     chosen = [np.array_equal(found, w) for w in fits]
     assert sum(chosen) == 1

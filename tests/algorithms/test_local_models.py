@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, labelled_parties, loss_of
+from examples import LOGISTIC, SOFTMAX, labelled_parties, loss_of, model_of, release_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
@@ -14,6 +14,7 @@ from dpml.algorithms.ensemble.local_models import count_votes, vote_shares
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.errors import UserError
 from dpml.optim.logistic import fit, hard_targets
+from dpml.privacy import Budget
 
 
 @pytest.mark.parametrize("K", [1, 4])
@@ -27,20 +28,20 @@ def test_votes_are_the_local_models_predictions(K) -> None:
         w = fit(parties.X[None, own], hard_targets(parties.y[None, own], classes), 1e-3)[0]
         t = X @ w.reshape(classes, -1).T
         expected += t >= 0 if K == 1 else np.eye(K)[np.argmax(t, axis=1)]
-    shares = vote_shares(parties, X, 1e-3, None, np.random.default_rng(0))
+    shares = vote_shares(parties, X, 1e-3)
     assert np.allclose(shares, expected / 11)
-    soft = Soft(loss_of(K), lam=1e-3).prepare(parties, np.random.default_rng(0)).weights
+    soft = model_of(Soft(loss_of(K), lam=1e-3).prepare(parties, np.random.default_rng(0)))
     assert np.allclose(soft, fit(X[None], shares[None], 1e-3)[0], atol=1e-5)
     # a majority of one party is that party
     alone = labelled_parties(K, 1)
     start = np.random.default_rng(0)
-    vote, soft = (kind(loss_of(K), lam=1e-3).prepare(alone, start).weights for kind in (Vote, Soft))
+    vote, soft = (model_of(kind(loss_of(K), lam=1e-3).prepare(alone, start)) for kind in (Vote, Soft))
     assert np.allclose(vote, soft, atol=1e-9)
 
 
 def test_ties_go_to_plus_one_and_to_the_lowest_class() -> None:
-    assert Vote(LOGISTIC).targets(np.array([[0.5], [0.49], [0.51]])).tolist() == [[1], [0], [1]]
-    assert Vote(SOFTMAX).targets(np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert Vote(LOGISTIC).fit().targets(np.array([[0.5], [0.49], [0.51]])).tolist() == [[1], [0], [1]]
+    assert Vote(SOFTMAX).fit().targets(np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])).tolist() == [[1, 0, 0], [0, 1, 0]]
     assert count_votes(np.zeros((1, 2))).tolist() == [[2]]
     assert count_votes(np.zeros((1, 2, 3))).tolist() == [[2, 0, 0]]
 
@@ -55,8 +56,8 @@ def test_mixed_scikit_learn_classifiers_vote() -> None:
             y[parties.of(k)] = y[0]
         parties = dataclasses.replace(parties, y=y)
         X = parties.X_auxiliary
-        shares = vote_shares(parties, X, 1e-2, [*kinds, GaussianNB()], np.random.default_rng(0))
         seeds = np.random.default_rng(0).integers(2**31, size=9)
+        shares = vote_shares(parties, X, 1e-2, False, [*kinds, GaussianNB()], seeds)
         expected = np.zeros_like(shares)
         for k in range(9):
             own = parties.of(k)
@@ -84,7 +85,7 @@ def test_one_partys_rows_change_no_other_partys_vote(kind) -> None:
     y[parties.of(2)] = y[0]
     X = parties.X_auxiliary
     before, after = (
-        vote_shares(other, X, 1e-2, [f"sklearn.tree.{kind}"], np.random.default_rng(0))
+        vote_shares(other, X, 1e-2, False, [f"sklearn.tree.{kind}"], np.arange(9))
         for other in (parties, dataclasses.replace(parties, y=y))
     )
     assert np.abs(before - after).max() <= 1 / 9 + 1e-12
@@ -110,4 +111,4 @@ def test_local_classifiers_that_cannot_be_built(local, sentence) -> None:
 def test_a_local_classifier_that_fails_says_where() -> None:
     local = ["sklearn.neighbors.KNeighborsClassifier"]
     with pytest.raises(UserError, match="KNeighborsClassifier fails at party 0: Expected n_neighbors"):
-        Soft(LOGISTIC, local=local).prepare(labelled_parties(1, 80), np.random.default_rng(0))
+        release_of(Soft(LOGISTIC, local=local), labelled_parties(1, 80), [Budget(1.0)], 1)

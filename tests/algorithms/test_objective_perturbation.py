@@ -188,7 +188,7 @@ def test_the_authors_objective_perturbation_ignores_the_number_of_rows() -> None
         parties = recipe_parties(rows=rows)
         algorithm = ObjectivePerturbation(SQUARED, variant="authors")
         noisy = release_of(algorithm, parties, [budget], 4000, seed=2)
-        exact = NonPrivate(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0)).weights
+        exact = NonPrivate(SQUARED, variant="authors").prepare(parties, np.random.default_rng(0)).start[0]
         lengths = np.linalg.norm(noisy.weights[0] - exact, axis=1)
         assert lengths.mean() == pytest.approx(6 * 2 / 0.5, rel=0.05)  # Gamma(d, 2/eps)
         claimed, proven = algorithm.guarantees(budget, parties.problem)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, release_of
+from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, model_of, release_of
 from quick import quick_first
 
 from dpml.algorithms.baselines import Batch
@@ -44,7 +44,7 @@ def test_one_partys_votes_move_the_model_no_further_than_proven(kind, K, lam) ->
             for vote in (mine, other):
                 votes = others.copy()
                 votes[np.arange(10), vote] += 1
-                pairs.append((X, algorithm.targets((votes / M)[:, 1:] if K == 1 else votes / M)))
+                pairs.append((X, algorithm.fit().targets((votes / M)[:, 1:] if K == 1 else votes / M)))
         X, targets = (np.stack(part) for part in zip(*pairs, strict=True))
         w = fit(X, targets, lam)
         moved = np.linalg.norm(w[::2] - w[1::2], axis=1).max()
@@ -99,7 +99,7 @@ def test_protect_auxiliary_covers_a_replaced_row_and_a_partys_votes(kind, K, lam
         pair = []
         for rows, table in ((X, votes), (X_other, other)):
             shares = (table / M)[:, :, 1:] if K == 1 else table / M
-            targets = algorithm.targets(shares.reshape(3000 * n, -1)).reshape(3000, n, -1)
+            targets = algorithm.fit().targets(shares.reshape(3000 * n, -1)).reshape(3000, n, -1)
             pair.append(fit(rows, targets, lam))
         moved = np.linalg.norm(pair[0] - pair[1], axis=1).max()
         assert moved <= proven
@@ -149,14 +149,14 @@ def test_theorem_4_covers_the_noise_of_soft() -> None:
     lam, eps, d = 0.1, 1.0, 4
     algorithm = Soft(LOGISTIC, lam=lam)
     X = parties.X_auxiliary
-    shares = vote_shares(parties, X, lam, None, np.random.default_rng(0))
+    shares = vote_shares(parties, X, lam)
 
     def risk(w):
         t = w @ X.T
         return (np.logaddexp(0, t) - t * shares[:, 0]).mean(axis=-1) + lam / 2 * np.sum(w * w, axis=-1)
 
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
-    rise = risk(prepared.release([Budget(eps)], np.random.default_rng(1), 2000).weights[0]) - risk(prepared.weights)
+    rise = risk(prepared.release([Budget(eps)], np.random.default_rng(1), 2000).weights[0]) - risk(model_of(prepared))
     noise_term = voting_risk_bound(eps, 50, len(X), d, lam) - voting_risk_bound(math.inf, 50, len(X), d, lam)
     assert np.mean(rise > noise_term / 2) <= 0.05
     assert noise_term == pytest.approx(4 * d**2 * (0.25 + lam) * math.log(d / 0.05) ** 2 / (lam * 50 * eps) ** 2)
@@ -173,7 +173,7 @@ def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
     for kind in (Soft, Vote):
         prepared = kind(LOGISTIC, lam=0.1).prepare(parties, np.random.default_rng(0))
         found = prepared.release(budgets, np.random.default_rng(1), 3).metrics["bound"]
-        length = np.linalg.norm(prepared.weights)
+        length = np.linalg.norm(model_of(prepared))
         for budget, line in zip(budgets, found, strict=True):
             expected = voting_risk_bound(budget.eps, 9 if kind is Soft else 1, len(parties.X_auxiliary), 4, 0.1, length)
             assert np.allclose(line, np.full(3, expected))

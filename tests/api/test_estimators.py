@@ -353,7 +353,7 @@ def test_numbers_may_be_of_numpy():
 def test_three_classes_are_learnt_and_have_probabilities():
     rng = np.random.default_rng(0)
     names = np.array(["low", "middle", "high"])
-    for algo in ("wdgd", "dpgd", "gop"):
+    for algo in ("wdgd", "dpgd"):
         t = rng.integers(3, size=3000)
         X = np.eye(3)[t] + 0.3 * rng.standard_normal((3000, 3))
         model = dpml.PrivateClassifier(algo, eps=8.0, delta=1e-5, bounds=(-1, 2)).fit(X, names[t])

@@ -92,7 +92,7 @@ def test_a_dry_run_computes_nothing(folder, capsys):
     result = dpml.run("run.dry=true", algo="fm", M=1)
     assert "to run" in capsys.readouterr().out
     assert len(result.rows) == 0
-    assert list(folder.glob("results/.cells/*/*/result-*.json")) == []
+    assert list(folder.glob("results/.cells/*/*.json")) == []
 
 
 def test_options_of_ones_own_are_found(folder):

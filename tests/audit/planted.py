@@ -221,7 +221,7 @@ class Timed:
         self.seeds: dict[tuple[int, int], int] = {}
         self.calls: Counter[int] = Counter()
 
-    def observed(self, rng, draws: int, M: int, size: int):
+    def observed(self, rng, draws: int, M: int, size: int, law="gaussian"):
         t = self.calls[size]
         self.calls[size] += 1
         seed = self.seeds.setdefault((size, self.key(t)), int(rng.integers(2**63)))

@@ -15,10 +15,10 @@ from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
 from dpml.algorithms.ensemble.voting import Soft, Vote
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
-from dpml.algorithms.quadratic import objective
+from dpml.algorithms.quadratic import coefficients
+from dpml.algorithms.quadratic.coefficients import joint_sensitivity
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.algorithms.quadratic.sensitivity import joint_sensitivity
 from dpml.audit import audit
 from dpml.audit.attacks import LEARNED
 from dpml.audit.exposure import Exposure
@@ -183,8 +183,8 @@ def test_too_little_noise_and_none(monkeypatch, algorithm, name, tries, change) 
 
 @pytest.mark.parametrize("kind", GAUSSIAN)
 def test_a_sensitivity_that_lacks_sqrt_2(monkeypatch, kind) -> None:
-    right = objective.joint_sensitivity
-    monkeypatch.setattr(objective, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
+    right = coefficients.joint_sensitivity
+    monkeypatch.setattr(coefficients, "joint_sensitivity", lambda *arguments: right(*arguments) / np.sqrt(2))
     assert set(verdicts(kind(SQUARED), 1_000).values()) == {"BUG"}
 
 
@@ -201,7 +201,7 @@ def test_a_forgotten_composition(monkeypatch) -> None:
         square = np.sqrt(2) * quadratic.square / scales.square
         return max(quadratic.constant_range / scales.constant, 2 * quadratic.linear_bound / scales.linear, square)
 
-    monkeypatch.setattr(objective, "joint_sensitivity", worst_alone)
+    monkeypatch.setattr(coefficients, "joint_sensitivity", worst_alone)
     assert verdicts(FunctionalMechanism(SQUARED), 1_000) == {"release": "BUG"}
 
 

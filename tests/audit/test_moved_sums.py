@@ -76,9 +76,7 @@ class Rooted(Program):
     """One sum of roots, or another after it that is about the first."""
 
     name: ClassVar[str] = "rooted"
-    loss: Any
-    twice: bool
-    calibration: str = "tight"
+    twice: bool = False
     unit: str = "sample"
     noise: str = "continuous"
     protocol: str = "simulate"
@@ -149,10 +147,11 @@ def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
 def test_an_attacker_who_adds_up_equal_rows_once_has_the_sums_of_a_release(algorithm) -> None:
     """To the rounding of a release, with weights by party or not; a crowd is a few rows."""
     mechanism = algorithm.prepare(worst_case(algorithm, BUDGET, Problem(3, 3_000, 2))[0], np.random.default_rng(0))
-    attacked = Attacked(algorithm, mechanism.parties, mechanism.start)
+    of = algorithm.messages(BUDGET, mechanism.problem)[0].of
+    attacked = Attacked(algorithm, mechanism.parties).terms(of)
     assert attacked.groups[0].half.shape[:2] in [(1, 1), (1, 2)]
     w = np.random.default_rng(1).standard_normal((7, 2))
-    np.testing.assert_allclose(attacked.gradient(w), mechanism.gradient(w), rtol=1e-5)
+    np.testing.assert_allclose(attacked.total(w), mechanism.terms(of).total(w), rtol=1e-5)
 
 
 MOVED = DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS, WDGD
@@ -230,5 +229,5 @@ def test_the_audit_calls_it_a_bug(monkeypatch, problem, clip) -> None:
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_sum_that_is_no_number_for_one_of_two_neighbours_is_a_bug(twice) -> None:
     """It tells of the row for certain; such neighbours were left out, and the others called consistent, power 1."""
-    (finding,) = audit(Rooted(LOSSES["logistic"], twice), BUDGET, Problem(1, 50, 2), 1_000)
+    (finding,) = audit(Rooted(LOSSES["logistic"], twice=twice), BUDGET, Problem(1, 50, 2), 1_000)
     assert (finding.verdict, finding.moved) == ("BUG", math.inf)

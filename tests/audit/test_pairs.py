@@ -21,7 +21,7 @@ from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
 from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
-from dpml.mechanism.outputs import NoisyOutput
+from dpml.mechanism.carriers import Way
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.losses import ShiftedLogistic, mean_gradient
 from dpml.packs.frontier import amp, audits  # noqa: F401 - registers neighbours
@@ -275,7 +275,7 @@ def test_how_far_a_model_swings_against_another_minimiser(kind) -> None:
         else:
             votes = np.mean([parties.X_auxiliary @ w >= 0 for w in own], axis=0)
             models.append(fitted(parties.X_auxiliary, votes))
-    moved = np.linalg.norm(models[1] - models[0]) / algorithm.messages(BUDGET, problem)[0].scale
+    moved = np.linalg.norm(models[1] - models[0]) / algorithm.messages(BUDGET, problem)[0].noise
     assert moved == pytest.approx(exposures(algorithm, pair, BUDGET)[0].distance(), rel=1e-5)
 
 
@@ -372,8 +372,7 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
     algorithm, problem = ApproximateMinima(LOGISTIC, calibration="tight"), PROBLEM
     monkeypatch.setattr(amp, "perturbed_minimisers", telling)
     if forgotten:
-        draw = amp.drawn
-        monkeypatch.setattr(amp, "drawn", lambda sent, *a: draw(sent, *a) * (not isinstance(sent[0], NoisyOutput)))
+        monkeypatch.setattr(Way, "_noisy", lambda self, number, exact, *a: exact.reshape(-1, exact.shape[-1]))
     verdict = attacked(algorithm, 20_000, problem=problem)["release"].verdict
     assert verdict == "BUG" if forgotten else verdict == "no violation seen"
 

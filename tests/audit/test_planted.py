@@ -81,12 +81,12 @@ from settings_audit import (
 )  # fmt: skip
 
 from dpml.algorithms.descent import network
-from dpml.algorithms.descent.clipped_terms import ClippedTerms
-from dpml.algorithms.descent.layouts import Clients
+from dpml.algorithms.descent.clipped_gradients import ClippedTerms
+from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.algorithms.quadratic import coefficients
-from dpml.algorithms.quadratic.coefficients import CoefficientTerms
-from dpml.algorithms.quadratic.sensitivity import Scales
-from dpml.optim import descent, losses, mapped
+from dpml.algorithms.quadratic.coefficients import CoefficientTerms, Scales
+from dpml.mechanism.carriers import Carrier
+from dpml.optim import losses, mapped
 from dpml.optim.descent import Rows
 from dpml.optim.losses import LOSSES
 from dpml.optim.party_gradients import PartyGradients
@@ -121,6 +121,17 @@ def case(
 ):
     """A bug in an algorithm, the views that must call it a bug, and those that are attacked, too, and must not."""
     return pytest.param(bug, algorithm, draws, views, clear or set(), problem, marks=marks)
+
+
+def twins(right):
+    """The last two of several clients have the same noise in local rounds."""
+
+    def project(self, noise, d):
+        noise = noise.copy()
+        noise[..., -d:] = noise[..., -2 * d : -d]
+        return noise
+
+    return project
 
 
 HALF, NONE = drawn(half), drawn(none)
@@ -183,7 +194,7 @@ TOO_LITTLE = {
         *(case(TWO_SEEDS, a, 2_000, WHOLE) for a in (CAPE, CONV)),
         case(TWO_SEEDS, CAPE_REAL, 2_000, WHOLE, marks=slow),
         case(TWO_SEEDS, NN_CONV, FEW, WHOLE),
-        case(TWO_SEEDS, WDDP, 2_000, {"colluders"}),
+        case(patched(MeanGradients, "project", twins), WDDP, 2_000, {"colluders"}),
     ],
     "all parties with one seed": [  # colluders know everybody's noise, and the sum has more than it should
         *(case(ONE_SEED, a, 2_000, WHOLE, marks=slow) for a in (CAPE, CAPE_REAL, CONV)),
@@ -199,7 +210,7 @@ TOO_LITTLE = {
             PSGD,
             SOME,
             {"colluders"},
-            replace(PROBLEM, colluders=4, honest_squares=0.0),
+            replace(PROBLEM, colluders=4),
             marks=slow,
         ),
         case(ONE_SEED, SECURE, 2_000, {"colluders"}, clear={"aggregate"}, marks=slow),
@@ -379,12 +390,17 @@ SENT = {
 def drawing(change) -> Bug:
     """The noise of every round of a descent is drawn by ``change(draw)``."""
 
-    def descend(right):
-        return lambda groups, start, steps, scales, draw, *others, **named: right(
-            groups, start, steps, scales, change(draw), *others, **named
-        )
+    def unit_noise(right):
+        draws = {}
 
-    return patched(descent, "descend", descend)
+        def drawn(self, number):
+            if self not in draws:
+                draws[self] = change(lambda: right(self, number))
+            return draws[self]()
+
+        return drawn
+
+    return patched(Carrier, "unit_noise", unit_noise)
 
 
 def same(draw):
@@ -394,7 +410,12 @@ def same(draw):
 
 def first_only(draw):
     left = [1.0]
-    return lambda: (left.pop() if left else 0.0) * draw()
+
+    def drawn():
+        scale = left.pop() if left else 0.0
+        return tuple(None if each is None else scale * each for each in draw())
+
+    return drawn
 
 
 def mus_times(factor: float) -> Bug:
@@ -427,7 +448,7 @@ DESCENTS = {
     "one noise in all rounds": [case(drawing(same), a, 2_000, ANY, marks=marked(a)) for a in OPEN],
     "noise only at the start": [case(drawing(first_only), a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
     "noise of clients divided twice": [
-        case(patched(Clients, "group_stds", lambda right, by=by: lambda self, parties: right(self, parties) / by), a,
+        case(patched(Carrier, "widths", lambda right, by=by: lambda self, number: right(self, number) / by), a,
              5_000, ANY, marks=slow if by > 2 or a is WDDP else ())
         for a in (WDDP, SECURE) for by in (2, 3, 5)
     ],

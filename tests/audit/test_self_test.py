@@ -39,7 +39,14 @@ def test_half_of_the_noise_is_half_of_it(name) -> None:
 def test_half_of_the_noise_on_integers_is_half_of_it(draw) -> None:
     """Variances of 20,000 numbers, within six standard errors (false alarm 2e-9 each)."""
     whole, half = (
-        draw([Fraction(40_000)], 2, 20_000, 1, kind(np.random.default_rng(3).bit_generator)).astype(float)
+        draw(
+            [discrete.Grid(0, (1.0,), (1.0,), (Fraction(40_000),))],
+            0,
+            2,
+            20_000,
+            1,
+            kind(np.random.default_rng(3).bit_generator),
+        ).astype(float)
         for kind in (np.random.Generator, HalfNoise)
     )
     assert half.var() / whole.var() == pytest.approx(1 / 4, rel=6 * math.sqrt(4 / 20_000))

@@ -182,4 +182,3 @@ def test_the_page_about_own_data_can_be_followed(run_command, tmp_path):
     rows = pd.read_csv(tmp_path / "out" / "rows.csv", keep_default_na=False)
     assert f"{rows.loc[rows['metric'] == 'accuracy', 'value'].mean():.3f} ± " in page
     assert set(rows["private_preprocessing"]) == {""}
-    assert '"Cork"' in (tmp_path / "out" / "manifest.json").read_text()

@@ -16,7 +16,7 @@ STATED = {
     "steps": ["symmetric", "bias", "sample_norm"],
 }
 OWN = ("dataset=csv", "dataset.path=people.csv", "dataset.bounds=people.yaml")
-RESULT = "results/.cells/KEY/result-KEY.json 644"
+RESULT = "results/.cells/KEY-KEY.json 644"
 RUN = {
     "out/.hydra/config.yaml 644", "out/.hydra/hydra.yaml 644", "out/.hydra/overrides.yaml 644", "out/dpml-run.log 644",
     "out/guarantees.csv 644", "out/manifest.json 600", "out/rows.csv 644", RESULT, "cache/secret 600",
@@ -84,7 +84,7 @@ def test_what_an_experiment_leaves_behind_and_that_no_result_names_the_file(peop
     assert done.code == 0, done.err
     files = {"results/plan.csv 644", "results/claims.md 644", RESULT, "cache/secret 600"}
     assert left(people, given) == files | {f"results/mine/tiny{end} 644" for end in EXPERIMENT}
-    (result,) = (people / "results").rglob("result-*.json")
+    (result,) = (people / "results/.cells").rglob("*.json")
     assert "people" not in result.read_text()
 
 

@@ -20,7 +20,7 @@ from dpml.federated.aggregator import aggregate, counted_errors, model_of
 from dpml.federated.agreed import agreed_of
 from dpml.federated.plan import FederationPlan, read_plan
 from dpml.mechanism.counting import Counting, Errors
-from dpml.mechanism.rows import ClippedRows
+from dpml.mechanism.statistics import ClippedRows
 from dpml.privacy import Budget
 from dpml.protocols import Stage
 from dpml.release import verify

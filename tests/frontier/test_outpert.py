@@ -17,7 +17,7 @@ from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import ShiftedLogistic
 from dpml.packs.frontier import outpert
-from dpml.packs.frontier.outpert import GaussianOutput, added, gradient_error, gradient_lengths
+from dpml.packs.frontier.outpert import Fit, GaussianOutput, added, gradient_error, gradient_lengths
 from dpml.privacy import Budget, Problem, gdp
 
 BUDGET = Budget(1.0, 1e-5)
@@ -148,10 +148,10 @@ def test_the_noise_drawn_is_the_noise_counted(loss) -> None:
     drawn = []
     for budget, released in zip(budgets[:2], weights, strict=False):
         strength, made = algorithm.ridge(budget, parties.problem), sent(algorithm, budget, parties.problem)
-        exact = algorithm.minimise(parties.folded, np.array([strength]))[0]
-        drawn.append((released - exact) / made.scale)
+        exact = Fit(algorithm.loss, algorithm.radius).minimise(parties.folded, np.array([strength]))[0]
+        drawn.append((released - exact) / made.noise)
         (proven,) = algorithm.guarantees(budget, parties.problem)
-        assert made.scale == pytest.approx(algorithm.sensitivity(parties.problem, strength) / proven.mu, rel=1e-12)
+        assert made.noise == pytest.approx(algorithm.sensitivity(parties.problem, strength) / proven.mu, rel=1e-12)
     assert stats.kstest(drawn[0].ravel(), "norm").pvalue > 1e-4
     assert np.abs(np.corrcoef(drawn[0].T) - np.eye(4)).max() < 5 / math.sqrt(draws)
     assert np.allclose(drawn[0], drawn[1], atol=1e-9)
@@ -172,7 +172,7 @@ def test_what_the_solver_leaves_is_counted(loss, lam) -> None:
     """The computed minimiser is as close to the exact one as is counted: by the gradient, from its definition."""
     parties = binary_parties()
     algorithm = GaussianOutput(loss, radius=100.0)
-    w = algorithm.minimise(parties.folded, np.array([lam]))[0]
+    w = Fit(algorithm.loss, algorithm.radius).minimise(parties.folded, np.array([lam]))[0]
     t = parties.X @ w
     slopes = 2 * (t - parties.y) if loss is SQUARED else -parties.y * expit(-parties.y * t)
     left = np.linalg.norm(slopes @ parties.X / 300 + lam * w)
@@ -186,12 +186,12 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
     parties = synthetic_parties("regression", X, np.clip(3 * X[:, 0], -1, 1), np.array([50]))
     algorithm = GaussianOutput(SQUARED)
-    w = algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
+    w = Fit(algorithm.loss, algorithm.radius).minimise(parties.folded, np.array([1e-3, 0.5]))
     assert np.linalg.norm(w, axis=1)[0] == pytest.approx(1.0)
     wrong = lambda A, b, radius, shift: w + 1e-6  # noqa: E731
     monkeypatch.setattr(outpert, "minimise_quadratic_in_ball", wrong)
     with pytest.raises(UserError, match="leaves a projected gradient"):
-        algorithm.minimise(parties.folded, np.array([1e-3, 0.5]))
+        Fit(algorithm.loss, algorithm.radius).minimise(parties.folded, np.array([1e-3, 0.5]))
 
 
 def test_nothing_overflows() -> None:
@@ -200,8 +200,8 @@ def test_nothing_overflows() -> None:
             for loss in (LOGISTIC, SQUARED):
                 algorithm, budget, problem = GaussianOutput(loss), Budget(eps, 1e-12), Problem(1, N, 10**4)
                 assert 0 < algorithm.ridge(budget, problem) < math.inf
-                assert 0 < sent(algorithm, budget, problem).scale < math.inf
-    assert sent(GaussianOutput(LOGISTIC, lam=1e-9), BUDGET, Problem(1, 10, 2)).scale > 0
+                assert 0 < sent(algorithm, budget, problem).noise < math.inf
+    assert sent(GaussianOutput(LOGISTIC, lam=1e-9), BUDGET, Problem(1, 10, 2)).noise > 0
 
 
 # ---- what a solver leaves

@@ -21,7 +21,7 @@ from dpml.mechanism import discrete as discrete_noise
 from dpml.mechanism.discrete import BITS, variance_of
 from dpml.mechanism.message import discrete_rest
 from dpml.privacy import Adversary, Budget, Problem, worst
-from dpml.privacy.discrete.accounting import REST, smoothing, wrap_probability
+from dpml.privacy.discrete.rounding import REST, smoothing, wrap_probability
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 ALGORITHMS = (SufficientStatistics, ClippedDescent, PreconditionedDescent)
@@ -302,9 +302,10 @@ def test_every_lot_of_discrete_noise_adds_what_is_left_of_the_grid_to_the_mu() -
 
 def test_the_noise_of_parties_sums_to_the_total(monkeypatch) -> None:
     variances = [Fraction(100), Fraction(0), Fraction(5000)]
+    grids = [discrete_noise.Grid(0, (1.0,), (1.0,), (each,)) for each in variances]
     monkeypatch.setattr(discrete_noise, "_NUMBERS", 25_000)  # two parties at once
     total, parts = (
-        f(variances, 5, 2000, 2, np.random.default_rng(0)) for f in (discrete_noise.total, discrete_noise.parts)
+        f(grids, 0, 5, 2000, 2, np.random.default_rng(0)) for f in (discrete_noise.total, discrete_noise.parts)
     )
     np.testing.assert_array_equal(parts.sum(axis=0), total)
     spread = total.reshape(3, -1).var(axis=1) / 5

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from examples import LOGISTIC
+from examples import LOGISTIC, descended
 from harness import without_pictures
 
 from dpml import packs
 from dpml.optim.convex import optimum
-from dpml.optim.descent import Rows, descend
+from dpml.optim.descent import Rows
 from dpml.optim.losses import mean_loss
 from dpml.packs.kang2019.bounds import METHODS, excess_risk_bound, published_bounds, table1, theorem2
 
@@ -31,9 +31,8 @@ def test_theorem_2_holds_for_noisy_descent():
         return mean_loss(LOGISTIC, X, y, w) + lam / 2 * np.sum(w * w, axis=1)
 
     best, start, L = optimum(LOGISTIC, X, y, lam)[None], 3 * np.ones(p), 0.25 + lam
-    draw = lambda: rng.standard_normal((1, runs, p))  # noqa: E731
-    groups = [Rows.of(LOGISTIC, X, y, np.full(n, 1 / n), np.float64)]
-    last = descend(groups, start, np.array([1 / L]), np.full((1, 1), math.sqrt(variance)), draw, T, lam)[0, 0, 0]
+    rows, noise = Rows.of(LOGISTIC, X, y, np.full(n, 1 / n), np.float64), rng.standard_normal((T, runs, p))
+    last = descended(rows, np.tile(start, (runs, 1)), 1 / L, math.sqrt(variance) * noise, lam)
     gap = risk(last).mean() - risk(best)[0]
     bound = excess_risk_bound(p, T, lam, L, variance, risk(start[None])[0] - risk(best)[0])
     assert bound / 10 < gap < bound

@@ -43,7 +43,9 @@ def test_without_noise_the_constant_and_the_bound_are_those_of_a_plain_loop(loss
     mechanism, release = measured(loss, math.inf, rounds=rounds)
     X, y, w = mechanism.parties.X, mechanism.parties.y, mechanism.start.copy()
     smoothness = {"logistic": 0.25, "sigmoid": 1 / (6 * math.sqrt(3))}[loss] + lam
-    least, far = mechanism.minimum(), mechanism.start.copy()
+    algorithm, far = mechanism.algorithm, mechanism.start.copy()
+    of = algorithm.messages(Budget(math.inf, DELTA), mechanism.problem)[0].of
+    least = algorithm.minimum(mechanism.parties, mechanism.terms(of).total)
     for _ in range(5000):  # the objectives of these rows have one minimum
         far -= risk(loss, X, y, far, lam)[1] / smoothness
     assert least == pytest.approx(risk(loss, X, y, far, lam)[0], abs=1e-9)

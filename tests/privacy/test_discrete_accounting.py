@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from dpml.privacy import gdp
 from dpml.privacy.discrete import wrap_probability
-from dpml.privacy.discrete.accounting import REST, smoothing
+from dpml.privacy.discrete.rounding import REST, smoothing
 
 
 def mu_of(squared: int, variance: Fraction, honest: int, coordinates: int) -> float:

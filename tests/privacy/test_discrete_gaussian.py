@@ -13,7 +13,7 @@ from mpmath import exp, mp, mpf
 from scipy import stats
 from scipy.special import ndtr
 
-from dpml.privacy.discrete import DiscreteGaussian, bounds, sampler
+from dpml.privacy.discrete import DiscreteGaussian, sampler
 
 SMALL = [Fraction(1, 100), Fraction(1), Fraction(137, 10), Fraction(1024)]
 LARGE = [Fraction(2**41 + 1, 3), Fraction(2**111 + 1)]
@@ -167,7 +167,7 @@ def test_exponentials_lie_between_their_bounds(bits: int) -> None:
     gammas = [*map(Fraction, (0, 1, 10**30, bits)), Fraction(1, 2), Fraction(1, 10**30), bits - Fraction(1, 7)]
     gammas += [Fraction(float(g)) for g in np.exp(rng.uniform(-12, 6, 200))]
     for gamma in gammas:
-        lower, upper = bounds.exp_minus(gamma, bits)
+        lower, upper = sampler.exp_minus(gamma, bits)
         exact = exp(-mpf(gamma.numerator) / gamma.denominator) * mpf(2) ** bits
         assert lower <= exact <= upper <= lower + 2
 
@@ -176,7 +176,7 @@ def test_exponentials_lie_between_their_bounds(bits: int) -> None:
 @pytest.mark.parametrize("bits", [3, 63, 127])
 def test_cumulative_weights_lie_between_their_bounds(variance: Fraction, bits: int) -> None:
     mp.dps = 200
-    lower, upper = bounds.cumulative(variance, bits)
+    lower, upper = sampler.cumulative(variance, bits)
     v = mpf(variance.numerator) / variance.denominator
     weights = [exp(-mpf(k) * k / (2 * v)) for k in range(2 * len(lower) + 60)]
     total, so_far = sum(weights), mpf(0)
@@ -189,14 +189,14 @@ def test_cumulative_weights_lie_between_their_bounds(variance: Fraction, bits: i
 def test_a_comparison_asks_for_digits_until_it_is_decided() -> None:
     """U = 0.1010... against 2/3 = 0.101010...: the same digits for long, then a smaller or a greater one."""
 
-    def numbers(bits: int) -> bounds.Bounds:
+    def numbers(bits: int) -> sampler.Bounds:
         third = (2 << bits) // 3
         return [third, 1 << bits], [third + 1, 1 << bits]
 
     alternating = int("10" * 32, 2)
     for last, count in ((alternating - 1, 0), (alternating + 1, 1)):
         digits = [alternating] * 5 + [last]
-        assert bounds.settle(0b1010, 4, numbers, lambda left=digits: left.pop(0)) == count
+        assert sampler.settle(0b1010, 4, numbers, lambda left=digits: left.pop(0)) == count
         assert digits == []
 
 

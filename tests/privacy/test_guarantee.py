@@ -42,17 +42,17 @@ def test_sizes_of_parties_are_counted_for_the_worst_coalition(sizes: tuple[int, 
     problem = Problem(len(sizes), N, 3, auxiliary=5, classes=4).of_sizes(np.array(sizes))
     assert (problem.M, problem.N, problem.d, problem.auxiliary, problem.classes) == (len(sizes), N, 3, 5, 4)
     assert problem.smallest == min(sizes)
-    assert problem.squares == pytest.approx(sum((n / N) ** 2 for n in sizes))
+    assert problem.squares(problem.M) == pytest.approx(sum((n / N) ** 2 for n in sizes))
     least = min(sum((n / N) ** 2 for n in rest) for rest in itertools.combinations(sizes, problem.honest))
-    assert problem.honest_squares == pytest.approx(least)
+    assert problem.squares(problem.honest) == pytest.approx(least)
 
 
 @pytest.mark.parametrize("M", [1, 2, 4, 10, 31])
 def test_parties_of_equal_size_need_not_be_told(M: int) -> None:
     equal, told = Problem(M, 6 * M, 2), Problem(M, 6 * M, 2).of_sizes(np.full(M, 6))
     assert equal.smallest == told.smallest == 6
-    assert equal.squares == pytest.approx(told.squares)
-    assert equal.honest_squares == pytest.approx(told.honest_squares)
+    for parties in (M, equal.honest):
+        assert equal.squares(parties) == pytest.approx(told.squares(parties))
     assert Problem(M, 6 * M + M - 1, 2).smallest == 6  # as equal as they can be
 
 
@@ -63,8 +63,7 @@ def test_sizes_that_are_not_known_cannot_be_asked_for() -> None:
         assert getattr(unknown, name) == getattr(known, name)
     for ask in (
         lambda: unknown.smallest,
-        lambda: unknown.squares,
-        lambda: unknown.honest_squares,
+        lambda: unknown.squares(5),
         lambda: hash(unknown),
         lambda: replace(unknown, d=4),
         lambda: asdict(unknown),
@@ -76,8 +75,9 @@ def test_sizes_that_are_not_known_cannot_be_asked_for() -> None:
 
 def test_a_copy_with_fewer_rows_does_not_keep_the_sizes_of_the_parties() -> None:
     """A client's noise goes by the smallest party: 2,000 rows where there are 200 would prove a tenth of mu."""
-    with pytest.raises(UserError, match="5 parties of at least 2000 rows have more than N=1000 rows"):
-        replace(Problem(5, 10_000, 2), N=1000)
+    assert replace(Problem(5, 10_000, 2), N=1000).smallest == 200
+    with pytest.raises(UserError, match="5 parties with 10000 rows are not M=5 of N=1000 rows"):
+        replace(Problem(5, 10_000, 2).of_sizes(np.full(5, 2000)), N=1000)
 
 
 def test_the_weakest_guarantee_is_the_one_with_the_largest_eps_of_equal_ones_the_last() -> None:

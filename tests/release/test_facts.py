@@ -423,7 +423,7 @@ def test_the_file_names_no_path_however_it_is_set(run_command, words, tmp_path, 
     assert str(tmp_path) not in Path("model.json").read_text()
     assert json.loads(Path("model.json").read_text())["setting"] == (
         "dataset=csv partition=equal algo=wdgd calibration=tight M=1 eps=1 delta=1e-05 dataset.label=y "
-        "'dataset.drop=[who]' dataset.missing=refuse dataset.test_fraction=0.0 algo.rounds=20 algo.noise=discrete"
+        "'dataset.drop=[who]' dataset.missing=refuse dataset.test_fraction=0.0 algo.noise=discrete algo.rounds=20"
     )
 
 
@@ -465,4 +465,4 @@ def test_natural_parties_are_named_in_the_ledger_and_collude_with_the_aggregator
         assert done.code == 0, done.err
     first, second = Ledger(Path("t.csv.ledger")).entries()
     assert first.parties == second.parties is not None
-    assert "1 of the 3 parties" in " ".join(done.out.split())
+    assert "3 parties add it, of whom 1 may collude" in " ".join(done.out.split())

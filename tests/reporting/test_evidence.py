@@ -1,7 +1,6 @@
 """Verdicts and tables follow from the rows that are published; files that were cut or edited give one sentence."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from dpml.errors import UserError
 from dpml.reporting import evidence
 from dpml.reporting.evidence import packed, read_rows, unpacked, verify
 from dpml.reporting.manifest import Manifest
-from dpml.running import executors
 
 
 @pytest.fixture(scope="module")
@@ -104,20 +102,12 @@ def test_rows_that_were_cut_or_edited_give_one_sentence_and_no_verdict(copy, dam
 def test_processes_say_the_same_in_the_same_order(copy, monkeypatch):
     """`WORTH` of rows is shared among processes, as are all that come with dpml."""
     alone = list(verify(copy))
-    monkeypatch.setattr(executors, "WORTH", 1)
-    monkeypatch.setattr(executors.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(evidence, "WORTH", 1)
     monkeypatch.setattr(evidence, "read_rows", None)  # not here
     assert list(verify(copy)) == alone
     (copy / "imtiaz2019" / "remark3_rows.csv.xz").write_bytes(b"a,b\n")
     with pytest.raises(UserError, match=r"remark3_rows.csv.xz is not as it was written"):
         list(verify(copy))
-
-
-@pytest.mark.slow
-def test_a_process_that_dies_gives_one_sentence(monkeypatch):
-    monkeypatch.setattr(executors.os, "cpu_count", lambda: 2)
-    with pytest.raises(UserError, match=r"a worker process died \(out of memory\?\)"):
-        list(executors.in_order(os._exit, [1, 1], [executors.WORTH, 0]))
 
 
 def test_what_is_missing_is_named(copy, tmp_path):

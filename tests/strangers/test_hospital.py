@@ -39,7 +39,7 @@ def messy() -> pd.DataFrame:
 def test_a_hospital_publishes_a_model_at_the_first_try(typed, tmp_path) -> None:
     table = messy()
     table.to_csv(tmp_path / "a.csv", sep=";", index=False, encoding="latin-1")
-    said = typed("dpml data describe a.csv --label died --drop patient --bounds-out draft.yaml")
+    said = typed("dpml data describe a.csv --label died --drop patient --encoding cp1252 --bounds-out draft.yaml")
     for noticed in ("dataset.encoding=cp1252", "dataset.decimal=comma", "dataset.na=[unbekannt]", "missing=keep"):
         assert noticed in said
     # the owner writes what is known without the rows, in the form of the draft

@@ -14,7 +14,7 @@ from dpml.algorithms import Release
 from dpml.mechanism.message import Sum
 from dpml.mechanism.options import SumProtocol, Unit
 from dpml.mechanism.program import Program
-from dpml.mechanism.rows import ClippedRows
+from dpml.mechanism.statistics import ClippedRows
 from dpml.optim.losses import Loss
 from dpml.privacy import Calibration
 

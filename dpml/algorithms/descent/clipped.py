@@ -11,44 +11,114 @@ of standard deviation ``2 noise_step`` in every coordinate and round, whatever n
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from dpml.algorithms.defaults import COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
+from dpml.algorithms.defaults import CLIP_PACE, CLIP_QUANTILE, COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds, take_rounds_at_once
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit, check_positive
+from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_clip, check_positive, check_rounds
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Single
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.optim.descent import LEAST_CLIP, Single
+from dpml.privacy import Budget, Problem
+
+AVERAGED = 0.5
+"""The part of all rounds, the last ones, whose models are averaged."""
 
 
 @dataclass(frozen=True)
-class ClippedDescent(Program):
+class Schedule:
+    """The noise, clip and step of a release under one budget.
+
+    Attributes:
+        rounds: T.
+        clip: c; where it is `adaptive`, in the first round.
+        step: of the noisy mean of gradients in units of c.
+        noise: z, the standard deviation of the noise in a sum, in units of c.
+        count_noise: the same of the noise in a count of parties; inf where nothing is counted.
+    """
+
+    rounds: int
+    clip: float
+    step: float
+    noise: float
+    count_noise: float = math.inf
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether c follows the parties."""
+        return math.isfinite(self.count_noise)
+
+    def message(self, of: ClippedGradients) -> Sum:
+        """The sums of all rounds: a unit moves a sum by at most 2c, and a count by 1."""
+        if not self.adaptive:
+            return Sum(of, 2.0, self.noise, times=self.rounds)
+        counted = self.count_noise / self.noise if self.noise else 1.0
+        return Sum(of, math.hypot(2.0, 1 / counted), self.noise, (1.0, counted), self.rounds)
+
+
+Move = Callable[[int, Single, Single, Single], Single]
+"""``move(t, w, g, c)``: how far models w (B, d) go in round t = 0, 1, ... by the noisy sums of gradients g (B, d) in
+units of the clips c (B,)."""
+
+
+def averaged(rounds: int) -> int:
+    """How many models are averaged."""
+    return max(1, round(AVERAGED * rounds))
+
+
+def take_rounds(  # many parameters: what is asked, and about what
+    carrier: Carrier,
+    number: int,
+    first: Schedule,
+    start: Single,
+    move: Move,
+    clips: Single | None = None,
+    *more: Single,
+) -> tuple[Single, Single]:
+    """The averages of the last models (B, d) of runs from `start` (B, d), and their last clips (B,).
+
+    Every round asks for message `number` at the models on the way; where the message has no clip of its own, of one
+    that follows the parties, or of that of the round, `clips` (T, B); and `more`, which is the same in all rounds. All
+    budgets have the rounds and the first clip of `first`.
+    """
+    w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
+    clip = np.full(len(w), first.clip, np.float32)
+    last, parties = averaged(first.rounds), len(carrier.mechanism.parties.sizes)
+    for t in range(first.rounds):
+        clip = clip if clips is None else clips[t]
+        about = (w, clip, *more) if first.adaptive or clips is not None else (w, *more)
+        noisy = carrier.ask(number, *about)
+        w -= move(t, w, noisy[:, :d].astype(np.float32), clip)
+        if first.adaptive:
+            share = np.clip(noisy[:, d] / parties, 0, 1)  # noise may make a count negative, or larger than it can be
+            clip = np.maximum(clip * np.exp(-CLIP_PACE * (share - CLIP_QUANTILE)), LEAST_CLIP).astype(np.float32)
+        if t >= first.rounds - last:
+            total += w
+    return total / np.float32(last), clip
+
+
+@dataclass(frozen=True)
+class ClippedDescent(
+    Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS,
+    protocols=SUM_PROTOCOLS, noises=NOISES,
+):  # fmt: skip
     """`dpgd`: the average of the last models of clipped noisy gradient descent from 0.
 
     One party is a trusted curator. With M, each adds 1/M of the noise to its term of a secure sum; colluders know their
     own shares, so that their mu is sqrt(M/H) times that of the sum, and the noise is calibrated to it.
 
     Args:
-        loss: logistic, softmax or squared.
-        calibration: `tight`: there is no paper's noise.
-        unit: what is protected: `sample`, one row; or `party`, all rows of a party.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
         rounds: T; None: by the rule.
         clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule, at party level
             adaptive.
         noise_step: half of how far noise moves a model in a round, in every coordinate; None: by the rule.
-        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
-        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "dpgd"
@@ -56,20 +126,15 @@ class ClippedDescent(Program):
     audited_rows: ClassVar[int] = 100
     """Of a party, in an audit: with more an attack shows no more."""
 
-    loss: Loss
-    calibration: Calibration = "tight"
-    unit: Unit = "sample"
-    lam: float = 0.0
     rounds: int | None = None
     clip: float | None = None
     noise_step: float | None = None
-    protocol: SumProtocol = "simulate"
-    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
-        check_clipped(self, ("logistic", "softmax", "squared"))
-        if self.noise_step is not None:
-            check_positive(f"algo.noise_step of {self.name}", self.noise_step)
+        super().__post_init__()
+        check_rounds(self.name, self.rounds)
+        check_clip(f"algo.clip of {self.name}", self.clip)
+        check_positive(f"algo.noise_step of {self.name}", self.noise_step)
 
     @property
     def rule(self) -> DescentRule:
@@ -96,18 +161,15 @@ class ClippedDescent(Program):
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
-        clip = None if schedule.adaptive else schedule.clip
-        return (schedule.message(ClippedGradients(self.loss, self.unit, clip, self.loss.outputs(problem.classes))),)
+        clip, classes = None if schedule.adaptive else schedule.clip, self.loss.outputs(problem.classes)
+        single = self.unit == "sample" and classes == 1
+        return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
         """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
-        if carrier.simulated and self.unit == "sample" and self.loss.name != "softmax":
-            weights = take_rounds_at_once(carrier, 0, schedules, self.lam)
-            clips: Single = np.full(len(steps), schedules[0].clip)
-        else:
-            weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
+        weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
         used = {"rounds": np.full(len(steps), float(schedules[0].rounds)), "step": steps, "clip": clips.astype(float)}
         return Release(weights, {key: carrier.by_budget(values) for key, values in used.items()})
 

@@ -1,28 +1,137 @@
-"""Where the rows of a noisy descent are and who adds noise: at one curator, inside an MPC, or at M clients.
+"""The sums of a noisy descent: mean gradients, and who adds noise: one curator, an MPC, or M clients.
 
 Everything is for noise of ``per_row = 1``, that on a mean over n rows times n, and G = `lipschitz`.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.mechanism.observer import Channel, Observer
-from dpml.optim.descent import Rows, Single
+from dpml.mechanism.message import Statistic, Terms
+from dpml.mechanism.sharing import Channel, Sampler, Sharing, TrustedCurator
+from dpml.optim.descent import Rows
 from dpml.optim.slopes import Slopes
 from dpml.privacy import Problem, View, noise
 from dpml.sums import single_imprecision
 
 
+@dataclass(frozen=True)
+class MeanGradients(Statistic):
+    """The mean gradient of all rows at models w (B, d), or of every client's rows at its own model, w (B, M d).
+
+    Args:
+        slopes: of the loss.
+        by_party: whether it is the mean of the parties' means.
+        clients: M, of local rounds; 0: all rows have one model.
+    """
+
+    slopes: Slopes
+    by_party: bool = False
+    clients: int = 0
+
+    @property
+    def single(self) -> bool:
+        return True
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (d,) * max(self.clients, 1)
+
+    def drawn(self, d: int) -> tuple[int, ...]:
+        return self.lengths(d)
+
+    def on(self, parties: Parties) -> "GradientMeans":
+        return GradientMeans(self, parties)
+
+    def largest(self, problem: Problem) -> float:
+        return self.slopes.lipschitz
+
+    def imprecision(self, problem: Problem) -> float:
+        return single_imprecision(problem.N, problem.d)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (d * max(self.clients, 1),)
+
+
+@dataclass(frozen=True)
+class GradientMeans(Terms):
+    """The gradients of some rows, in single precision."""
+
+    statistic: MeanGradients
+    parties: Parties
+    _gradients: dict[int, list[Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
+
+    def total(self, *at: Any) -> Array:
+        w, d = at[0], self.parties.X.shape[1]
+        if len(w) not in self._gradients:
+            self._gradients[len(w)] = [rows.gradients(len(w)) for rows in self.groups]
+        found = np.empty(w.shape)
+        for k, gradient in enumerate(self._gradients[len(w)]):
+            own = slice(k * d, (k + 1) * d)
+            gradient(w[:, own], found[:, own])
+        return found
+
+    @cached_property
+    def groups(self) -> list[Rows]:
+        """The rows that have a model of their own."""
+        return [self.statistic.slopes.rows(*rows) for rows in self.weighted()]
+
+    def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
+        """Yield the rows (n, d), labels (n,) and weights (n,) of every group."""
+        X, y, sizes = self.parties.X, self.parties.y, self.parties.sizes
+        if self.statistic.clients:
+            for own in map(self.parties.of, range(len(sizes))):
+                yield X[own], y[own], np.full(own.stop - own.start, 1 / (own.stop - own.start))
+        elif self.statistic.by_party:
+            yield X, y, np.repeat(1 / (len(sizes) * sizes), sizes)
+        else:
+            yield X, y, np.full(len(y), 1 / len(y))
+
+
 def moved(lipschitz: float, problem: Problem) -> float:
     """How far a row that is replaced moves a sum of gradients in floating point at most: by a little more than 2 G."""
     return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
+
+
+@dataclass(frozen=True)
+class ClientNoise(Sharing):
+    """Every client adds noise of its own to its part of a sum.
+
+    Args:
+        weights: the standard deviations of the clients' noise in the sum, whose squares add up to 1.
+        secure: whether single parts are hidden in secure sums.
+    """
+
+    weights: tuple[float, ...]
+    secure: bool  # type: ignore[misc]
+
+    def views(self, problem: Problem) -> dict[View, float]:
+        weights = np.sort(self.weights)
+        colluders = 1 / float(np.linalg.norm(weights[: problem.honest]))
+        views: dict[View, float] = {"release": 1.0, "aggregate": 1.0, "colluders": colluders}
+        return views if self.secure else views | {"client": 1 / float(weights[0])}
+
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """The sum; the last client's message; or the sum and the noise of the colluders, who are the first clients."""
+        weights = np.array(self.weights)
+        each = np.diag(weights)
+        known = problem.colluders if view == "colluders" else 0
+        return Channel.of(each[-1:] if view == "client" else np.vstack([weights, each[:known]]), weights)
+
+    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
+        return self.observed(rng, draws, M, size, law)[0]
+
+    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
+        draw: Any = noise.single_gaussian if law == "single_gaussian" else noise.gaussian
+        parts = draw(rng, (M, draws, size))
+        total: Array = np.tensordot(np.array(self.weights, parts.dtype), parts, axes=1)
+        return total, parts
 
 
 @dataclass(frozen=True)
@@ -41,7 +150,6 @@ class Pooled:
     synchronous: ClassVar[bool] = True
     """Whether all rows descend together, from one model in every round."""
     secure: ClassVar[bool] = False
-    """Whether single messages are hidden in secure sums."""
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
         """The mu of one round for every view that has a guarantee, if the view sees it."""
@@ -55,46 +163,25 @@ class Pooled:
         """The noise in the released mean gradient."""
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
-    def noise_weights(self, parties: Parties) -> Array:
-        """How much of each independent source of noise reaches the released mean gradient, (sources,)."""
-        return np.array([self.sum_std(parties.problem)])
+    def units(self, problem: Problem) -> tuple[float, ...]:
+        """A row's weight in the released mean gradient, of the smallest party."""
+        return (self.sum_std(problem),)
 
-    def row_weights(self, parties: Parties) -> Array:
-        """Every row's weight in the released mean gradient, (N,)."""
-        if self.by_party:
-            return np.repeat(1 / (len(parties.sizes) * parties.sizes), parties.sizes)
-        return np.full(len(parties.y), 1 / len(parties.y))
+    def sensitivity(self, problem: Problem) -> float:
+        """How far a row moves the gradients of a round, in these units."""
+        return 2 * self.lipschitz
 
-    def row_groups(self, parties: Parties, slopes: Slopes) -> list[Rows]:
-        """The rows of every group of runs; groups do not interact."""
-        return [slopes.rows(parties.X, parties.y, self.row_weights(parties))]
+    def round_noise(self, problem: Problem) -> float:
+        """The noise of a round, in these units."""
+        return 1.0
 
-    def model_weights(self, parties: Parties) -> Array:
-        """The weights of the groups' models in the release, (groups,)."""
+    def model_weights(self, problem: Problem) -> Array:
+        """The weights of the last models in the release."""
         return np.ones(1)
 
-    def group_stds(self, parties: Parties) -> Array:
-        """The noise in every group's gradient, (groups,)."""
-        return self.noise_weights(parties)
-
-    def noise_source(
-        self, parties: Parties, rng: Generator, draws: int, observer: Observer | None = None
-    ) -> Callable[[], Single]:
-        """Makes a round's unit noise, (groups, draws, d). `observer` records that of every source."""
-        shape = (1, draws, parties.X.shape[1])
-
-        def draw() -> Single:
-            drawn = noise.single_gaussian(rng, shape)
-            if observer is not None:
-                observer.drawn(drawn)
-            return drawn
-
-        return draw
-
-    def channel(self, view: View, parties: Parties) -> Channel:
-        """One round as seen by a view of rounds, in units of `per_row`."""
-        weights = self.noise_weights(parties)
-        return Channel.of(weights[None], weights)
+    def sharing(self, problem: Problem) -> Sharing:
+        """How the noise of a round is shared."""
+        return TrustedCurator(self.visible)
 
 
 @dataclass(frozen=True)
@@ -120,18 +207,18 @@ class Clients:
         """The noise that clients with these numbers of rows add to their mean gradient."""
         if self.published:
             return np.full(len(rows), 1 / problem.N)
-        return 1 / (rows * math.sqrt(self.sharing(problem)))
+        return 1 / (rows * math.sqrt(self.together(problem)))
 
-    def sharing(self, problem: Problem) -> int:
+    def together(self, problem: Problem) -> int:
         """How many clients' `tight` noise together is enough."""
         return {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.enough]
 
     def sum_std(self, problem: Problem, honest: bool = False) -> float:
         """The noise in the weighted average: of all clients, or of those who do not collude."""
         if self.published:  # equal noise, weights N_k/N
-            return math.sqrt(problem.honest_squares if honest else problem.squares) / problem.N
+            return math.sqrt(problem.squares(problem.honest if honest else problem.M)) / problem.N
         # noise proportional to 1/N_k: every share of the weighted sum is the same
-        return math.sqrt((problem.honest if honest else problem.M) / self.sharing(problem)) / problem.N
+        return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
         """The worst client is the smallest: the noise times N_k is least there, or the same for all."""
@@ -162,53 +249,34 @@ class Clients:
         average = (client, client * problem.N * self.sum_std(problem) / moved(self.lipschitz, problem))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
 
-    def row_weights(self, parties: Parties) -> Array:
-        return np.full(len(parties.y), 1 / len(parties.y))
+    def model_weights(self, problem: Problem) -> Array:
+        return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
-    def row_groups(self, parties: Parties, slopes: Slopes) -> list[Rows]:
-        X, y = parties.X, parties.y
+    def units(self, problem: Problem) -> tuple[float, ...]:
+        """A row's weight in the mean; of local rounds the noise of every client."""
+        return (1 / problem.N,) if self.synchronous else tuple(self.client_noise(problem, sizes_of(problem)).tolist())
+
+    def sensitivity(self, problem: Problem) -> float:
+        """The worst client of local rounds is the smallest."""
         if self.synchronous:
-            return [slopes.rows(X, y, self.row_weights(parties))]
-        own = [parties.of(k) for k in range(len(parties.sizes))]
-        return [slopes.rows(X[k], y[k], np.full(k.stop - k.start, 1 / (k.stop - k.start))) for k in own]
+            return 2 * self.lipschitz
+        return (
+            2 * self.lipschitz / (problem.smallest * float(self.client_noise(problem, np.array([problem.smallest]))[0]))
+        )
 
-    def model_weights(self, parties: Parties) -> Array:
-        return np.ones(1) if self.synchronous else parties.sizes / len(parties.y)
+    def round_noise(self, problem: Problem) -> float:
+        return self.sum_std(problem) * problem.N if self.synchronous else 1.0
 
-    def noise_weights(self, parties: Parties) -> Array:
-        return self.client_noise(parties.problem, parties.sizes.astype(float)) * parties.sizes / len(parties.y)
-
-    def group_stds(self, parties: Parties) -> Array:
-        if self.synchronous:
-            return np.array([np.linalg.norm(self.noise_weights(parties))])
-        return self.client_noise(parties.problem, parties.sizes.astype(float))
-
-    def noise_source(
-        self, parties: Parties, rng: Generator, draws: int, observer: Observer | None = None
-    ) -> Callable[[], Single]:
-        """Every client draws its own; in synchronous rounds what reaches the sum is added up."""
-        weights = self.noise_weights(parties)
-        shape = (len(weights), draws, parties.X.shape[1])
+    def sharing(self, problem: Problem) -> Sharing:
         if not self.synchronous:
-            return lambda: noise.single_gaussian(rng, shape)
-        weights = (weights / np.linalg.norm(weights)).astype(np.float32)
+            return TrustedCurator(tuple(self.round_mus(problem)))
+        weights = self.client_noise(problem, sizes_of(problem)) * sizes_of(problem)
+        return ClientNoise(tuple((weights / np.linalg.norm(weights)).tolist()), self.secure)
 
-        def draw() -> Single:
-            drawn = noise.single_gaussian(rng, shape)
-            if observer is not None:
-                observer.drawn(drawn)
-            return np.tensordot(weights, drawn, axes=1)[None]
 
-        return draw
-
-    def channel(self, view: View, parties: Parties) -> Channel:
-        """The sum; the last client's message; or the sum and the noise of the colluders, who are the first clients."""
-        weights = self.noise_weights(parties)
-        each = np.diag(weights)
-        if view == "client":
-            return Channel.of(each[-1:], weights)
-        known = parties.problem.colluders if view == "colluders" else 0
-        return Channel.of(np.vstack([weights, each[:known]]), weights)
+def sizes_of(problem: Problem) -> Array:
+    """Return the parties' numbers of rows, (M,)."""
+    return np.array(problem.sizes or [problem.N / problem.M] * problem.M, dtype=float)
 
 
 Layout = Pooled | Clients

@@ -21,12 +21,12 @@ from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import no_privacy
 from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.options import VARIANTS, Variant, check_choice, check_common, check_positive, check_published_only
+from dpml.mechanism.options import VARIANTS, Variant, check_choice, check_positive
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.losses import Loss
 from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.privacy import Budget, Guarantee, Problem, View, gdp
 
 _CHECKS = 10  # how often the training loss is evaluated on the way
 
@@ -102,12 +102,10 @@ class Start(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Network(Program):
+class Network(Program, losses=("logistic",), calibrations=("published", "tight"), variants=VARIANTS):
     """`nn_cape`, `nn_conv` and `nn_nonpriv`, without noise and clipping, for a network of one hidden layer.
 
     Args:
-        loss: logistic.
-        calibration: `published`: eps is that of one round; `tight`: of all rounds, in the worst view.
         sites: who draws the noise of a round's sum: the sites, correlated by `cape` (the views are those of `capefm`);
             every site an `independent` noise that alone protects its message; or `none`.
         variant: `paper`: clip each row's gradient, then average; `authors`: what they ran, at one place.
@@ -121,10 +119,8 @@ class Network(Program):
     proof: ClassVar[str] = "Gaussian DP of all rounds (descent.network)"
     linear: ClassVar[bool] = False
 
-    loss: Loss
-    calibration: Calibration = "published"
-    sites: Sites = "none"
     variant: Variant = "paper"
+    sites: Sites = "none"
     hidden: int = 5
     epochs: int = 500
     batch: int | None = None
@@ -133,12 +129,10 @@ class Network(Program):
 
     def __post_init__(self) -> None:
         check_choice("algo.sites", self.sites, tuple(NAMES))
-        check_common(self, ("logistic",), VARIANTS)
-        check_published_only(self)
+        super().__post_init__()
+        self.check_published_only()
         for key in ("hidden", "epochs", "batch", "rate", "clip"):
-            value = getattr(self, key)
-            if value is not None:
-                check_positive(f"algo.{key} of {self.name}", value)
+            check_positive(f"algo.{key} of {self.name}", getattr(self, key))
 
     @property
     def name(self) -> str:  # type: ignore[override]

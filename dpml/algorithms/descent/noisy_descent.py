@@ -10,40 +10,103 @@ over n rows times n; every mu is inversely proportional to it.
   `variant=synchronous` averages in every round; `variant=once` is eq. (4) as printed.
 
 What each view proves, and why the claim of `wddp` fails: docs/privacy/kang2019.md, Theorems 1 to 3.
+
+*The rule.* T rounds add up to noise of standard deviation ``step s sqrt(T)`` in every coordinate, s that of the noise
+in the gradient, so to a vector of length about ``step s sqrt(d T)``. For a convex loss and a step of at most 1/L the
+models are on average at most ``W^2/(2 step T) + step d s^2`` above the minimum, W the way to it. That is least at
+``step = W / (s sqrt(2 d T))``, where noise and way are about as long. So the rule is ``step = D / (s sqrt(d T))``,
+and at most 1/L. D is 8 for all data (chosen on Adult).
+
+*The rule with a clip.* Slopes that are cut to at most c < 1/2 pull on the model until the rows have scores of about
+``b = log((1 - c)/c)``, and only from there on as they do without a clip from 0 on. So the way is longer, and D by as
+much: ``D = 8 (1 + b)``. With it the clip hardly matters, nor does T, for it is the product ``step T`` that makes the
+way and the noise. T only has to be large enough for a step that is stable, and more rounds cost time, not privacy. That
+step may be more than 1/L, L = c (1 - c): that is the curvature of a row just beyond b, and clipped rows have none. The
+mean curvature over scores that are spread over a range r is c/r, and the rule assumes a range of three: at most 4/L.
+Where a regulariser forgets within T rounds, which is proven only for steps up to 2/(L + lam), the step is at most the
+larger of 1/(L + lam) and 1/(lam T).
+
+*Validation.* The simplest reading of a paper's cross-validation: every candidate descends once, with its own
+noise, on four fifths of every client's rows; the least mean loss on the other fifth says which is released, trained on
+all rows. One choice for each seed and budget; draws share it. It reads private rows outside the budget.
 """
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
-from dpml.algorithms.defaults import SLOPE_CLIP
-from dpml.algorithms.descent.layouts import Clients, Layout, Pooled
-from dpml.algorithms.descent.noisy_runs import PreparedNoisyDescent
-from dpml.algorithms.descent.step_sizes import (
-    STEP_SELECTIONS,
-    UNCOUNTED,
-    StepSelection,
-    distance,
-    largest,
-    rule,
-)
+from dpml.algorithms.defaults import LARGEST_STEP, LOGISTIC_DISTANCE, SLOPE_CLIP, SQUARED_DISTANCE
+from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pooled, moved
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import require_domain
-from dpml.mechanism.guarantees import stated
-from dpml.mechanism.options import check_choice, check_clip, check_common, check_positive
-from dpml.mechanism.outputs import gaussian_proof
-from dpml.mechanism.program import check_rounds
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.guarantees import Proof, gaussian_proof
+from dpml.mechanism.message import Sum
+from dpml.mechanism.options import check_choice, check_clip, check_positive, check_rounds
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Sharing
 from dpml.optim import descent
-from dpml.optim.losses import Loss
+from dpml.optim.losses import mean_loss
 from dpml.optim.slopes import CLIPPED, Slopes
-from dpml.privacy import Budget, Calibration, Guarantee, Problem, View, gdp
+from dpml.privacy import Budget, Problem, View, gdp
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
+
+StepSelection = Literal["rule", "oracle", "validated", "fixed"]
+STEP_SELECTIONS: tuple[StepSelection, ...] = ("rule", "oracle", "validated", "fixed")
+UNCOUNTED: tuple[StepSelection, ...] = ("oracle", "validated")
+"""Those that choose among several step sizes, by private rows outside the budget."""
+
+HELD_OUT = 0.2
+"""The share of every client's rows that validation keeps out of training."""
+
+
+def distance(slopes: Slopes) -> float:
+    """D, for a loss and its clip."""
+    return SQUARED_DISTANCE if slopes.loss.name == "squared" else LOGISTIC_DISTANCE * (1 + slopes.bend)
+
+
+def largest(slopes: Slopes, lam: float, rounds: int) -> float:
+    """The largest step that the rule takes."""
+    proven = 1 / (slopes.smoothness + lam)
+    if not slopes.bend:
+        return proven
+    forgets = 1 / (lam * rounds) if lam else math.inf
+    return max(proven, min(LARGEST_STEP / slopes.smoothness, forgets))
+
+
+def rule(scale: float, d: int, rounds: int, most: float, far: float) -> float:
+    """The step, at most `most`, from the standard deviation `scale` of the noise in the mean gradient; it reads no row.
+
+    `far` is D.
+    """
+    length = scale * math.sqrt(d * rounds)
+    return min(most, far / length) if length else most
+
+
+def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
+    """The parties without a fifth of their rows, rounded down, and these rows X (n, d) with their labels (n,).
+
+    Rows are dealt at random, so the last of every party are a random part of them.
+    """
+    aside = (HELD_OUT * parties.sizes).astype(np.intp)
+    if not aside.any():
+        raise UserError(
+            "algo.step_selection=validated holds a fifth of every client's rows out, and no client here has five rows."
+        )
+    out = np.concatenate([np.arange(size) >= size - few for size, few in zip(parties.sizes, aside, strict=True)])
+    offsets = np.concatenate([[0], np.cumsum(parties.sizes - aside)])
+    kept = replace(parties, order=parties.order[~out], offsets=offsets, X=parties.X[~out], y=parties.y[~out])
+    return kept, parties.X[out], parties.y[out]
+
 
 Sites = Literal["curator", "mpc", "clients"]
 
@@ -83,7 +146,10 @@ def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
 
 
 @dataclass(frozen=True)
-class NoisyDescent:
+class NoisyDescent(
+    Program, losses=(*descent.LOSSES, "squared"), calibrations=("published", "tight"), lam=0.0,
+    variants=("paper", "synchronous", "once"),
+):  # fmt: skip
     """`wang`, `jayaraman` and `wddp`: options, accounting, and the layout that both follow from.
 
     Args:
@@ -93,7 +159,6 @@ class NoisyDescent:
         sites: where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
         variant: `paper`, as the text defines it. Of clients that is local rounds; `synchronous`: a secure sum in every
             round, which all go on from; `once`: the same with noise once on the sum, which no client knows.
-        lam: coefficient of lam/2 ||w||^2, part of the objective; it depends on no row, so it changes no sensitivity.
         rounds: T.
         noise_constant: c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says "some constant";
             its proof's inequalities need 16.
@@ -110,13 +175,7 @@ class NoisyDescent:
             None: `defaults.SLOPE_CLIP`, or for the sigmoid loss none.
     """
 
-    auxiliary: ClassVar[float] = 0.0
-
-    loss: Loss
-    calibration: Calibration = "published"
     sites: Sites = "curator"
-    variant: str = "paper"
-    lam: float = 0.0
     rounds: int = 1000
     noise_constant: float = 16.0
     step_selection: StepSelection = "rule"
@@ -128,7 +187,8 @@ class NoisyDescent:
 
     def __post_init__(self) -> None:
         check_choice("algo.sites", self.sites, tuple(KINDS))
-        check_common(self, (*descent.LOSSES, "squared"), self.kind.variants)
+        check_choice(f"algo.variant of {self.name}", self.variant, self.kind.variants)
+        super().__post_init__()
         check_choice("algo.step_selection", self.step_selection, STEP_SELECTIONS)
         if self.calibrate_for is None:
             object.__setattr__(self, "calibrate_for", self.kind.targets[0])
@@ -176,7 +236,7 @@ class NoisyDescent:
         return KINDS[self.sites]
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """wang, jayaraman or wddp."""
         return self.kind.name
 
@@ -288,21 +348,160 @@ class NoisyDescent:
             source = _LAST.format(contraction, why if contraction > 1 else "")
         return f"{source} (descent.noisy_descent)"
 
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Claimed (when published) and proven guarantee of every view; one sample is the unit."""
+    def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
+        """Of rounds that compose, and of a view of last models only, less."""
         delta = budget.require_delta(f"algo={self.name}")
         mus = self.mus(budget, problem)
-        proofs = {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
-        claims = dict.fromkeys(mus, self.kind.claim) if self.calibration == "published" else {}
-        uncounted = _NOT_COUNTED[self.step_selection] if self.step_selection in UNCOUNTED else None
-        return stated(proofs, claims, "sample", budget, delta, uncounted)
+        return {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
 
-    def prepare(self, parties: Parties, rng: Generator) -> PreparedNoisyDescent:
-        """Lay out the rows, and draw the random initial model, about as long as a row."""
-        require_domain(parties, self.loss)
-        return PreparedNoisyDescent(self, parties, initial_model(rng, parties.X.shape[1]))
+    def claimed(self, view: View) -> str | None:
+        return self.kind.claim if self.calibration == "published" else None
+
+    def uncounted(self) -> str | None:
+        return _NOT_COUNTED[self.step_selection] if self.step_selection in UNCOUNTED else None
+
+    def pure(self, budget: Budget, problem: Problem) -> bool:
+        return False
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return self.layout.sharing(problem)
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        """All rounds with each step size that is tried; a row moves the gradient by 2 G in units of its weight."""
+        layout = self.layout
+        units, wide = layout.units(problem), layout.round_noise(problem)
+        of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
+        apart = layout.sensitivity(problem)
+        return tuple(
+            Sum(of, apart, float(each) * wide, units, times=self.rounds) for each in self.per_rows(budget, problem)
+        )
+
+    def begin(self, parties: Parties, rng: Generator) -> Array:
+        """Draw a random initial model, about as long as a row."""
+        return initial_model(rng, parties.X.shape[1])
+
+    def run(self, carrier: Carrier) -> Release:
+        steps = np.array([self.tried(budget, carrier.problem) for budget in carrier.budgets])
+        if self.step_selection == "oracle":
+            tried = np.array([self.released(carrier, number) for number in self.tried_in(carrier)])
+            best = np.argmin(self.objective(carrier.mechanism.parties, tried), axis=0)
+            weights = np.take_along_axis(tried, best[None, :, :, None], axis=0)[0]
+            return Release(weights, {"step": np.take_along_axis(steps, best, axis=1)})
+        if self.step_selection == "validated":
+            chosen = self.validated(carrier)
+            weights = np.empty((len(steps), carrier.draws, carrier.problem.d))
+            for number in np.unique(chosen):
+                alike, rng = np.flatnonzero(chosen == number), deepcopy(carrier.rng)
+                budgets = [carrier.budgets[i] for i in alike]
+                weights[alike] = self.released(Carrier(carrier.mechanism, budgets, rng, carrier.draws, None), number)
+            steps = np.take_along_axis(steps, chosen[:, None], axis=1)
+        else:
+            weights = self.released(carrier, 0)
+        if self.step_selection == "fixed":
+            return Release(weights)
+        return Release(weights, {"step": np.repeat(steps, carrier.draws, axis=1)})
+
+    def tried_in(self, carrier: Carrier) -> Iterator[int]:
+        """Yield the number of every step size that is tried; all of them get the same directions of noise."""
+        rng, last = carrier.rng, len(carrier.messages[0]) - 1
+        for number in range(last + 1):
+            carrier.rng = rng if number == last else deepcopy(rng)
+            yield number
+
+    def released(self, carrier: Carrier, number: int) -> Array:
+        """Return the last models, or the average of the clients' last models: (budgets, draws, d)."""
+        last = self.descend(carrier, number).reshape(len(carrier.budgets), carrier.draws, -1, carrier.problem.d)
+        weights: Array = np.einsum("g,edgj->edj", self.layout.model_weights(carrier.problem), last)
+        return weights
+
+    def descend(self, carrier: Carrier, number: int, heard: Callable[[Array], None] | None = None) -> Array:
+        """Return the last models of all runs, (B, d), or of local rounds the last models of all clients, (B, M d).
+
+        `heard` gets the models before every round.
+        """
+        tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
+        steps = carrier.per_run(tried)[:, None]
+        w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
+        for _ in range(self.rounds):
+            if heard is not None:
+                heard(w)
+            w = (1 - self.lam * steps) * w - steps * carrier.ask(number, w)
+        return w
+
+    def validated(self, carrier: Carrier) -> NDArray[np.intp]:
+        """Return the number of the step size with which one run on four fifths of every client's rows does best on the
+        others, for every budget.
+
+        The runs have the noise of their own sizes, and share its directions.
+        """
+        training, X, y = held_out(carrier.mechanism.parties)
+        prepared = replace(carrier.mechanism, parties=training)
+        trial = Carrier(prepared, carrier.budgets, carrier.rng, 1, None)
+        tried = np.array([self.released(trial, number)[:, 0] for number in self.tried_in(trial)])
+        losses = mean_loss(self.loss, X, y, tried.reshape(-1, tried.shape[-1])).reshape(tried.shape[:-1])
+        return np.argmin(losses + self.ridge(tried), axis=0)
+
+    def ridge(self, weights: Array) -> Array:
+        """lam/2 ||w||^2, (..., d) -> (...)."""
+        return self.lam / 2 * np.einsum("...j,...j->...", weights, weights)
+
+    def objective(self, parties: Parties, weights: Array) -> Array:
+        """Mean loss + lam/2 ||w||^2 on the private rows, (..., d) -> (...)."""
+        X, y, counts = parties.folded
+        value = mean_loss(self.loss, X, y, weights.reshape(-1, weights.shape[-1]), counts)
+        return value.reshape(weights.shape[:-1]) + self.ridge(weights)
 
 
 def initial_model(rng: Generator, d: int) -> Array:
-    """A random model (d,), about as long as a row."""
+    """Draw a random model (d,), about as long as a row."""
     return rng.standard_normal((d,)) / np.sqrt(d)
+
+
+@dataclass(frozen=True)
+class PlainMean(Clients):
+    """Clients of equal weight, each with the noise of a mean over M times the rows of the smallest."""
+
+    def client_noise(self, problem: Problem, rows: Array) -> Array:
+        return np.full(len(rows), 1 / (problem.M * problem.smallest))
+
+    def sum_std(self, problem: Problem, honest: bool = False) -> float:
+        return math.sqrt(problem.honest if honest else problem.M) / (problem.M**2 * problem.smallest)
+
+    def round_mus(self, problem: Problem) -> Mapping[View, float]:
+        """A row of the smallest client moves the average by 2G/(M n_min), and all clients' noise is in it."""
+        client = self.of_client(problem)
+        summed = moved(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
+        return {"release": summed, "aggregate": summed, "colluders": client, "client": client}
+
+    def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
+        """As of `Clients`: one chain, and in its last round the noise of all M clients, sqrt(M) times its own."""
+        client = self.of_client(problem)
+        average = (client, math.sqrt(problem.M))
+        return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
+
+    def model_weights(self, problem: Problem) -> Array:
+        return np.full(problem.M, 1 / problem.M)
+
+
+@dataclass(frozen=True)
+class LocalRounds(NoisyDescent):
+    """`jayaraman_local`: the options of `noisy_descent.NoisyDescent`, with published noise only."""
+
+    def __post_init__(self) -> None:
+        if self.calibration == "tight":
+            raise UserError(
+                f"algo={self.name} is a reading of published noise; for tight noise take algo=jayaraman or algo=wddp."
+            )
+        if self.sites != "clients" or self.variant != "paper":
+            raise UserError(f"algo={self.name} needs algo.sites=clients and algo.variant=paper.")
+        super().__post_init__()
+
+    @property
+    def kind(self) -> Any:
+        return replace(
+            super().kind, name="jayaraman_local", claim="Jayaraman et al. 2018, as in Kang et al. 2019, eq. (2)"
+        )
+
+    @property
+    def layout(self) -> Layout:
+        return PlainMean(self.lipschitz, True, self.target, False, False)

@@ -15,53 +15,50 @@ from typing import ClassVar
 import numpy as np
 
 from dpml.algorithms.defaults import PRECONDITIONED_RULES, SPECTRAL_FLOOR
+from dpml.algorithms.descent.clipped import Schedule, take_rounds
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds
-from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
-from dpml.algorithms.quadratic.objective import coefficients_sum, draws_together, spectral_edge, split
+from dpml.algorithms.quadratic.coefficients import (
+    Coefficients,
+    coefficients_sum,
+    draws_together,
+    polynomial,
+    spectral_edge,
+    split,
+)
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit
-from dpml.mechanism.program import Program, check_share
+from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_clip, check_rounds, check_share
+from dpml.mechanism.program import Program
 from dpml.optim.descent import Single
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy import Budget, Problem
 
 
 @dataclass(frozen=True)
-class PreconditionedDescent(Program):
+class PreconditionedDescent(
+    Program, losses=("logistic", "squared"), calibrations=("tight",), lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS,
+    noises=NOISES,
+):  # fmt: skip
     """`ssp_descent`: ssp as a start and as a preconditioner, and T clipped gradient sums.
 
     Args:
-        loss: logistic or squared.
-        calibration: `tight`: there is no paper's noise.
-        unit: what is protected: `sample`, one row; or `party`, all rows of a party.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
         budget_share: the part of mu^2 that the statistics get.
         rounds: T; None: by the rule (`defaults.PRECONDITIONED_RULES`).
         clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule.
-        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
-        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "ssp_descent"
     proof: ClassVar[str] = "Gaussian DP of the statistics and all adaptive rounds (descent.preconditioned)"
 
-    loss: Loss
-    calibration: Calibration = "tight"
-    unit: Unit = "sample"
-    lam: float = 0.0
     budget_share: float = 0.3
     rounds: int | None = None
     clip: float | None = None
-    protocol: SumProtocol = "simulate"
-    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
-        check_clipped(self, ("logistic", "squared"))
+        super().__post_init__()
+        check_rounds(self.name, self.rounds)
+        check_clip(f"algo.clip of {self.name}", self.clip)
         check_share(f"algo.budget_share of {self.name}", self.budget_share)
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:

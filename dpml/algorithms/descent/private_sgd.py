@@ -12,7 +12,7 @@ t = 1, 2, ...: Theorem 4.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -33,22 +33,13 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.observer import Channel
-from dpml.mechanism.options import (
-    SUM_PROTOCOLS,
-    SumProtocol,
-    check_choice,
-    check_common,
-    check_positive,
-    check_published_only,
-)
-from dpml.mechanism.outputs import Proof
-from dpml.mechanism.program import Program, check_rounds
-from dpml.mechanism.sharing import Sharing, secure_sharing
+from dpml.mechanism.options import SUM_PROTOCOLS, check_positive, check_rounds
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Sampler, Sharing, secure_sharing
 from dpml.optim.descent import MergedRows
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Problem, View, noise
+from dpml.privacy import Budget, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import round_up, with_slack
 
@@ -98,68 +89,52 @@ class GradientTerms(Terms):
 
 
 @dataclass(frozen=True)
-class PublishedNoise:
+class PublishedNoise(Sharing):
     """Every party adds its own rho, of density exp(-||rho||), to its answer; the paper hides answers in a secure sum.
 
     The paper's noise is also counted for an adversary who sees a single party's messages.
     """
 
     secure: ClassVar[bool] = True
-    zero_sum: ClassVar[None] = None
 
     def views(self, problem: Problem) -> dict[View, float]:
         """One for each view: how mu scales is not defined for this noise (`proofs.noisy_sums`)."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """The sum; the last party's answers; or the sum and the noise of the colluders, who are the first parties."""
-        each, total = np.eye(problem.M), np.ones(problem.M)
-        known = problem.colluders if view == "colluders" else 0
-        return Channel.of(each[-1:] if view == "client" else np.vstack([total, each[:known]]), total)
+    def variance(self, M: int) -> float:
+        return 1.0
 
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "l2_laplace") -> Array:
         return noise.l2_laplace_total(rng, draws, M, size)
-
-    def observed(self, rng: Generator, draws: int, M: int, size: int) -> tuple[Array, Array]:
-        parts = self.parts(rng, draws, M, size)
-        total: Array = parts.sum(axis=0)
-        return total, parts
 
     def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
         """Every party's rho: (M, draws, size)."""
         return np.array([noise.l2_laplace_total(rng, draws, 1, size) for _ in range(M)])
 
     def reach(self, d: int) -> float:
-        """What no entry exceeds, but once in 10^40 numbers."""
         return 6 * d + 100.0
 
 
 @dataclass(frozen=True)
-class PrivateSGD(Program):
+class PrivateSGD(
+    Program, losses=("logistic",), calibrations=("published", "tight"), variants=("paper", "halving"),
+    protocols=SUM_PROTOCOLS,
+):  # fmt: skip
     """`psgd` (Alg. 1): gradient descent on noisy sums, ``w <- w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``.
 
     Args:
-        loss: logistic.
-        calibration: `published` noise, or `tight`: the least that is proven to be enough.
         variant: `paper`, or `halving`: the budget of a round is half that of the one before.
-        lam: coefficient of lam/2 ||w||^2.
         rounds: T.
-        protocol: `simulate` draws the sums; with `secagg` every party's answers go through the real secure aggregation
-            (`dpml.protocols.secure_sum`), one run a round for all budgets and draws.
     """
 
     name: ClassVar[str] = "psgd"
 
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
     lam: float = 0.01
     rounds: int = 1000
-    protocol: SumProtocol = "simulate"
 
     def __post_init__(self) -> None:
-        check_common(self, ("logistic",), ("paper", "halving"))
-        check_published_only(self)
+        super().__post_init__()
+        self.check_published_only()
         check_positive("algo.lam of psgd", self.lam)
         check_rounds("psgd", self.rounds)
         if self.halving and self.rounds > _MOST_HALVINGS:
@@ -167,17 +142,11 @@ class PrivateSGD(Program):
                 f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "
                 f"in every round, got {self.rounds}."
             )
-        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
 
     @property
     def halving(self) -> bool:
         """Whether every round has half the budget of the one before."""
         return self.variant == "halving"
-
-    @property
-    def tight(self) -> bool:
-        """Whether the noise is the least proven."""
-        return self.calibration == "tight"
 
     def sharing(self, problem: Problem) -> Sharing:
         return secure_sharing(problem) if self.tight else PublishedNoise()
@@ -199,13 +168,10 @@ class PrivateSGD(Program):
             width = SENSITIVITY * math.sqrt(self.rounds) / self.target_mu(budget, problem)
         else:
             width = SENSITIVITY / budget.eps
+        one = Sum(Gradients(), SENSITIVITY, width, constant=constant, law="gaussian" if self.tight else "l2_laplace")
         if not self.halving:
-            return (Sum(Gradients(), SENSITIVITY, width, times=self.rounds, constant=constant),)
-        grown = (with_slack(width) * 2.0**t for t in range(1, self.rounds + 1))
-        return tuple(Sum(Gradients(), SENSITIVITY, each, constant=constant) for each in grown)
-
-    def pure(self, budget: Budget) -> bool:
-        return self.halving
+            return (replace(one, times=self.rounds),)
+        return tuple(replace(one, noise=with_slack(width) * 2.0**t) for t in range(1, self.rounds + 1))
 
     def claimed(self, view: View) -> str | None:
         """What the third party sees, and so what it releases."""

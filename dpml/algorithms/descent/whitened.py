@@ -29,43 +29,38 @@ from dpml.algorithms.defaults import (
     WHITENED_RULES,
     WhitenedRule,
 )
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.label_sums import LabelSums
-from dpml.algorithms.descent.rounds import Schedule, check_clipped, take_rounds
-from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial
-from dpml.algorithms.quadratic.objective import spectral_edge
+from dpml.algorithms.descent.clipped import Schedule, take_rounds
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSums
+from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial, spectral_edge
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Statistic, Sum
-from dpml.mechanism.options import SumProtocol, Unit
-from dpml.mechanism.program import Program, check_share
+from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_clip, check_rounds, check_share
+from dpml.mechanism.program import Program
 from dpml.optim.descent import Single
-from dpml.optim.losses import LOSSES, Loss
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem
 
 _HELD = 1 << 25  # numbers of mapped rows held at once: 128 MiB
 
 
 @dataclass(frozen=True)
-class WhitenedDescent(Program):
+class WhitenedDescent(
+    Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS,
+    protocols=SUM_PROTOCOLS, noises=NOISES,
+):  # fmt: skip
     """`wdgd`: the average of the last models of clipped noisy descent in a privately whitened space.
 
     One party is a trusted curator. With M, each adds 1/M of the noise to its term of every secure sum.
 
     Args:
-        loss: logistic, softmax or squared.
-        calibration: `tight`: there is no paper's noise.
-        unit: what is protected: `sample`, one row; or `party`, all rows of a party.
         lam: coefficient of lam/2 ||w||^2 in the whitened space, where rows have length 1.
         budget_share: the part of mu^2 that X'X gets; None: by the rule.
         rounds: T; None: by the rule (`defaults.WHITENED_RULES`).
         clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule, at party level
             adaptive.
-        protocol: `simulate` draws the sums; `secagg` runs the real secure aggregation for every sum.
-        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "wdgd"
@@ -73,25 +68,20 @@ class WhitenedDescent(Program):
     """Of a party, in an audit: every run maps all of them."""
     proof: ClassVar[str] = "Gaussian DP of the second moments and all adaptive rounds (descent.whitened)"
 
-    loss: Loss
-    calibration: Calibration = "tight"
-    unit: Unit = "sample"
-    lam: float = 0.0
     budget_share: float | None = None
     rounds: int | None = None
     clip: float | None = None
-    protocol: SumProtocol = "simulate"
-    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
-        check_clipped(self, ("logistic", "softmax", "squared"))
-        if self.budget_share is not None:
-            check_share(f"algo.budget_share of {self.name}", self.budget_share)
-            if self.labels and self.budget_share >= 1 - LABEL_SHARE:
-                raise UserError(
-                    f"algo.budget_share of {self.name} must be less than {1 - LABEL_SHARE:g}, because the labels get "
-                    f"{LABEL_SHARE:g}, and the rounds the rest, got {self.budget_share:g}."
-                )
+        super().__post_init__()
+        check_rounds(self.name, self.rounds)
+        check_clip(f"algo.clip of {self.name}", self.clip)
+        check_share(f"algo.budget_share of {self.name}", self.budget_share)
+        if self.budget_share is not None and self.labels and self.budget_share >= 1 - LABEL_SHARE:
+            raise UserError(
+                f"algo.budget_share of {self.name} must be less than {1 - LABEL_SHARE:g}, because the labels get "
+                f"{LABEL_SHARE:g}, and the rounds the rest, got {self.budget_share:g}."
+            )
 
     @property
     def rule(self) -> WhitenedRule:

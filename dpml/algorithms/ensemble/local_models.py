@@ -2,25 +2,27 @@
 
 import importlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.arrays import Array
-from dpml.data.partition import Parties, remembered
+from dpml.arrays import Array, Index
+from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Hyperparameters
-from dpml.mechanism.options import check_common, check_positive, check_published_only
-from dpml.mechanism.outputs import Law, NoisyOutput, Unit
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Law, Sum
+from dpml.mechanism.options import Unit, check_positive
+from dpml.mechanism.program import Program
+from dpml.mechanism.sharing import Sharing, TrustedCurator
+from dpml.mechanism.statistics import Minimiser
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit_parties, hard_targets
-from dpml.optim.losses import Loss, scores
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.optim.losses import scores
+from dpml.privacy import Budget, Problem
 from dpml.privacy.safe import with_slack
-
-Noisy = TypeVar("Noisy", bound=Any)
 
 _BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
 
@@ -45,8 +47,10 @@ READINGS: Mapping[str, NoiseReading] = {
 
 
 @dataclass(frozen=True)
-class LocalClassifiers:
-    """The hyper-parameters of classification with regularised local models (Hamm, Cao & Belkin 2016).
+class LocalClassifiers(
+    Program, losses=("logistic", "softmax"), calibrations=("published", "tight"), variants=tuple(READINGS)
+):
+    """Classification with regularised local models (Hamm, Cao & Belkin 2016), at one trusted curator.
 
     Args:
         loss: logistic (binary) or softmax (multiclass).
@@ -59,84 +63,92 @@ class LocalClassifiers:
         lam: coefficient of lam/2 ||w||^2, for local and global models.
     """
 
-    name: ClassVar[str]
-    auxiliary: ClassVar[float] = 0.0
-
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
+    unit: ClassVar[Unit] = "party"  # type: ignore[misc]
     lam: float = 1e-4
 
     def __post_init__(self) -> None:
-        check_classifiers(self)
+        super().__post_init__()
+        self.check_published_only()
+        check_positive(f"algo.lam of {self.name}", self.lam)
+
+    @property
+    def proof(self) -> str:  # type: ignore[override]
+        return f"L2 sensitivity ({type(self).__module__.rpartition('.')[2]}.{type(self).__name__})"
+
+    @property
+    def reading(self) -> NoiseReading:
+        """What the variant says."""
+        return READINGS[self.variant]
+
+    def strength(self, n: int) -> float:
+        """The coefficient of ||w||^2 / 2 beside a *mean* loss over n rows that gives the same minimiser."""
+        return self.lam / n if self.reading.sums else self.lam
+
+    @property
+    def root(self) -> float:
+        """By how much the paper's multiclass bound on a row's gradient, sqrt 2, exceeds the binary one."""
+        return math.sqrt(2) if self.loss.name == "softmax" and not self.reading.binary else 1.0
+
+    def sharing(self, problem: Problem) -> Sharing:
+        return TrustedCurator()
+
+    def sensitivity(self, problem: Problem) -> tuple[float, float]:
+        """(published, proven): how far the model moves at most, in L2 norm, when a unit is replaced."""
+        raise NotImplementedError
+
+    def about(self, problem: Problem) -> int:
+        """Return how many numbers the fit is about, beside the rows."""
+        return 0
+
+    def fit(self) -> Callable[..., Array]:
+        """What trains the model on all parties' rows."""
+        raise NotImplementedError
+
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        """The model; its noise has the scale sensitivity/eps, the proven one if `tight`."""
+        published, proven = self.sensitivity(problem)
+        scale = with_slack(proven / budget.eps) if self.tight else published / budget.eps
+        known = problem.classes > 1 or self.loss.name != "softmax"
+        root = math.sqrt(problem.classes * problem.d) if known else math.inf
+        law = self.reading.law
+        moved = proven * root if law == "laplace" else proven
+        return (Sum(Minimiser(self.fit(), problem.classes, self.about(problem)), moved, scale, law=law),)
+
+    def run(self, carrier: Carrier) -> Release:
+        return Release(carrier.by_budget(carrier.ask(0)))
+
+    def unsolved(self, rows: int) -> float:
+        """Bound the distance between the computed and the exact model of a party that has so many `rows`."""
+        return LOCAL_TOLERANCE / self.strength(rows)
 
 
-def check_classifiers(algorithm: Hyperparameters) -> None:
-    """Raise UserError unless the hyper-parameters are those of `LocalClassifiers`."""
-    check_common(algorithm, ("logistic", "softmax"), tuple(READINGS))
-    check_published_only(algorithm)
-    check_positive(f"algo.lam of {algorithm.name}", algorithm.lam)
+@dataclass(frozen=True)
+class MeanModel:
+    """The mean of the parties' own regularised models: d weights, or K d for K classes.
 
+    Args:
+        lam: as of `fit_parties`, and `sums`.
+    """
 
-def reading(algorithm: Hyperparameters) -> NoiseReading:
-    """That of the algorithm's variant."""
-    return READINGS[algorithm.variant]
+    lam: float
+    sums: bool = False
 
-
-def strength(algorithm: Hyperparameters, n: int) -> float:
-    """The coefficient of ||w||^2 / 2 beside a *mean* loss over n rows that gives the same minimiser."""
-    return algorithm.lam / n if reading(algorithm).sums else algorithm.lam
-
-
-def root(algorithm: Hyperparameters) -> float:
-    """By how much the paper's multiclass bound on a row's gradient, sqrt 2, exceeds the binary one."""
-    return math.sqrt(2) if algorithm.loss.name == "softmax" and not reading(algorithm).binary else 1.0
-
-
-def without_noise(algorithm: Noisy) -> Noisy:
-    """The same algorithm with the default noise: the models without noise do not depend on it."""
-    return replace(algorithm, calibration="published", variant="sum" if reading(algorithm).sums else "paper")
-
-
-def model_plus_noise(
-    algorithm: Hyperparameters,
-    sensitivity: tuple[float, float],
-    budget: Budget,
-    problem: Problem,
-    unit: Unit = "party",
-) -> list[NoisyOutput]:
-    """A model of a (published, proven) sensitivity; the noise has the scale that / eps, the proven one if `tight`."""
-    published, proven = sensitivity
-    scale = with_slack(proven / budget.eps) if algorithm.calibration == "tight" else published / budget.eps
-    kind = type(algorithm)
-    source = f"L2 sensitivity ({kind.__module__.rpartition('.')[2]}.{kind.__name__})"
-    known = problem.classes > 1 or algorithm.loss.name != "softmax"
-    size = problem.classes * problem.d if known else math.inf
-    return [NoisyOutput(reading(algorithm).law, proven, scale, source, unit, size)]
-
-
-@remembered
-def mean_model(parties: Parties, lam: float, sums: bool = False) -> Array:
-    """The mean of the parties' own regularised models: d weights, or K d for K classes. `sums` as in `fit_parties`."""
-    problem = parties.problem
-    total = np.zeros(problem.classes * problem.d)
-    for _, models in fit_parties(parties.X, parties.y, parties.offsets, lam, problem.classes, sums=sums):
-        total += models.sum(axis=0)
-    return total / problem.M
-
-
-def unsolved(algorithm: Hyperparameters, rows: int) -> float:
-    """Bound the distance between the computed and the exact model of a party that has so many `rows`."""
-    return LOCAL_TOLERANCE / strength(algorithm, rows)
+    def __call__(self, parties: Parties) -> Array:
+        """(D,)."""
+        problem = parties.problem
+        total = np.zeros(problem.classes * problem.d)
+        for _, models in fit_parties(parties.X, parties.y, parties.offsets, self.lam, problem.classes, sums=self.sums):
+            total += models.sum(axis=0)
+        return total / problem.M
 
 
 def vote_shares(
-    parties: Parties, X: Array, lam: float, local: Sequence[Any] | None, rng: Generator, sums: bool = False
+    parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
     """The share of parties that vote +1 (binary, (n, 1)) or for each class ((n, K)) on the rows X (n, d).
 
-    Votes are added up block by block: no table of all parties' votes ever exists. `sums` as in `fit_parties`; `rng` is
-    for classifiers that are `local`.
+    Votes are added up block by block: no table of all parties' votes ever exists. `sums` as in `fit_parties`; `seeds`
+    (M,) are for classifiers that are `local`.
     """
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
@@ -147,7 +159,6 @@ def vote_shares(
             for start in range(0, len(X), height):
                 votes[start : start + height] += count_votes(scores(X[start : start + height], w, classes))
     else:
-        seeds = rng.integers(2**31, size=M)  # one each: no party's rows may change the numbers that another gets
         for k in range(M):
             own = parties.of(k)
             try:
@@ -156,6 +167,12 @@ def vote_shares(
                 raise UserError(f"algo.local: {local[k % len(local)]} fails at party {k}: {error}") from error
             votes += hard_targets(labels, classes)
     return votes / M
+
+
+def seeds(parties: Parties, rng: Generator) -> Index:
+    """Draw a seed for every party, so that no party's rows change the numbers that another gets: (M,)."""
+    drawn: Index = rng.integers(2**31, size=parties.problem.M)
+    return drawn
 
 
 def count_votes(scores: Array) -> Array:
@@ -180,11 +197,7 @@ def check_local(local: Any) -> None:
 
 
 def build_local(spec: Any) -> Any:
-    """An unfitted classifier from a class path, a mapping with `_target_` and the constructor's arguments, or itself.
-
-    Raises:
-        UserError: it names no class, the class does not take the arguments, or it has no `fit` and `predict`.
-    """
+    """Return an unfitted classifier from a class path, a mapping with `_target_` and arguments, or itself."""
     if isinstance(spec, str | Mapping):
         arguments = {} if isinstance(spec, str) else dict(spec)
         path = spec if isinstance(spec, str) else arguments.pop("_target_", "")

@@ -2,30 +2,28 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.algorithms.ensemble import local_models
-from dpml.algorithms.prepared import PreparedOutput
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import require_domain
-from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.outputs import NoisyOutput
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
 from dpml.optim.logistic import TOLERANCE, fit, hard_targets, longest_minimiser
-from dpml.optim.losses import LOSSES, Loss
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Problem
 
 TAIL = 0.05  # probability that the noise is longer, and that the sample is worse, than a bound assumes
 
 
 @dataclass(frozen=True)
-class Vote:
+class Vote(local_models.LocalClassifiers):
     """`vote` (Alg. 1): the minimiser on auxiliary rows with the ensemble's majority votes as labels.
 
     One party may turn every label. A turned label moves the gradient by the row (the logistic loss has l'(t) + l'(-t)
@@ -33,11 +31,6 @@ class Vote:
     by more than 2 `longest_minimiser`, which at lam = 1e-4 is 189 times less than published.
 
     Args:
-        loss: logistic (binary) or softmax (multiclass).
-        calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
-        variant: `paper`, or another reading of the text: `binary`, `per_coordinate`, `radial`, `sum`,
-            `sum_per_coordinate`, `sum_radial` (`LocalClassifiers`).
-        lam: coefficient of lam/2 ||w||^2, for local and global models.
         local: scikit-learn classifiers, as class paths, nodes with `_target_`, or objects; party k trains the (k mod
             len(local))-th. None: the regularised model of `loss` at every party, the fast path.
         protect_auxiliary: also hide one auxiliary row, its features included (Sec. 4.5).
@@ -49,32 +42,18 @@ class Vote:
     shared: ClassVar[bool] = False
     """Whether a row's target is the share of the votes, which no party changes by more than 1/M."""
 
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 1e-4
     local: Sequence[Any] | None = None
     protect_auxiliary: bool = False
 
     def __post_init__(self) -> None:
-        local_models.check_classifiers(self)
+        super().__post_init__()
         if not isinstance(self.protect_auxiliary, bool):
             raise UserError(f"algo.protect_auxiliary must be true or false, got {self.protect_auxiliary}.")
         local_models.check_local(self.local)
 
-    guarantees = guarantees_of
-
     def voters(self, M: int) -> int:
         """The number of parties that share a row's target: one of them changes it by at most 1 over that."""
         return M if self.shared else 1
-
-    def targets(self, shares: Array) -> Array:
-        """Training targets from vote shares (n, K): these, or the majority, ties to +1 or to the lowest class."""
-        if self.shared:
-            return shares
-        if shares.shape[1] == 1:
-            return (shares >= 0.5).astype(float)
-        return hard_targets(np.argmax(shares, axis=1).astype(float), shares.shape[1])
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """(published, proven): how far the model moves at most, in L2 norm, when one party's rows are replaced.
@@ -94,43 +73,35 @@ class Vote:
         published, proven = swing, swing
         if self.protect_auxiliary:
             published, proven = (swing * (n - 1) + 1) / n, (swing * (n - 1) + 2) / n
-        published *= 2.0 / local_models.root(self) if multiclass else 2.0
+        published *= 2.0 / self.root if multiclass else 2.0
         proven *= math.sqrt(2) if multiclass else 1.0
-        lam = local_models.strength(self, n)
+        lam = self.strength(n)
         exact = min(proven / lam, 2 * longest_minimiser(self.loss, lam, problem.classes))
         return published / self.lam, exact + 2 * TOLERANCE / lam
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput]:
-        """The model plus noise."""
-        return local_models.model_plus_noise(self, self.sensitivity(problem), budget, problem)
+    def fit(self) -> "Voted":
+        return Voted(self.lam, self.reading.sums, self.shared, self.local)
 
-    def prepare(self, parties: Parties, rng: Generator) -> PreparedOutput:
-        """Train the local models and the global one, once for all budgets and draws."""
-        require_domain(parties, self.loss)
-        problem = parties.problem
-        self.sensitivity(problem)  # raise before the work if there are no auxiliary rows
-        weights = self.model(parties, rng) if self.local else _fitted(parties, local_models.without_noise(self))
+    def about(self, problem: Problem) -> int:
+        return 0 if self.local is None else problem.M
+
+    def begin(self, parties: Parties, rng: Generator) -> Index | None:
+        """Draw the seeds of classifiers that are `local`."""
+        self.sensitivity(parties.problem)  # raise before the work if there are no auxiliary rows
+        return None if self.local is None else local_models.seeds(parties, rng)
+
+    def run(self, carrier: Carrier) -> Release:
+        """The model; `bound` is Theorem 4's, or eq. 9's, of the published noise."""
+        about = [] if self.local is None else [np.tile(carrier.start, (len(carrier.budgets) * carrier.draws, 1))]
+        weights = carrier.by_budget(carrier.ask(0, *about))
         binary = self.loss.name == "logistic" and self.variant == "paper" and not self.protect_auxiliary
-        if not binary or self.calibration == "tight":  # Theorem 4, and eq. 9, are about the published noise
-            return PreparedOutput(self, weights, problem)
-        facts = self.voters(problem.M), problem.auxiliary, problem.d, self.lam, float(np.linalg.norm(weights))
-
-        def bounds(budgets: Sequence[Budget], noisy: Array) -> dict[str, Array]:
-            values = np.array([voting_risk_bound(budget.eps, *facts) for budget in budgets])
-            return {"bound": np.repeat(values[:, None], noisy.shape[1], axis=1)}
-
-        return PreparedOutput(self, weights, problem, bounds)
-
-    def model(self, parties: Parties, rng: Generator) -> Array:
-        """The model without noise: d weights, or K d for K classes; `rng` is for classifiers that are `local`."""
-        X, weight = _auxiliary(parties)
-        sums = local_models.reading(self).sums
-        if self.local is None:
-            shares = _auxiliary_shares(parties, self.lam, sums)
-        else:
-            shares = local_models.vote_shares(parties, X, self.lam, self.local, rng, sums)
-        lam = local_models.strength(self, len(parties.X_auxiliary))
-        return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
+        if not binary or self.tight:
+            return Release(weights)
+        exact = carrier.mechanism.terms(carrier.statistic(0)).total(*(each[:1] for each in about))
+        problem, length = carrier.problem, float(np.linalg.norm(exact))
+        facts = self.voters(problem.M), problem.auxiliary, problem.d, self.lam, length
+        bounds = np.array([voting_risk_bound(budget.eps, *facts) for budget in carrier.budgets])
+        return Release(weights, {"bound": np.repeat(bounds[:, None], carrier.draws, axis=1)})
 
 
 class Soft(Vote):
@@ -144,9 +115,35 @@ class Soft(Vote):
     shared = True
 
 
-@remembered
-def _fitted(parties: Parties, algorithm: Vote) -> Array:
-    return algorithm.model(parties, np.random.default_rng(0))
+@dataclass(frozen=True)
+class Voted:
+    """The minimiser on the auxiliary rows with targets from the parties' votes: d weights, or K d for K classes."""
+
+    lam: float
+    sums: bool
+    shared: bool
+    local: Sequence[Any] | None = field(hash=False)
+
+    def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
+        """(D,), or of classifiers that are `local` with the seeds (B, M): (B, D)."""
+        if self.local is None:
+            return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
+        X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
+        return np.array([self.trained(parties, local_models.vote_shares(parties, X, *own, each)) for each in seeds])
+
+    def trained(self, parties: Parties, shares: Array) -> Array:
+        """(D,), for vote shares (n, K)."""
+        X, weight = _auxiliary(parties)
+        lam = self.lam / len(parties.X_auxiliary) if self.sums else self.lam
+        return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
+
+    def targets(self, shares: Array) -> Array:
+        """Training targets from vote shares (n, K): these, or the majority, ties to +1 or to the lowest class."""
+        if self.shared:
+            return shares
+        if shares.shape[1] == 1:
+            return (shares >= 0.5).astype(float)
+        return hard_targets(np.argmax(shares, axis=1).astype(float), shares.shape[1])
 
 
 @remembered
@@ -159,7 +156,7 @@ def _auxiliary(parties: Parties) -> tuple[Array, Array]:
 @remembered
 def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
     """The vote shares of the parties' own models on the auxiliary rows."""
-    return local_models.vote_shares(parties, _auxiliary(parties)[0], lam, None, np.random.default_rng(0), sums)
+    return local_models.vote_shares(parties, _auxiliary(parties)[0], lam, sums)
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:

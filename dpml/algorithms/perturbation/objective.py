@@ -13,41 +13,34 @@ with a constraint it is Kifer, Smith & Thakurta 2012, Thm 2), and its curvature 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
 from dpml.algorithms.perturbation import calibration
-from dpml.algorithms.prepared import PreparedOutput, prepare_rows
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Mechanism, Release, require_domain
-from dpml.mechanism.guarantees import guarantees_of
-from dpml.mechanism.objectives import PerturbedObjective
-from dpml.mechanism.options import (
-    VARIANTS,
-    Variant,
-    check_common,
-    check_not_negative,
-    check_positive,
-    check_published_only,
-)
-from dpml.mechanism.outputs import NoisyOutput, drawn
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Sum
+from dpml.mechanism.objectives import Perturbed, PerturbedObjective, perturbations
+from dpml.mechanism.options import VARIANTS, Variant, check_not_negative, check_positive
+from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import minimise_convex
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.privacy import Budget, Problem
 from dpml.privacy.proofs import objective_perturbation as proof
 from dpml.privacy.safe import with_slack
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(
+    Perturbed, losses=("squared", "logistic"), calibrations=("published", "tight"), lam=0.0, variants=VARIANTS
+):
     """`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2): minimise the risk + b'w/N + extra/2 ||w||^2, b private.
 
     b has density proportional to exp(-beta ||b||), beta = eps'/(2 zeta), with zeta the Lipschitz constant of the loss;
@@ -59,28 +52,22 @@ class ObjectivePerturbation:
         loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
         calibration: `published` noise and ridge, or `tight`: those with which least is lost, of all that are proven.
         variant: `paper`, or `authors`, output noise that ignores N, as the authors plot it.
-        lam: coefficient of lam/2 ||w||^2.
         radius: of the ball over which the squared loss is minimised.
     """
 
     name: ClassVar[str] = "objpert"
-    auxiliary: ClassVar[float] = 0.0
+    proof: ClassVar[str] = "the box [-1, 1]^d has diameter 2 sqrt d"
 
-    guarantees = guarantees_of
-
-    loss: Loss
-    calibration: Calibration = "published"
     variant: Variant = "paper"
-    lam: float = 0.0
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        check_common(self, ("squared", "logistic"), VARIANTS)
-        check_published_only(self)
+        super().__post_init__()
+        self.check_published_only()
         check_positive("algo.radius", self.radius)
 
     @property
-    def claim(self) -> str:
+    def claim(self) -> str:  # type: ignore[override]
         """Who publishes the noise."""
         return "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
 
@@ -124,13 +111,12 @@ class ObjectivePerturbation:
             return proof.beta_of(eps, ridge)
         return (eps / with_slack(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
 
-    def messages(self, budget: Budget, problem: Problem) -> list[NoisyOutput | PerturbedObjective]:
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
         """A perturbed objective, or the authors' model plus noise."""
         if self.variant != "authors":
-            return [self.objective(budget, problem)]
+            return (self.objective(budget, problem),)
         scale, _ = self.calibrate(budget, problem)
-        diameter = 2 * math.sqrt(problem.d)
-        return [NoisyOutput("l2_laplace", diameter, scale, "the box [-1, 1]^d has diameter 2 sqrt d")]
+        return (Sum(Minimiser(Stopped(self.loss, self.lam)), 2 * math.sqrt(problem.d), scale, law="l2_laplace"),)
 
     def objective(self, budget: Budget, problem: Problem) -> PerturbedObjective:
         """What is minimised."""
@@ -139,28 +125,19 @@ class ObjectivePerturbation:
             return made
         return replace(made, slope=self.zeta, curvature=self.loss.smoothness)
 
-    def prepare(self, parties: Parties, rng: Generator) -> Mechanism:
-        """Nothing to do before the noise is known; `authors` fits the model in the box."""
-        if self.variant != "authors":
-            return prepare_rows(self, parties, rng)
-        require_domain(parties, self.loss)
-        X, y = parties.X, parties.y
-
-        def value(budgets: Sequence[Budget], noisy: Array) -> dict[str, Array]:
-            values = mean_loss(self.loss, X, y, noisy.reshape(-1, X.shape[1]))
-            return {"noisy_objective": values.reshape(noisy.shape[:-1])}
-
-        return PreparedOutput(self, stopped_model(self.loss, X, y, self.lam), parties.problem, value)
-
-    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def run(self, carrier: Carrier) -> Release:
         """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers."""
-        problem = parties.problem
-        sent = [self.objective(budget, problem) for budget in budgets]
-        b = drawn(sent, rng, draws, problem.d)
-        strength = np.repeat([made.strength for made in sent], draws)
+        problem, parties = carrier.problem, carrier.mechanism.parties
+        X, y, counts = parties.X, parties.y, None
+        if self.variant == "authors":
+            flat = carrier.ask(0)
+            value = mean_loss(self.loss, X, y, flat)
+            return Release(carrier.by_budget(flat), {"noisy_objective": carrier.by_budget(value)})
+        sent: list[Any] = [message for (message,) in carrier.messages]
+        b = perturbations(sent, carrier.rng, carrier.draws, problem.d)
+        strength = carrier.per_run([made.strength for made in sent])
         tilt = b.reshape(-1, problem.d) / problem.N
         if self.loss.lipschitz is None:
-            X, y = parties.X, parties.y
             tilt = tilt - 2 * y @ X / problem.N
             flat = minimise_quadratic_in_ball(X.T @ X / problem.N, tilt, self.radius, shift=strength / 2)
         else:
@@ -170,7 +147,21 @@ class ObjectivePerturbation:
 
 
 @dataclass(frozen=True)
-class GaussianObjectivePerturbation:
+class Stopped:
+    """Where the authors' solver stops in the box [-1, 1]^d."""
+
+    loss: Loss
+    lam: float
+
+    def __call__(self, parties: Parties) -> Array:
+        """(d,)."""
+        return stopped_model(self.loss, parties.X, parties.y, self.lam)
+
+
+@dataclass(frozen=True)
+class GaussianObjectivePerturbation(
+    Perturbed, losses=("logistic",), calibrations=("published", "tight"), variants=("paper",)
+):
     """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator.
 
     With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
@@ -178,9 +169,6 @@ class GaussianObjectivePerturbation:
     logistic loss.
 
     Args:
-        loss: logistic.
-        calibration: `published` noise, or `tight`: the least that is proven to be enough.
-        variant: `paper`.
         lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own, but for the published noise,
             which needs one: 0.01.
         shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
@@ -189,16 +177,9 @@ class GaussianObjectivePerturbation:
 
     name: ClassVar[str] = "gop"
     claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
-    auxiliary: ClassVar[float] = 0.0
     published_lam: ClassVar[float] = 0.01
     """The default lam of the published noise; where it is positive, that noise needs a positive one."""
 
-    guarantees, prepare = guarantees_of, prepare_rows
-
-    loss: Loss
-    calibration: Calibration = "published"
-    variant: str = "paper"
-    lam: float = 0.0
     shift: float = 0.0
     if not TYPE_CHECKING:  # on the object it is a number
         lam: float | None = None
@@ -206,7 +187,7 @@ class GaussianObjectivePerturbation:
     def __post_init__(self) -> None:
         if self.lam is None:
             object.__setattr__(self, "lam", 0.0 if self.tight else self.published_lam)
-        check_common(self, ("logistic",))
+        super().__post_init__()
         check_not_negative(f"algo.shift of {self.name}", self.shift)
         if self.tight:
             return
@@ -216,32 +197,27 @@ class GaussianObjectivePerturbation:
             raise UserError(f"algo.shift={self.shift:g} of {self.name} is in no paper: set calibration=tight.")
 
     @property
-    def tight(self) -> bool:
-        """Whether the noise is the least proven."""
-        return self.calibration == "tight"
-
-    @property
     def trained(self) -> Loss:
         """The loss that is minimised."""
         return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
 
-    def messages(self, budget: Budget, problem: Problem) -> Sequence[PerturbedObjective]:
+    def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
         """The perturbed objective."""
         calibrate = calibration.tight_perturbation if self.tight else calibration.published_perturbation
         made = calibrate(budget, problem, self.lam, f"algo={self.name}")
-        return [PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N)]
+        return (PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N),)
 
-    def released(self, parties: Parties, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
+    def run(self, carrier: Carrier) -> Release:
         """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers.
 
         `gap_bound` is Theorem 5.1's bound on the optimality gap, which 95 % of the draws keep. It needs a lam, and the
         loss that J has.
         """
-        problem = parties.problem
-        sent = [message for budget in budgets for message in self.messages(budget, problem)]
-        eta = drawn(sent, rng, draws, problem.d)
-        weights = calibration.perturbed_minimisers(self.trained, self.lam, parties, sent, eta)
+        problem = carrier.problem
+        sent: list[Any] = [message for (message,) in carrier.messages]
+        eta = perturbations(sent, carrier.rng, carrier.draws, problem.d)
+        weights = calibration.perturbed_minimisers(self.trained, self.lam, carrier.mechanism.parties, sent, eta)
         if self.lam == 0 or self.shift > 0:
             return Release(weights)
         bounds = [calibration.optimality_bound(made, problem) for made in sent]
-        return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], draws, axis=1)})
+        return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], carrier.draws, axis=1)})

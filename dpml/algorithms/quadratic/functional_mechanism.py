@@ -16,39 +16,35 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.algorithms.quadratic.coefficients import Coefficients
-from dpml.algorithms.quadratic.objective import (
+from dpml.algorithms.quadratic.coefficients import (
     SOURCE,
+    Coefficients,
+    Scales,
     coefficients_sum,
     draws_together,
     minimised,
     raised_to_floor,
     split,
 )
-from dpml.algorithms.quadratic.sensitivity import Scales
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
 from dpml.mechanism.options import (
+    NOISES,
     SUM_PROTOCOLS,
     VARIANTS,
-    SumProtocol,
     Variant,
     check_choice,
-    check_common,
-    check_noise,
     check_not_negative,
     check_positive,
 )
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.interior_point import stop_in_box, usual_start
-from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic
-from dpml.privacy import Budget, Calibration, Problem, gdp
+from dpml.privacy import Budget, Problem, gdp
 
 PUBLISHED_SENSITIVITY = {"squared": (1.0, 4.0, math.sqrt(2)), "logistic": (0.0, 1.0, math.sqrt(2) / 8)}
 """The paper's L2 sensitivities of (L0, L1, L2), times N (Secs. 4.3 and H)."""
@@ -65,12 +61,13 @@ CLAIMS: dict[Sites, str] = {
 
 
 @dataclass(frozen=True)
-class FunctionalMechanism(Program):
+class FunctionalMechanism(
+    Program, losses=("squared", "logistic"), calibrations=("published", "tight"), lam=0.0, variants=VARIANTS,
+    protocols=SUM_PROTOCOLS, noises=NOISES,
+):  # fmt: skip
     """The improved functional mechanism: `fm` (Alg. 3), `capefm` (Alg. 4), `conv` (Sec. 4.4) and `local`.
 
     Args:
-        loss: squared or logistic.
-        calibration: `published` noise, or `tight`: the least noise proven to give (eps, delta) in the worst view.
         sites: who draws the noise: one trusted `curator`; the sites, correlated by `cape`, so that the sum has the
             curator's noise; every site an `independent` noise that alone protects its message; or the `last` site only,
             on its own rows, while the others reveal nothing.
@@ -78,7 +75,6 @@ class FunctionalMechanism(Program):
             add a ridge, and trim the spectrum if that is not enough; `tight`, by raising its eigenvalues to a floor.
             `authors` is what the authors ran: minimise over the box [-1, 1]^d, and stop where their solver does, before
             it has converged if d is large.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
         radius: the norm of w that the `tight` split of the noise between L1 and L2 is best for; None: 2 (squared) or 4
             (logistic).
         ridge: that ridge, of a size of ours, in units of the spectral edge of the noise on L2 (data-independent, so it
@@ -89,30 +85,22 @@ class FunctionalMechanism(Program):
             (docs/privacy/discrete_noise.md). Modulo 2^64 zero-sum noise can be uniform: nothing but the sum is seen.
     """
 
-    loss: Loss
-    calibration: Calibration = "published"
-    sites: Sites = "curator"
     variant: Variant = "paper"
-    lam: float = 0.0
+    sites: Sites = "curator"
     radius: float | None = None
     ridge: float = 1.25
-    protocol: SumProtocol = "simulate"
-    noise: Noise = "continuous"
 
     proof: ClassVar[str] = SOURCE
 
     def __post_init__(self) -> None:
         check_choice("algo.sites", self.sites, tuple(NAMES))
-        check_common(self, ("squared", "logistic"), VARIANTS)
-        if self.radius is not None:
-            check_positive("algo.radius", self.radius)
+        super().__post_init__()
+        check_positive("algo.radius", self.radius)
         check_not_negative("algo.ridge", self.ridge)
-        check_choice("algo.protocol", self.protocol, SUM_PROTOCOLS)
         if self.protocol == "secagg" and self.sites != "cape":
             raise UserError(f"algo.protocol=secagg is for algo=capefm: there is no secure sum in algo={self.name}.")
         if self.noise == "discrete" and self.sites not in ("curator", "cape"):
             raise UserError(f"algo.noise=discrete is for algo=fm and algo=capefm, not for algo={self.name}.")
-        check_noise(self)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -132,8 +120,8 @@ class FunctionalMechanism(Program):
     def scales(self, budget: Budget, problem: Problem) -> Scales:
         """The noise on N times (L0, L1, L2)."""
         if math.isinf(budget.eps):
-            return Scales(math.inf if self.calibration == "tight" else 0.0, 0.0, 0.0)
-        if self.calibration == "tight":
+            return Scales(math.inf if self.tight else 0.0, 0.0, 0.0)
+        if self.tight:
             return split(Coefficients(self.loss), problem.d, self.target_mu(budget, problem), self.radius)
         delta = budget.require_delta(f"algo={self.name}")
         wider = math.sqrt(problem.M) if self.sites == "independent" else 1.0
@@ -155,7 +143,7 @@ class FunctionalMechanism(Program):
         """The models, as the variant and the calibration have them."""
         if self.variant == "authors":
             return in_the_authors_box(A, b)
-        if self.calibration == "tight":
+        if self.tight:
             return raised_to_floor(A, b, edges)
         return with_ridge(A, b, self.ridge * edges)
 

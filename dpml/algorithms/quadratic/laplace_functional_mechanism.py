@@ -5,62 +5,46 @@ by no more than is counted of these, and discrete Laplace noise of the same scal
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.defaults import QUADRATIC_NORM
-from dpml.algorithms.quadratic.coefficients import Coefficients, quadratic_of
+from dpml.algorithms.quadratic.coefficients import (
+    NO_NOISE,
+    SOURCE,
+    Coefficients,
+    Scales,
+    coefficients_sum,
+    draws_together,
+    minimised,
+    quadratic_of,
+    raised_to_floor,
+)
 from dpml.algorithms.quadratic.functional_mechanism import in_the_authors_box, with_ridge
-from dpml.algorithms.quadratic.objective import SOURCE, coefficients_sum, draws_together, minimised, raised_to_floor
-from dpml.algorithms.quadratic.sensitivity import NO_NOISE, Scales
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import (
-    VARIANTS,
-    Variant,
-    check_common,
-    check_noise,
-    check_not_negative,
-    check_positive,
-    check_published_only,
-)
-from dpml.mechanism.outputs import Proof
+from dpml.mechanism.options import NOISES, VARIANTS, Variant, check_not_negative, check_positive
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Problem, View, gdp, noise
-from dpml.privacy.discrete import DiscreteLaplace
-from dpml.privacy.discrete.rounding import Integers
-from dpml.privacy.safe import round_up, with_slack
+from dpml.privacy import Budget, Problem, View, gdp
+from dpml.privacy.safe import with_slack
 
 
 @dataclass(frozen=True)
-class LaplaceCurator(TrustedCurator):
-    """One trusted curator, who draws Laplace noise of scale 1."""
-
-    def total(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        return noise.laplace(rng, (draws, size))
-
-    def integers(self, scales: Sequence[float], draws: int, size: int, rng: Generator) -> Integers:
-        """Discrete Laplace noise of these scales in steps of a grid, 0 for none: (len(scales) * draws, size)."""
-        shape = draws, size
-        kept = Fraction(math.sqrt(getattr(rng, "variance_kept", 1)))  # below 1 in the self-test of an audit only
-        laws = [DiscreteLaplace(kept * Fraction(scale)) if scale else None for scale in scales]
-        return np.concatenate([law.sample(shape, rng.bytes) if law else np.zeros(shape, np.int64) for law in laws])
-
-
-@dataclass(frozen=True)
-class LaplaceFunctionalMechanism(Program):
+class LaplaceFunctionalMechanism(
+    Program,
+    losses=("squared", "logistic"),
+    calibrations=("published", "tight"),
+    lam=0.0,
+    variants=VARIANTS,
+    noises=NOISES,
+):
     """`dpfm` (Zhang et al. 2012): Laplace noise on every coefficient, pure eps-DP at one trusted curator.
 
     Published: one scale Delta/eps, Delta = 2 (d+1)^2 (squared) or d^2/4 + 3d (logistic), on all d^2 entries of L2. By
@@ -68,32 +52,28 @@ class LaplaceFunctionalMechanism(Program):
     triangle of L2, whose sensitivities it splits eps between.
 
     Args:
-        loss: squared or logistic.
-        calibration: `published` noise, or `tight`.
         variant: `paper`; `authors` puts Delta into the Gaussian formula instead, as their scripts do, which is (eps,
             delta)-DP, and minimises over their box.
-        lam, radius, ridge: as for `fm`.
+        radius, ridge: as for `fm`.
         noise: `continuous`; or `discrete`, with calibration=tight: discrete Laplace noise on sums of integers
             (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "dpfm"
 
-    loss: Loss
-    calibration: Calibration = "published"
     variant: Variant = "paper"
-    lam: float = 0.0
     radius: float | None = None
     ridge: float = 1.25
-    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
-        check_common(self, ("squared", "logistic"), VARIANTS)
-        check_published_only(self)
-        if self.radius is not None:
-            check_positive("algo.radius", self.radius)
+        super().__post_init__()
+        self.check_published_only()
+        check_positive("algo.radius", self.radius)
         check_not_negative("algo.ridge", self.ridge)
-        check_noise(self)
+
+    @property
+    def proof(self) -> str:  # type: ignore[override]
+        return "L1 sensitivity (laplace_functional_mechanism)" if self.laplace else SOURCE
 
     @property
     def laplace(self) -> bool:
@@ -103,10 +83,10 @@ class LaplaceFunctionalMechanism(Program):
     @property
     def mirrored(self) -> bool:
         """Whether noise is drawn for one of two equal entries of L2 only."""
-        return self.laplace and self.calibration == "tight"
+        return self.laplace and self.tight
 
     def sharing(self, problem: Problem) -> Sharing:
-        return LaplaceCurator() if self.laplace else TrustedCurator()
+        return TrustedCurator()
 
     def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
         """Upper bounds on how far N (L0, L1, L2) move in L1 norm when one sample is replaced.
@@ -119,7 +99,7 @@ class LaplaceFunctionalMechanism(Program):
         square = math.sqrt(2) * d
         if d == 1:
             square = 1.0
-        elif self.calibration == "tight":
+        elif self.tight:
             square = (square + 2) / 2
         return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
 
@@ -147,7 +127,7 @@ class LaplaceFunctionalMechanism(Program):
         d = problem.d
         if math.isinf(budget.eps):
             return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)
-        if self.calibration == "tight":
+        if self.tight:
             farther = 1.0 if self.noise == "discrete" else 1 + self.imprecision(problem)
             return self._tight_scales(budget.eps / farther, d)
         delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
@@ -176,28 +156,17 @@ class LaplaceFunctionalMechanism(Program):
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         scales = self.scales(budget, problem)
         of = Coefficients(self.loss, constant=math.isfinite(scales.constant), mirrored=self.mirrored)
-        return (coefficients_sum(of, scales, problem.d),)
-
-    def pure(self, budget: Budget) -> bool:
-        return self.laplace
+        message = coefficients_sum(of, scales, problem.d)
+        if not self.laplace:
+            return (message,)
+        eps = math.inf if math.isinf(budget.eps) else self.pure_eps(scales, problem.d)
+        return (replace(message, sensitivity=eps, law="laplace"),)
 
     def claimed(self, view: View) -> str | None:
         if not self.laplace:
             return "the authors' scripts"
         of = "Zhang et al. 2012, as in Imtiaz et al. 2019, Secs. 4.1 and H"
         return of if self.calibration == "published" else None
-
-    def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        if not self.laplace:
-            return {view: Proof(proof.eps, SOURCE, proof.mu) for view, proof in super().proven(budget, problem).items()}
-        scales = self.scales(budget, problem)
-        eps = math.inf if math.isinf(budget.eps) else round_up(self.pure_eps(scales, problem.d))
-        if self.noise == "discrete":
-            (message,) = self.messages(budget, problem)
-            message.of.resolution(message.block_widths(), problem)  # refused where so much noise does not fit
-        else:
-            eps *= 1 + self.imprecision(problem)
-        return {"release": Proof(eps, "L1 sensitivity (laplace_functional_mechanism)")}
 
     def together(self, problem: Problem) -> int:
         return draws_together(problem.d)
@@ -211,4 +180,4 @@ class LaplaceFunctionalMechanism(Program):
         """The models, as the variant and the calibration have them."""
         if self.variant == "authors":
             return in_the_authors_box(A, b)
-        return raised_to_floor(A, b, edges) if self.calibration == "tight" else with_ridge(A, b, self.ridge * edges)
+        return raised_to_floor(A, b, edges) if self.tight else with_ridge(A, b, self.ridge * edges)

@@ -9,52 +9,45 @@ rows' coefficients. The sensitivities: docs/privacy/sufficient_statistics.md, Th
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dpml.algorithms.quadratic.coefficients import Coefficients
-from dpml.algorithms.quadratic.objective import SOURCE, coefficients_sum, draws_together, minimised, split
+from dpml.algorithms.quadratic.coefficients import (
+    SOURCE,
+    Coefficients,
+    coefficients_sum,
+    draws_together,
+    minimised,
+    split,
+)
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.discrete import Noise
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit, check_choice, check_common, check_positive
-from dpml.mechanism.program import Program, check_carriage
-from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Calibration, Problem
+from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_positive
+from dpml.mechanism.program import Program
+from dpml.privacy import Budget, Problem
 
 
 @dataclass(frozen=True)
-class SufficientStatistics(Program):
+class SufficientStatistics(
+    Program, losses=("squared", "logistic", "softmax"), calibrations=("tight",), lam=0.0, units=UNITS,
+    protocols=SUM_PROTOCOLS, noises=NOISES,
+):  # fmt: skip
     """`ssp`: the least squares solution of noisy X'X and X'y, whose M parties add up both in one secure sum.
 
     Args:
-        loss: squared, logistic or softmax.
-        calibration: `tight`: the least noise proven to give (eps, delta) in the worst view.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
         radius: the norm of w that the split of the noise between X'y and X'X is best for; None: by
             `defaults.QUADRATIC_NORM`.
-        unit: what is protected: one sample, or all rows of one party.
         protocol: `simulate` draws the noise of the sum; with `secagg` every party's d (d + 1)/2 + K d numbers go
             through the real secure aggregation (`dpml.protocols.secure_sum`), all budgets and a block of draws in one
             run.
-        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "ssp"
     proof: ClassVar[str] = SOURCE
 
-    loss: Loss
-    calibration: Calibration = "tight"
-    lam: float = 0.0
     radius: float | None = None
-    unit: Unit = "sample"
-    protocol: SumProtocol = "simulate"
-    noise: Noise = "continuous"
 
     def __post_init__(self) -> None:
-        check_common(self, ("squared", "logistic", "softmax"))
-        check_choice("calibration", self.calibration, ("tight",))
-        check_carriage(self)
-        if self.radius is not None:
-            check_positive("algo.radius", self.radius)
+        super().__post_init__()
+        check_positive("algo.radius", self.radius)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         least = 2 if self.loss.name == "softmax" else 1  # it may not be known how many; any number has the budget

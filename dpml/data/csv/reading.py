@@ -273,7 +273,7 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
     try:
         import pyarrow.parquet as parquet  # optional
     except ImportError:
-        raise UserError(f"{path} is Parquet: pip install 'dpml[parquet]' to read it, or save it as CSV.") from None
+        raise UserError(f"{path} is Parquet: pip install pyarrow to read it, or save it as CSV.") from None
     try:
         table = parquet.read_table(path) if rows else parquet.read_schema(path).empty_table()
         # whole numbers stay whole where one is missing, so that the category 1 is not read as 1.0 in all other rows

@@ -5,10 +5,8 @@ docs/privacy/discrete_noise.md. Other samplers, such as OpenDP's, draw one numbe
 the same law.
 """
 
-from dpml.privacy.discrete.accounting import wrap_probability
-from dpml.privacy.discrete.gaussian import DiscreteGaussian
-from dpml.privacy.discrete.laplace import DiscreteLaplace
-from dpml.privacy.discrete.rounding import divide, integer_radius, to_integers
+from dpml.privacy.discrete.rounding import divide, integer_radius, to_integers, wrap_probability
+from dpml.privacy.discrete.sampler import DiscreteGaussian, DiscreteLaplace
 
 __all__ = [
     "DiscreteGaussian",

@@ -1,22 +1,121 @@
-"""Exact sampling of many integers whose law is given by blocks, for `gaussian` and `laplace`.
+"""Exact sampling of many integers whose law is given by blocks, for the discrete Gaussian and Laplace laws.
 
 With a block of ``t = 2^b`` integers a magnitude is ``x = t v + u``: v is drawn by inversion of its cumulative weights,
 u is b random bits, the pair is kept with probability ``e^-gamma``, and a random bit is the sign. 64-bit integers decide
-almost all comparisons; `bounds.settle` decides the rest with more digits. No floating-point number takes part. Why the
+almost all comparisons; `settle` decides the rest with more digits. No floating-point number takes part. Why the
 law is exact: docs/privacy/discrete_noise.md, "Sampling".
+
+*Gaussian.* The law is that of Canonne, Kamath & Steinke 2020. The algorithm is our own, for arrays: blocks
+are ``t = 2^b`` integers with ``sqrt(variance)/t`` in [32, 64) (or b = 0), and ``gamma = (x^2 - (t v)^2)/2 variance``.
+
+*Laplace.* It is the two-sided geometric law (Ghosh, Roughgarden & Sundararajan 2009): a vector of integers with L1
+sensitivity D and such noise in every entry is (D/scale)-DP exactly. This sampler is made for arrays: blocks
+are ``t = 2^b`` integers with ``scale/t`` in [32, 64) (or b = 0), so that v is geometric, and ``gamma = u/scale``.
 """
 
 import os
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.privacy.discrete import bounds
+from dpml.errors import UserError
 from dpml.privacy.discrete.rounding import Integers
+
+Bounds = tuple[list[int], list[int]]
+"""Ascending real numbers c, each as lower <= 2^bits c <= upper."""
+
+_GUARD = 64  # additional bits of intermediate results
+
+
+def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
+    """Return integers ``lower <= 2^bits e^-gamma <= upper`` for gamma >= 0, at most two apart."""
+    return _exp_minus(gamma.numerator, gamma.denominator, bits)
+
+
+def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
+    """Return the same for ``gamma = above / below``, which need not be in lowest terms.
+
+    e^-x for ``x = gamma / 2^halvings <= 1/2`` by its series, then squared as often. In units of 2^-w, a term is at most
+    4 below the truth, because e' <= e/2 + 2. The first term that is 0 is then at most 4, and the later ones, of
+    alternating sign, are smaller. x is cut to a multiple of the unit, which shifts e^-x by at most 1.
+    """
+    if above >= bits * below:  # e^-gamma < 2^-bits
+        return 0, 1
+    halvings = (2 * (above // below) + 1).bit_length()
+    w = bits + _GUARD + 2 * halvings
+    x = (above << w - halvings) // below
+    total = term = 1 << w
+    terms = 1
+    while term:
+        term = (term * x >> w) // terms
+        total += -term if terms % 2 else term
+        terms += 1
+    lower, upper = total - 4 * terms - 5, total + 4 * terms + 4
+    for _ in range(halvings):
+        lower, upper = lower * lower >> w, (upper * upper >> w) + 1
+    return lower >> w - bits, (upper >> w - bits) + 1
+
+
+def cumulative(variance: Fraction, bits: int) -> Bounds:
+    """Bound ``Pr[V <= k]``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to ``e^(-k^2/2 variance)``, k >= 0.
+
+    It ends where less than 2^-bits is left: weights above k fall by ``e^-y``, ``y = (2k + 1)/2 variance``, or faster,
+    and ``1/(1 - e^-y) <= 1 + 1/y``.
+    """
+    w = bits + _GUARD
+    weights: list[tuple[int, int]] = []
+    twice, per = 2 * variance.numerator, variance.denominator  # whole numbers take half the time of fractions
+    while True:
+        k = len(weights)
+        lower, upper = _exp_minus(k * k * per, twice, w)
+        odd = (2 * k + 1) * per
+        rest = upper * (odd + twice) // odd + 1
+        if rest < 1 << _GUARD - 4:
+            break
+        weights.append((lower, upper))
+    least = list(accumulate(lower for lower, _ in weights))
+    most = list(accumulate(upper for _, upper in weights))
+    total_least, total_most = least[-1], most[-1] + rest
+    return [(part << bits) // total_most for part in least], [-(-(part << bits) // total_least) for part in most]
+
+
+def geometric(rate: Fraction, bits: int) -> Bounds:
+    """Bound ``Pr[V <= k] = 1 - e^(-rate (k + 1))``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to e^(-rate k).
+
+    It ends where less than 2^-bits is left. A product of two bounds is off by at most one unit of 2^-(bits + 64) more.
+    """
+    w = bits + _GUARD
+    least, most = exp_minus(rate, w)
+    left, at_most = 1 << w, 1 << w
+    lower: list[int] = []
+    upper: list[int] = []
+    while not upper or upper[-1] < 1 << bits:
+        left, at_most = left * least >> w, (at_most * most >> w) + 1
+        lower.append(max((1 << bits) - (at_most >> _GUARD) - 1, 0))
+        upper.append((1 << bits) - (left >> _GUARD))
+    return lower, upper
+
+
+def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
+    """Return how many of the real `numbers` are at most U, whose first `bits` binary digits are `prefix`.
+
+    The last upper bound is at least 2^bits, so that a U above the last lower bound is undecided. Where bounds at this
+    precision do not decide, `more` gives the next 64 digits of U. U is uniform, so this ends with probability 1.
+    """
+    while True:
+        lower, upper = numbers(bits)
+        k = bisect_right(lower, prefix)  # U < number k
+        if k == 0 or upper[k - 1] <= prefix:
+            return k
+        prefix, bits = prefix << 64 | more(), bits + 64
+
 
 Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
@@ -39,7 +138,7 @@ class BlockSampler(ABC):
         """The number b of random bits of u."""
 
     @abstractmethod
-    def _cumulative(self, bits: int) -> bounds.Bounds:
+    def _cumulative(self, bits: int) -> Bounds:
         """Bound ``Pr[v <= k]``; the last upper bound is 1."""
 
     @abstractmethod
@@ -76,7 +175,7 @@ class BlockSampler(ABC):
         lower, decided = _table(self, _INDEX)
         v = np.searchsorted(lower, prefixes, side="right")
         for i in np.flatnonzero(prefixes < decided[v]):
-            v[i] = bounds.settle(int(prefixes[i]), _INDEX, self._cumulative, partial(_word, source))
+            v[i] = settle(int(prefixes[i]), _INDEX, self._cumulative, partial(_word, source))
         return v
 
     def _kept(self, v: Integers, u: Integers, source: Source) -> NDArray[np.bool_]:
@@ -86,7 +185,7 @@ class BlockSampler(ABC):
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
             numbers = partial(_accept, self._gamma(int(v[i]), int(u[i])))
             # the comparison below then has the exact outcome
-            above = bounds.settle(int(digits[i]), UNIT, numbers, partial(_word, source))
+            above = settle(int(digits[i]), UNIT, numbers, partial(_word, source))
             chance[i] = -1 if above else 1 << UNIT
         return digits < chance
 
@@ -121,7 +220,110 @@ def _word(source: Source) -> int:
     return int.from_bytes(source(8), "little")
 
 
-def _accept(gamma: Fraction, bits: int) -> bounds.Bounds:
+def _accept(gamma: Fraction, bits: int) -> Bounds:
     """Return bounds on e^-gamma and on 1, which is above every U."""
-    lower, upper = bounds.exp_minus(gamma, bits)
+    lower, upper = exp_minus(gamma, bits)
     return [lower, 1 << bits], [upper, 1 << bits]
+
+
+_WIDEST_VARIANCE = 112  # log2 of the variance: beyond, samples might not fit into 64 bits
+_FAR = 1 << 12  # the least v that `_near_gamma` does not cover
+
+_cumulative = lru_cache(maxsize=64)(cumulative)
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(BlockSampler):
+    """Noise of the law ``Pr[x] ~ e^(-x^2/2 variance)`` for integers x; its variance is at most `variance`.
+
+    Args:
+        variance: sigma^2, a positive rational number below 2^112.
+
+    >>> DiscreteGaussian(Fraction(137, 10)).sample((2, 3), np.random.default_rng(1).bytes).shape
+    (2, 3)
+    """
+
+    variance: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 < self.variance < 1 << _WIDEST_VARIANCE:
+            raise UserError(
+                f"discrete noise needs a variance above 0 and below 2^{_WIDEST_VARIANCE}, in squared steps of the "
+                f"grid, got {float(self.variance):g}: choose other fractional bits."
+            )
+        object.__setattr__(self, "variance", Fraction(self.variance))  # an int, divided, would become a float
+
+    @property
+    def block_bits(self) -> int:
+        """b: the largest whole number >= 0 with ``32 * 2^b <= sqrt(variance)``."""
+        return max((int(self.variance) >> 10).bit_length() - 1, 0) // 2
+
+    def _cumulative(self, bits: int) -> Bounds:
+        return _cumulative(self.variance / 4**self.block_bits, bits)
+
+    def _gamma(self, v: int, u: int) -> Fraction:
+        return u * ((v << self.block_bits + 1) + u) / (2 * self.variance)
+
+    def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Bound gamma as `BlockSampler` requires.
+
+        With f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down: f by 2^-24, which
+        lowers gamma by ``2^-24 k (2v + 2)`` < 2^-21.9 for v < 2^12; f (2v + f) by 2^-20, which lowers gamma by 2^-31;
+        k by 2^-40, by ``2^-40 * 2^13``; gamma by 2^-30. No product exceeds 2^63. For v in the table gamma is below 1/3.
+        """
+        b = self.block_bits
+        f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b
+        near = np.minimum(v, _FAR - 1)
+        k = (4**b << 40) * self.variance.denominator // (2 * self.variance.numerator)
+        product = f * ((near << FRACTION + 1) + f) >> 2 * FRACTION - 20
+        gamma = product * k >> 60 - UNIT
+        return gamma, (v < _FAR) & (gamma < 1 << UNIT - 1)
+
+
+_WIDEST_SCALE = 56  # log2 of the scale: beyond, samples might not fit into 64 bits
+
+_geometric = lru_cache(maxsize=64)(geometric)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(BlockSampler):
+    """Noise of the law ``Pr[x] ~ e^(-|x|/scale)`` for integers x; its variance is below ``2 scale^2``.
+
+    Args:
+        scale: in steps of the grid, a positive rational number below 2^56.
+
+    >>> DiscreteLaplace(Fraction(137, 10)).sample((2, 3), np.random.default_rng(1).bytes).shape
+    (2, 3)
+    """
+
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 < self.scale < 1 << _WIDEST_SCALE:
+            raise UserError(
+                f"discrete noise needs a scale above 0 and below 2^{_WIDEST_SCALE}, in steps of the grid, got "
+                f"{float(self.scale):g}: choose other fractional bits."
+            )
+        object.__setattr__(self, "scale", Fraction(self.scale))  # an int, divided, would become a float
+
+    @property
+    def block_bits(self) -> int:
+        """b: the largest whole number >= 0 with ``32 * 2^b <= scale``."""
+        return max((int(self.scale) >> 5).bit_length() - 1, 0)
+
+    def _cumulative(self, bits: int) -> Bounds:
+        return _geometric((1 << self.block_bits) / self.scale, bits)
+
+    def _gamma(self, v: int, u: int) -> Fraction:
+        return u / self.scale
+
+    def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Bound gamma as `BlockSampler` requires.
+
+        With f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down: f by 2^-24, which lowers gamma by
+        2^-29; k by 2^-40; gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
+        """
+        b = self.block_bits
+        f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b
+        k = (1 << b + 40) * self.scale.denominator // self.scale.numerator
+        return f * k >> FRACTION + 40 - UNIT, np.ones(len(u), dtype=bool)

@@ -7,7 +7,7 @@ import pytest
 from examples import wddp
 from test_kang2019 import SIZES, dealt, problem_of
 
-from dpml.algorithms.descent.jayaraman_local import LocalRounds
+from dpml.algorithms.descent.noisy_descent import LocalRounds
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, gdp

@@ -10,6 +10,7 @@ import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 
+from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.errors import UserError
@@ -156,17 +157,11 @@ def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
     assert reach * limit <= largest <= limit * (1 + 1e-12)
 
 
-def test_a_row_of_a_client_moves_what_the_weights_say():
-    """Weighted average: 2G/N for a row of any client. Plain mean: 2G/(M n_min) for one of the smallest."""
+def test_a_row_of_a_client_weighs_the_more_the_smaller_the_client_is():
+    """In the plain mean of clients' means: 2G/(M n_min) for one of the smallest."""
     parties = dealt()
-    offsets = parties.offsets[:-1]
-    plain, weighted = (
-        jayaraman(LOGISTIC).layout.row_weights(parties),
-        parties.sizes / parties.sizes.sum() / parties.sizes,
-    )
-    assert plain.max() == pytest.approx(1 / (len(SIZES) * SIZES.min()))
-    assert np.allclose(plain[offsets], 1 / (len(SIZES) * SIZES))
-    assert np.allclose(weighted, 1 / SIZES.sum())
+    plain = next(MeanGradients(jayaraman(LOGISTIC).slopes, by_party=True).on(parties).weighted())[2]
+    assert np.allclose(plain[parties.offsets[:-1]], 1 / (len(SIZES) * SIZES))
     assert plain.sum() == pytest.approx(1)
 
 
@@ -247,12 +242,12 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
 
 def test_tight_is_wang_without_a_trusted_place():
     """The sum of all shares is exactly the central noise, whatever the sizes; colluders cost sqrt(M/H)."""
-    parties, problem = dealt(), problem_of()
+    problem = problem_of()
     central = noise_of_rounds(wang(LOGISTIC, calibration="tight", calibrate_for="aggregate"))
     for view, more in (("aggregate", 1.0), ("colluders", math.sqrt(problem.M / problem.honest))):
         shared = wddp(LOGISTIC, calibration="tight", calibrate_for=view)
-        summed = shared.layout.group_stds(parties) * shared.per_rows(BUDGET, problem)
-        assert summed == pytest.approx([central * more])
+        (rounds,) = shared.messages(BUDGET, problem)
+        assert rounds.block_widths() == pytest.approx([central * more])
 
 
 def test_one_client_is_the_centre():

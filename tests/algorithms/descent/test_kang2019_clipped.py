@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from test_kang2019 import SIZES, dealt, problem_of, proven
 
 from dpml.algorithms.defaults import SLOPE_CLIP
+from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.audit import audit
 from dpml.errors import UserError
 from dpml.privacy import Budget, Problem, gdp
@@ -42,7 +43,7 @@ def cut(loss, scores, y, clip):
 def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
     """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
     algorithm = KINDS[kind][0](loss, clip=clip, rounds=3, **TIGHT)
-    weight = algorithm.layout.row_weights(dealt([2, 3], 2, loss))[:1]
+    weight = next(MeanGradients(algorithm.slopes, kind == "jayaraman").on(dealt([2, 3], 2, loss)).weighted())[2][:1]
     most, rng = 0.0, np.random.default_rng(0)
     for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
 

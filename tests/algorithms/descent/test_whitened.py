@@ -18,8 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import MaxAbsScaler
 
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.label_sums import LabelSums
+from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSums
 from dpml.algorithms.descent.whitened import WhitenedDescent, _most
 from dpml.mechanism.discrete import BITS
 from dpml.optim.descent import Rows, cut_vectors

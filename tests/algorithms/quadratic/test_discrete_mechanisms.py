@@ -106,7 +106,11 @@ def test_what_is_proven_is_what_the_noise_as_drawn_gives_any_neighbours(kind, lo
     """
     drawn = []
     total = discrete_noise.total
-    monkeypatch.setattr(discrete_noise, "total", lambda *noise: drawn.append(noise[:4]) or total(*noise))
+    monkeypatch.setattr(
+        discrete_noise,
+        "total",
+        lambda *noise: drawn.append(([g.variances[noise[1]] for g in noise[0]], *noise[2:5])) or total(*noise),
+    )
     algorithm, problem = discrete(kind, loss), Problem(M, 10, 3, colluders=2 if M > 1 else 0)
     proven = {guarantee.view: guarantee.mu for guarantee in algorithm.guarantees(BUDGET, problem)}
     honest = {"release": M, "aggregate": M, "colluders": problem.honest}

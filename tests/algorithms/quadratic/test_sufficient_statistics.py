@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from dpml import protocols
-from dpml.algorithms.quadratic.objective import spectral_edge
+from dpml.algorithms.quadratic.coefficients import spectral_edge
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.optim.losses import Loss, mean_loss
 from dpml.privacy import Budget, Problem

@@ -1,4 +1,4 @@
-"""Sums of any function of rows, clipped: what a new algorithm sums first.
+"""Statistics of rows: sums of any function of rows, clipped; and models that are trained without noise.
 
 `ClippedRows` needs nothing but the function. Of every row it gives a vector, which is shortened to the length `clip` if
 it is longer; with `unit=party` this is done to the mean of a party's vectors. What is summed is in units of the clip:
@@ -11,16 +11,17 @@ This is the `sensitivity` to declare, whatever the function is:
 there is very much noise (`to_integers`). Two of them are at most twice that apart, in whole numbers.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from dpml import sums
 from dpml.arrays import Array, Index, blocks
-from dpml.data.partition import Parties
+from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
 from dpml.mechanism.discrete import BITS, whole_steps
 from dpml.mechanism.message import Statistic, Terms
@@ -72,11 +73,7 @@ class ClippedRows(Statistic):
         return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """The fractional bits of a vector in units of the clip.
-
-        Raises:
-            UserError: so much noise does not fit into 64 bits.
-        """
+        """The fractional bits of a vector in units of the clip."""
         return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -132,11 +129,7 @@ class RowTerms(Terms):
         return total
 
     def _vectors(self, at: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows, always the same ones, and their vectors in units of the clip: (B, n, length).
-
-        Raises:
-            UserError: the function returns arrays of another shape, or numbers that are not finite.
-        """
+        """Blocks of rows, always the same ones, and their vectors in units of the clip: (B, n, length)."""
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
         size = runs * of.length
@@ -160,3 +153,59 @@ class RowTerms(Terms):
 def _clipped(vectors: Array) -> Array:
     """None longer than 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1.0)
+
+
+@dataclass(frozen=True)
+class Minimiser(Statistic):
+    """A model that one curator trains on all rows. Its sensitivity counts what the solver leaves.
+
+    Args:
+        fit: ``fit(parties)`` -> (D,); or where it is about something, ``fit(parties, at)`` -> (B, D), for distinct
+            numbers `at` (B, about). A function of a module, or a frozen dataclass with ``__call__``.
+        classes: D over the number of features.
+        about: how many numbers it is about, in each run; 0: none but the rows.
+    """
+
+    fit: Callable[..., Array]
+    classes: int = 1
+    about: int = 0
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (self.classes * d,)
+
+    def on(self, parties: Parties) -> "Minimised":
+        return Minimised(self, parties)
+
+    def largest(self, problem: Problem) -> float:
+        return math.inf
+
+    def imprecision(self, problem: Problem) -> float:
+        return 0.0
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (self.about,) if self.about else ()
+
+
+@dataclass(frozen=True)
+class Minimised(Terms):
+    """The models of some rows."""
+
+    statistic: Minimiser
+    parties: Parties
+
+    def total(self, *at: Any) -> Array:
+        if not at:
+            return self._only
+        first, where = np.unique(at[0], axis=0, return_index=True, return_inverse=True)[1:]
+        order = np.argsort(first)
+        models = self.statistic.fit(self.parties, at[0][first[order]])
+        return models[np.argsort(order)[where.reshape(-1)]]
+
+    @cached_property
+    def _only(self) -> Array:
+        return _fitted(self.parties, self.statistic.fit)
+
+
+@remembered
+def _fitted(parties: Parties, fit: Callable[..., Array]) -> Array:
+    return fit(parties)

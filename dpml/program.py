@@ -1,0 +1,10 @@
+"""The names with which an algorithm is written."""
+
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.message import Statistic, Sum, Terms
+from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS
+from dpml.mechanism.program import Program
+from dpml.mechanism.statistics import ClippedRows, Minimiser
+
+__all__ = ["NOISES", "SUM_PROTOCOLS", "UNITS", "ClippedRows", "Minimiser", "Program", "Release", "Statistic", "Sum"]
+__all__ += ["Terms"]
