@@ -251,7 +251,7 @@ def start(folder: Path = FOLDER.parent) -> Path:
         seed=[0, 1, 2, 3, 4],
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as scratch:
-        return _written(plot(rows, Path(scratch), START)[0].read_bytes(), folder / "start.png")
+        return _written(plot(rows, Path(scratch))[0].read_bytes(), folder / "start.png")
 
 
 def _written(picture: bytes, path: Path) -> Path:

@@ -20,7 +20,7 @@ from dpml.atomic import write_atomically
 from dpml.config.build import instantiate
 from dpml.config.compose import PACKAGE, compose
 from dpml.reporting import evidence
-from dpml.reporting.artifacts import write_claims, write_rankings
+from dpml.reporting.artifacts import write_claims
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, read_published, shown
 from dpml.reporting.figures import plot_experiment
@@ -28,7 +28,8 @@ from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import peers
-from dpml.reporting.results import rows_of
+from dpml.reporting.results import Publication, Results, rows_of
+from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
 from dpml.running.spec import Experiment, Panel
 from dpml.running.substitutes import using
@@ -37,7 +38,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
-    """Write the verdicts of an experiment into its manifest and pages; with `pictures` its figures, too.
+    """Write the verdicts of an experiment into its manifest and pages; with `pictures` also its figures and tables.
 
     Args:
         base: the figure's path, without a suffix.
@@ -56,15 +57,33 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     written: list[Path] = []
     for one in about["figures"]:
         target = base.with_name(one["name"])
-        if experiment and one["drawn"]:
-            charts = charts_of(about, one, rows, points)
-            written += plot_experiment(charts, about["title"], experiment.columns, target)
+        if experiment:
+            written += redraw(Publication(experiment, about["command"], points), about, one, rows, target)
         page = target.with_name(f"{target.name}.md")
         write_atomically(page, figure_page(about, one))
         written.append(page)
     # of files that are not published, such as plain rows, the checksums of what there was stay
     sums = {name: found for name, found in checksums(written).items() if name in about["files"]}
     Manifest(base.with_suffix(".json")).keep(about | {"files": about["files"] | sums})
+
+
+def redraw(
+    publication: Publication, about: Mapping[str, Any], figure: dict[str, Any], rows: pd.DataFrame, target: Path
+) -> list[Path]:
+    """Draw a figure; make its caption and its tables again, except guarantees, which do not follow from rows."""
+    twins = any(one["twin"] for one in about["figures"])
+    part = rows_of(rows, figure["twin"] or "published") if twins else rows
+    summary = with_differences(part, about["reference"], about["computed"])
+    charts = [
+        Chart(panel, table, None if figure["twin"] else points_of(publication.points, panel))
+        for panel in (Panel(**content) for content in about["panels"])
+        if len(table := shown(summary, panel))
+    ]
+    kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
+    figure["sections"] = [*kept, *sections(Results(publication, part, pd.DataFrame(), {}), charts, summary)]
+    columns = publication.experiment.columns
+    files, figure["caption"] = plot_experiment(charts, columns, target) if charts else ([], "")
+    return files
 
 
 def as_in_files(about: Mapping[str, Any]) -> Experiment:
@@ -79,9 +98,10 @@ def as_in_files(about: Mapping[str, Any]) -> Experiment:
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
-    """The note and the series of points as the experiment has them, and rankings with these points."""
+    """The note, panels' titles and the series of points as the experiment has them, and rankings with these points."""
     panels = [
-        panel | {"published": new.published} for panel, new in zip(about["panels"], experiment.panels, strict=True)
+        panel | {key: getattr(new, key) for key in ("published", "title", "ylim")}
+        for panel, new in zip(about["panels"], experiment.panels, strict=True)
     ]
     own = {(one["title"], one["y"].rpartition(".")[2]): points_of(points, Panel(**one)) for one in panels}
     rankings = [
@@ -97,26 +117,11 @@ def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.D
     return {"note": experiment.note, "panels": panels, "rankings": rankings}
 
 
-def charts_of(
-    about: Mapping[str, Any], figure: Mapping[str, Any], rows: pd.DataFrame, points: pd.DataFrame
-) -> list[Chart]:
-    """The panels of a figure, as a run draws them."""
-    twins = any(one["twin"] for one in about["figures"])
-    part = rows_of(rows, figure["twin"] or "published") if twins else rows
-    summary = with_differences(part, about["reference"], about["computed"])
-    return [
-        Chart(panel, table, None if figure["twin"] else points_of(points, panel))
-        for panel in (Panel(**content) for content in about["panels"])
-        if len(table := shown(summary, panel))
-    ]
-
-
 def main(names: list[str]) -> None:
     """Make again what all experiments say; draw those that are named."""
     for about in manifests(RESULTS):
         rewrite(RESULTS / about["experiment"], about, about["experiment"] in names)
     write_claims(RESULTS)
-    write_rankings(RESULTS)
 
 
 if __name__ == "__main__":

@@ -150,4 +150,4 @@ def sketched() -> Iterator[None]:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs and experiments draw no figure: it takes longer than the run."""
     monkeypatch.setattr("dpml.reporting.figures.plot", lambda *arguments: [])
-    monkeypatch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])
+    monkeypatch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: ([], ""))

@@ -98,7 +98,7 @@ def algorithms():
 def jobs(results, content=TINY, words=(), name="mine/tiny"):
     """The job of an experiment that is no file, as `dpml-run experiment=mine/tiny WORDS` would have it."""
     with with_options():
-        folders = [word for word in words if word.startswith(("data_dir=", "metrics="))]
+        folders = [word for word in words if word.startswith(("data_dir=", "metrics=", "block="))]
         config = composed([f"results_dir='{results}'", *folders])
         with open_dict(config):
             config.experiment = content
@@ -129,7 +129,7 @@ def run(results, content=TINY, words=(), name="mine/tiny", **options):
 def without_pictures():
     """Experiments are written without their figures: drawing them takes as long as all else."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: [])
+        patch.setattr("dpml.reporting.artifacts.plot_experiment", lambda *arguments: ([], ""))
         yield
 
 

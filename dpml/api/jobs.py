@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from dpml.config.compose import PACKAGE, experiments_of
 from dpml.data.partition import draws_sizes
 from dpml.errors import UserError
 from dpml.reporting.manifest import beside
+from dpml.reporting.modified import only_block, refuse_ambiguous, truthful
 from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
@@ -104,9 +105,7 @@ class ExperimentJob:
             return
         entries = [entry for point, entry in plan.points[self.task.name] if not shown or point.block in shown]
         if all(entry.status in ("skipped", "failed") for entry in entries):
-            reasons = Counter(entry.reason for entry in entries if entry.reason).most_common(1)
-            why = reasons[0][0] if reasons else "it has no cells."
-            raise UserError(f"nothing of experiment={self.publication.experiment.name} can be computed here: {why}")
+            raise _nothing(self.publication.experiment.name, [entry.reason for entry in entries])
 
     def write(self, plan: Plan) -> list[Path]:
         """Write everything that is made from its cells, unless the files exist and were made from the same cells."""
@@ -169,12 +168,12 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
     jobs, idle = [], set(others)
     for one, composed in configs.items():
         job, same = _experiment_job(one, composed, others, sources)
+        if len(configs) == 1 and job.task.points and all(point.cell is None for point in job.task.points):
+            raise _nothing(name, [point.reason for point in job.task.points])
         jobs.append(job)
         idle &= set(same)
     if idle:
-        raise UserError(
-            f"{min(idle)} changes nothing of experiment={name}: it is so already, or none of its numbers depend on it."
-        )
+        raise UserError(f"{min(idle)} has no effect on experiment={name}.")
     return jobs
 
 
@@ -186,7 +185,8 @@ def _experiment_job(
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
     expansion = Expansion.from_config(config, words)
-    experiment = expansion.available(Experiment.from_content(name, content))
+    experiment = expansion.available(only_block(Experiment.from_content(name, content), config.block))
+    refuse_ambiguous(experiment, expansion.overrides)
     points = expansion.experiment(experiment)
     pack = name.rpartition("/")[0]
     published = read_published([*sources, packs.home(pack).parent], pack)
@@ -200,10 +200,19 @@ def _experiment_job(
     changes = [word for word in words if not is_private(word) and word not in same]
     task = Task(" ".join([name, *changes]), points, experiment.computed)
     titled = replace(experiment, title=_titled(experiment, points))
+    if changes:
+        titled = truthful(titled, points, replace(expansion, overrides={}).experiment(experiment))
     base = _base(Path(config.results_dir), name, changes)
     command = public_command([f"{PACKAGE}={name}", *words])
     publication = Publication(titled, command, published)
     return ExperimentJob(task, publication, base, trial=bool(changes)), same
+
+
+def _nothing(name: str, reasons: Iterable[str | None]) -> UserError:
+    """Return the error that nothing of an experiment can be computed, with the most common reason."""
+    common = Counter(filter(None, reasons)).most_common(1)
+    why = common[0][0] if common else "it has no cells."
+    return UserError(f"nothing of experiment={name} can be computed here: {why}")
 
 
 def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
@@ -302,9 +311,9 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[JobOutcom
     # the pages about all experiments of a folder are listed with the last job in it
     last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
     for folder, one in last.items():
-        from dpml.reporting.artifacts import write_claims, write_rankings  # experiments only
+        from dpml.reporting.artifacts import write_claims  # experiments only
 
-        one.paths.extend([*write_claims(folder), *write_rankings(folder)])
+        one.paths.extend(write_claims(folder))
     return written
 
 

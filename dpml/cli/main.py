@@ -353,10 +353,10 @@ def _after_a_release(commands: Any) -> None:
     predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
     add_written(predict)
     _output(predict, "FILE", help="where to (default: the screen)")
-    text = "compute a model's guarantees, or a results folder's verdicts and tables, again"
+    text = "compute a model's guarantees, or the verdicts and tables of results, again"
     verify = _command(commands, "verify", text)
     _pack(verify)
-    what = "a model, what `dpml guarantee --certificate` wrote, or a folder of results (default: %(default)s)"
+    what = "a model, what `dpml guarantee --certificate` wrote, or results, a paper or a figure (default: %(default)s)"
     verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
     ledger = _command(commands, "ledger", "print what has been released about some people, and its total")
     ledger.add_argument("ledger", type=Path, metavar="FILE", help="the ledger, as `dpml release` names it")
@@ -368,8 +368,8 @@ def _others(commands: Any) -> None:
     merge = _command(commands, "merge", "put the tables of several runs or sweeps together")
     merge.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
     _output(merge, default=Path("results/merged"), help="default: %(default)s")
-    report = _command(commands, "report", "write pages about all experiments: RESULTS/report/index.html")
-    _config_dir(report)
+    text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
+    report = _command(commands, "report", text)
     _pack(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
     text = "print a script that completes commands and options in your shell"

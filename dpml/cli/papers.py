@@ -88,12 +88,10 @@ def run_merge(arguments: Namespace) -> None:
 
 
 def run_report(arguments: Namespace) -> None:
-    """Write pages about all experiments, and print the path of the first."""
-    from dpml.config.compose import PACKAGE
+    """Write pages about experiments, runs and sweeps, and print the path of the first."""
     from dpml.reporting.html import write_report
 
-    own = [arguments.config_dir / PACKAGE] if arguments.config_dir else []
-    print(write_report(arguments.results, own))
+    print(write_report(arguments.results))
 
 
 def run_cite(arguments: Namespace) -> None:
@@ -113,26 +111,35 @@ def citations() -> dict[str, str]:
 
 
 def run_verify(arguments: Namespace) -> None:
-    """Compute the verdicts and tables of a results folder again from its rows, or a model's guarantees.
+    """Compute the verdicts and tables of results, a paper or a figure again from their rows, or a model's guarantees.
 
     A model's guarantees follow from its certificate. `dpml/release/verify.py` computes them: it needs nothing of dpml,
     may be copied anywhere, and exits with 1 or 2 where the certificate does not give a stated eps.
     """
-    folder = arguments.path
-    if not folder.is_dir():
+    path = arguments.path
+    if not path.is_dir() and not path.with_name(f"{path.stem}_rows.csv.xz").is_file():
         from dpml.release import verify as certificate
 
-        if code := certificate.main(str(folder)):
+        if code := certificate.main(str(path)):
             sys.exit(code)
         return
+    from dpml.reporting.cards import card_of
     from dpml.reporting.evidence import verify
 
-    wrong = 0
-    for figure in verify(folder):
-        counts = f"{figure.verdicts} verdicts, {figure.values} values of tables"
-        print(f"{figure.experiment}: {counts}: {'not so' if figure.wrong else 'ok'}")
-        for line in figure.wrong:
+    experiments = verdicts = values = wrong = 0
+    for one in verify(path):
+        counts = f"{one.verdicts} verdicts, {one.values} values of tables"
+        print(f"{one.experiment}: {counts}: {'not so' if one.wrong else 'ok'}")
+        for line in one.wrong:
             print(f"  {line}")
-        wrong += len(figure.wrong)
+        card = card_of(one.experiment.partition("/")[0])
+        if one.wrong and card and card.headline:
+            print(f"  the headline of its page may be wrong now: {card.headline}")
+        experiments, verdicts, values = experiments + 1, verdicts + one.verdicts, values + one.values
+        wrong += len(one.wrong)
     if wrong:
-        raise UserError(f"{wrong} statements of {folder} do not follow from its rows.")
+        raise UserError(f"{wrong} statements of {path} do not follow from its rows.")
+    print(
+        f"Recomputed from the stored rows: {verdicts:,} verdicts and {values:,} values of tables of {experiments} "
+        "experiments. All are as written. The rows themselves were not computed again."
+    )

@@ -248,7 +248,7 @@ class Command:
             if not one.paths:
                 print(f"up to date: {os.path.relpath(job.base)}.*")
         elif not self.sweep:
-            made = _show_tables(job.folder, f"dpml-run {job.settings.text}".strip())
+            made = _show_tables(job.folder)
             print(f"Written to {os.path.relpath(job.folder)}/: {', '.join([*_TABLES, *made])}")
 
     def _report_failures(self) -> None:
@@ -275,7 +275,7 @@ class Command:
         done = [folder for folder in folders if (folder / "rows.csv").exists()]
         if done:
             merge_jobs(sweep, done, self.text)
-            made = _show_tables(sweep, self.text)
+            made = _show_tables(sweep)
             print(f"Written to {os.path.relpath(sweep)}/: {', '.join([*_TABLES, *made])}, of {len(done)} jobs")
         failed = [folder for folder in folders if (folder / ERROR).exists()]
         for folder in self.keeps.keys() & {*done, *failed}:
@@ -317,7 +317,7 @@ def _is_basic(context: Any) -> bool:
     return all(name in str(part["_target_"]) for name, part in parts)
 
 
-def _show_tables(folder: Path, command: str) -> list[str]:
+def _show_tables(folder: Path) -> list[str]:
     """Print the tables of a run or a sweep; of several settings, also write a table, and a figure if it has an x axis.
 
     Returns the names of the files.
@@ -329,7 +329,7 @@ def _show_tables(folder: Path, command: str) -> list[str]:
     if axes(rows):
         from dpml.reporting.figures import plot  # slow to load
 
-        paths += plot(rows, folder, command)
+        paths += plot(rows, folder)
     made = [path.name for path in paths]
     for name in (*FILES, *FIGURE):  # of earlier rows in the same folder
         if name not in made:

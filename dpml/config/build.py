@@ -298,6 +298,7 @@ _LISTS: dict[str, Callable[[Any, str], Any]] = {
 _VALUES: dict[str, Callable[[Any, str], Any]] = {
     "calibration": optional(text),
     "loss": optional(text),
+    "block": optional(text),
     "objective": optional(text),
     "data_dir": optional(text),
     "mirror": optional(text),

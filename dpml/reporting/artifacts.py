@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from dpml.atomic import write_atomically
-from dpml.config.compose import natural
 from dpml.reporting import evidence
-from dpml.reporting.cards import AUDIT, card_of, claims_about, claims_of
+from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.outputs import not_computed
-from dpml.reporting.pages import claims_page, figure_page, paper_page, which_page
+from dpml.reporting.pages import figure_page, paper_page, papers_of, start_page, which_page
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import rankings
 from dpml.reporting.results import Publication, Results, results_of
@@ -66,11 +65,12 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
         for panel in experiment.panels
         if len(rows := shown(summary, panel))
     ]
+    files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
     content = sections(results, charts, summary)
-    facts["figures"].append({"name": target.name, "twin": twin, "drawn": bool(charts), "sections": content})
+    figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
+    facts["figures"].append(figure)
     for kind in () if charts else ("png", "svg"):  # of earlier panels: pages show what is there
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
-    files = plot_experiment(charts, experiment.title, experiment.columns, target) if charts else []
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md")]
     write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
     write_atomically(files[-1], figure_page(facts, facts["figures"][-1]))
@@ -102,31 +102,24 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write ``claims.md``, all verdicts in a line each, and ``PAPER/claims.md``; nothing if they are up to date.
+    """Write the start page ``claims.md``, and ``PAPER/claims.md`` and ``PAPER/which.md``; nothing that is up to date.
 
     Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    pages = claims_pages(manifests(folder))
+    pages = overviews(manifests(folder))
     return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
 
 
-def claims_pages(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The pages of claims by their names in a results folder, from manifests, in the order of the papers' figures."""
-    papers: dict[str, list[Mapping[str, Any]]] = {}
-    audit: Mapping[str, Any] = {}
-    for about in sorted([*known, *not_computed(known)], key=lambda about: natural(about["experiment"])):
-        if about["experiment"] == AUDIT:
-            audit = about
-        elif about["claims"]:
-            papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
-    for paper, own in papers.items():
-        claims = [one for one in audit.get("claims", []) if one["id"] in claims_of(paper)]
-        own[:0] = [{**audit, "claims": claims}] if claims else []
-    pages = {"claims.md": claims_page(papers)}
-    for paper, own in papers.items():
-        card = card_of(paper)
-        pages[f"{paper}/claims.md"] = paper_page(paper, own, card.metrics if card else {})
-    return pages
+def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the pages that are about several figures by their names in a results folder, from manifests."""
+    papers = papers_of([*known, *not_computed(known)])
+    ranked: dict[str, list[Mapping[str, Any]]] = {}
+    for about in known:
+        if about.get("rankings"):
+            ranked.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
+    pages = {"claims.md": start_page(papers, known)}
+    pages |= {f"{paper.key}/claims.md": paper_page(paper) for paper in papers}
+    return pages | {f"{paper}/which.md": which_page(own) for paper, own in ranked.items()}
 
 
 def _rewritten(path: Path, page: str) -> bool:
@@ -134,13 +127,3 @@ def _rewritten(path: Path, page: str) -> bool:
         return False
     write_atomically(path, page)
     return True
-
-
-def write_rankings(folder: Path) -> list[Path]:
-    """Write ``PAPER/which.md`` for every paper in `folder` whose experiments rank; nothing if it is up to date."""
-    by_paper: dict[str, list[dict[str, Any]]] = {}
-    for manifest in manifests(folder):
-        if manifest.get("rankings"):
-            by_paper.setdefault(manifest["experiment"].rpartition("/")[0], []).append(manifest)
-    pages = {folder / paper / "which.md": which_page(known) for paper, known in by_paper.items()}
-    return [path for path, page in pages.items() if _rewritten(path, page)]

@@ -49,7 +49,7 @@ VOCABULARY: Mapping[str, Callable[..., Test]] = {
 AUDIT = "audit/all"
 """The experiment whose rows decide claims about privacy."""
 
-_CARD = ("title", "citation", "metrics", "readings", "claims")
+_CARD = ("title", "citation", "proposes", "headline", "sentences", "privacy", "metrics", "readings", "claims")
 _CLAIM = ("id", "figure", "text", "criterion", "readings", "test")
 _GROUP = ("for", "claims")
 
@@ -63,6 +63,10 @@ class Card:
         citation: in BibTeX.
         metrics: what the metrics are that only this pack's experiments have, by name, with their units.
         claims: by id.
+        proposes: what the paper proposes, in a sentence.
+        headline: what was found, in two sentences.
+        sentences: the paper's sentences by id, for claims that several figures repeat or that need other words.
+        privacy: the ids of claims about privacy.
         content: of the file.
         modules: the Python that its tests are in.
     """
@@ -71,6 +75,10 @@ class Card:
     citation: str
     metrics: Mapping[str, str]
     claims: Mapping[str, Claim]
+    proposes: str
+    headline: str
+    sentences: Mapping[str, str]
+    privacy: tuple[str, ...]
     content: bytes
     modules: tuple[str, ...]
 
@@ -118,13 +126,16 @@ def _read(path: Path, _: int) -> Card:
             raise UserError(f"{path}: two claims are called {claim.id}.")
         claims[claim.id] = claim
     title, citation = str(content.get("title", path.parent.name)), str(content.get("citation", ""))
-    metrics, modules = _metrics(content.get("metrics") or {}, path), tuple(sorted(reader.modules))
-    return Card(title, citation, metrics, claims, path.read_bytes(), modules)
+    metrics, sentences = (_sentences(content.get(key) or {}, key, path) for key in ("metrics", "sentences"))
+    proposes, headline = (str(content.get(key, "")) for key in ("proposes", "headline"))
+    privacy, modules = tuple(map(str, content.get("privacy") or ())), tuple(sorted(reader.modules))
+    words = (proposes, headline, sentences, privacy)
+    return Card(title, citation, metrics, claims, *words, path.read_bytes(), modules)
 
 
-def _metrics(said: Any, path: Path) -> dict[str, str]:
+def _sentences(said: Any, key: str, path: Path) -> dict[str, str]:
     if not isinstance(said, dict) or not all(isinstance(part, str) for pair in said.items() for part in pair):
-        raise UserError(f"metrics of {path} must be sentences by the names of the metrics.")
+        raise UserError(f"{key} of {path} must be sentences by names.")
     return said
 
 

@@ -11,11 +11,12 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS
-from dpml.reporting.style import AXES, METRICS
+from dpml.reporting.words import METRICS
 from dpml.running.expansion import Point
 from dpml.running.rows import COLUMNS, EPS, SETTING, own_columns
 from dpml.running.spec import Experiment, Panel
 
+_AXES = ("eps", "inverse_eps", "delta", "M", "N")
 _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
 
 
@@ -41,13 +42,13 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
 
 def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
     """The requested x axis, or the first setting that has more than one value."""
-    own = [key for key in settings(summary) if key not in AXES]
+    own = [key for key in settings(summary) if key not in _AXES]
     if x is None:
         numbers = [key for key in own if pd.api.types.is_numeric_dtype(summary[key])]
-        varying = (axis for axis in (*AXES, *numbers) if axis in summary and summary[axis].nunique() > 1)
+        varying = (axis for axis in (*_AXES, *numbers) if axis in summary and summary[axis].nunique() > 1)
         return next(varying, "eps")
-    if x not in (*AXES, *own):
-        raise UserError(f"these rows have no setting {x!r} for the x axis: {nearest(x, [*AXES, *own])}")
+    if x not in (*_AXES, *own):
+        raise UserError(f"these rows have no setting {x!r} for the x axis: {nearest(x, [*_AXES, *own])}")
     return x
 
 

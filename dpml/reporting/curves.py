@@ -19,7 +19,6 @@ from dpml.running.rows import SETTING, own_columns
 _SIZES = ("N", "d")  # sizes of the data as read: they follow from other settings
 _NOT_SETTINGS = {*STATISTICS, "seeds", "replicates", "published", "inverse_eps"}
 _SYMBOLS = {"eps": "ε", "delta": "δ", "algo.variant": "variant"}
-_NAMES = {"constant": "constant (no feature used)"}
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,7 @@ def label(curve: Curve, keys: Sequence[str]) -> str:
     pairs = [(key, curve.settings.get(key)) for key in keys]
     words = [text(value) for key, value in pairs if _is_word(key) and text(value)]
     given = [assignment(key, value) for key, value in pairs if not _is_word(key) and text(value)]
-    return " ".join([", ".join([_NAMES.get(curve.algo, curve.algo), *words]), *given])
+    return " ".join([", ".join([curve.algo, *words]), *given])
 
 
 def _is_word(key: str) -> bool:

@@ -77,15 +77,19 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
         raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
 
 
-def verify(folder: Path) -> Iterator[Verified]:
-    """Recompute the verdicts and the values of all tables under a results folder from their rows.
+def verify(path: Path) -> Iterator[Verified]:
+    """Recompute the verdicts and the values of all tables from their rows.
+
+    Args:
+        path: a results folder, the folder of a paper in it, or a figure: PAPER/FIGURE, with or without a suffix.
 
     Raises:
         UserError: there is no experiment with rows, or a file was cut or edited.
     """
-    known = [path for path in sorted(folder.glob("*/*.json")) if _place(path.with_suffix("")).is_file()]
+    found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
+    known = [one for one in sorted(found) if _place(one.with_suffix("")).is_file()]
     if not known:
-        raise UserError(f"there are no rows of experiments in {folder}: it has no PAPER/FIGURE_rows.csv.xz.")
+        raise UserError(f"there are no rows of experiments in {path}: it has no FIGURE_rows.csv.xz.")
     size = sum(_place(path.with_suffix("")).stat().st_size for path in known)
     yield from in_processes(_verified, known, -1 if size > WORTH else 1)
 

@@ -1,7 +1,8 @@
-"""Figures, drawn from rows only, in one house style: layout, legends, footers, files."""
+"""Figures, drawn from rows only, in one house style: layout, legends, captions, files."""
 
 import io
 import re
+import string
 import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,82 +21,39 @@ from matplotlib.transforms import Bbox
 from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
 from dpml.reporting.charts import run_charts
-from dpml.reporting.curves import Curve, algorithms, constant, label, moving, named, of_some, same_axis
-from dpml.reporting.numerals import SIGNED
+from dpml.reporting.curves import Curve, constant, label, moving, named, of_some, same_axis
+from dpml.reporting.numerals import ZERO
 from dpml.reporting.panels import Chart, Polyline, draw, is_zero
 from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
-from dpml.reporting.style import (
-    FLOORS,
-    LABELS,
-    METRICS,
-    NAMES,
-    PAPER,
-    REFERENCES,
-    STYLE,
-    ZERO,
-    Look,
-    base_look,
-    in_style,
-    looks,
-)
+from dpml.reporting.style import STYLE, Look, base_look, in_style, looks
 from dpml.reporting.tables import short
+from dpml.reporting.words import AXES, ORDER, REFERENCES, algorithm, metric
+from dpml.reporting.words import curve as shown_name
 
+WIDTH = 7.0
+"""Inches: two columns of a page."""
 _BANDS = {"interval": "95 % intervals of the mean over", "sd": "one s.d. either way of the mean over"}
 
 
-def plot(rows: pd.DataFrame, folder: Path, command: str) -> list[Path]:
-    """Draw the main metrics against what varies, a panel each, a curve per setting; write figure.png and figure.svg.
-
-    Args:
-        rows: the table that a run or a sweep wrote.
-        folder: the folder of the two files.
-        command: the command that the footer names.
-    """
+def plot(rows: pd.DataFrame, folder: Path) -> list[Path]:
+    """Draw the main metrics of a run or a sweep against what varies; write figure.png and figure.svg."""
     charts = run_charts(summarise(rows), None, None)
-    with in_style(STYLE):
-        figure = Figure(figsize=(3.9 * len(charts) + 2.4, 3.7), layout="constrained")
-        panels = figure.subplots(1, len(charts), squeeze=False)[0]
-        whole = _draw_all(panels, charts, len(charts))
-        entries = _legend(whole, charts)
-        figure.legend(entries.values(), entries.keys(), loc="outside right center")
-        heading = textwrap.fill(_settings(charts, whole.drawn), int(14 * figure.get_figwidth()))
-        figure.suptitle(heading, fontsize=9, x=0.01, ha="left")
-        _place_footer(figure, [command, *_footer(charts, whole)])
-        return save(figure, folder / "figure")
+    return save(figure_of(charts, min(3, len(charts)))[0], folder / "figure")
 
 
-def plot_experiment(charts: Sequence[Chart], title: str, columns: int, base: Path) -> list[Path]:
-    """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png`` and ``base.svg``."""
-    with in_style(STYLE):
-        return save(experiment_figure(charts, title, columns), base)
+def plot_experiment(charts: Sequence[Chart], columns: int, base: Path) -> tuple[list[Path], str]:
+    """Draw the panels of an experiment in one figure, `columns` in a row; write ``base.png`` and ``base.svg``.
 
-
-def experiment_figure(charts: Sequence[Chart], title: str, columns: int) -> Figure:
-    """The figure that `plot_experiment` writes."""
-    columns = min(columns, len(charts))
-    lines = -(-len(charts) // columns)
-    with in_style(STYLE):
-        # a single panel needs room for the title and the legend
-        size = ((3.5 if columns < 4 else 3.1) * columns + 0.3, 2.75 * lines + 1.1) if columns > 1 else (7.4, 4.6)
-        figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(lines, columns, squeeze=False).ravel()
-        whole = _draw_all(panels, charts, columns)
-        for axes, chart in zip(panels, charts, strict=False):
-            axes.set_title(chart.panel.title, fontsize=9, loc="left")
-        for axes in panels[len(charts) :]:
-            axes.set_axis_off()
-        heading = textwrap.fill(title, int(12.5 * figure.get_figwidth()))
-        _place_title(figure, heading, _renamed(_legend(whole, charts), whole, charts, {}), 6 if columns == 1 else 8)
-        said = _settings(charts, whole.drawn, "everywhere: ")
-        _place_footer(figure, [*_footer(charts, whole), *([said] if said else [])])
-    return figure
+    Returns:
+        The files, and the caption.
+    """
+    figure, caption = figure_of(charts, columns)
+    return save(figure, base), caption
 
 
 def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]) -> tuple[Figure, str]:
-    """A figure to be put into a paper as it is, and what its caption should say.
-
-    It has no title and no command, the legend is below, and no text is smaller than 6 pt.
+    """A figure to be put into a paper as it is, and its caption.
 
     Args:
         charts: its panels.
@@ -105,45 +63,84 @@ def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]
     Raises:
         UserError: nothing of that name is shown.
     """
-    across = min(len(charts), max(1, int(width / 2.1)))
-    lines = -(-len(charts) // across)
-    with in_style(PAPER):
+    return figure_of(charts, max(1, int(width / 2.1)), width, names)
+
+
+def figure_of(
+    charts: Sequence[Chart], columns: int, width: float = WIDTH, names: Mapping[str, str] | None = None
+) -> tuple[Figure, str]:
+    """Draw panels, `columns` in a row, below one legend; return the figure and its caption.
+
+    Every panel has a letter. Labels of axes stand once for neighbours that have the same.
+    """
+    columns = min(columns, len(charts))
+    lines = -(-len(charts) // columns)
+    width = min(width, 4.6) if columns == 1 else width
+    with in_style(STYLE):
         figure = Figure(figsize=(width, 1.0), layout="constrained")
-        panels = figure.subplots(lines, across, squeeze=False).ravel()
-        whole = _draw_all(panels, charts, across)
-        entries = _renamed(_legend(whole, charts), whole, charts, names)
-        for axes, chart in zip(panels, charts, strict=False):
-            axes.set_title(textwrap.fill(chart.panel.title, int(18 * width / across)), loc="left")
-            axes.set_xlabel(names.get(chart.panel.x, axes.get_xlabel()))
-            axes.set_ylabel(names.get(chart.panel.y, axes.get_ylabel()) if axes.get_ylabel() else "")
+        panels = list(figure.subplots(lines, columns, squeeze=False).ravel())
+        whole = _draw_all(panels, charts, columns)
+        titles = [_titled(axes, number, charts, width / columns) for number, axes in enumerate(panels[: len(charts)])]
+        _label_axes(panels, charts, columns, names or {})
         for axes in panels[len(charts) :]:
             axes.set_axis_off()
-        fit = max(1, int(width / (0.45 + 0.055 * max(map(len, entries), default=1))))
-        figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=fit)
-        titled = any(chart.panel.title for chart in charts)
-        figure.set_figheight(lines * (0.68 * min(width / across, 3.5) + 0.2 * titled) + 0.14 * -(-len(entries) // fit))
-    said = [*_footer(charts, whole), _settings(charts, whole.drawn)]
-    return figure, ". ".join(filter(None, said))
+        height = lines * (0.72 * min(width / columns, 3.2) + 0.13 * max(titles))
+        entries = _renamed(_legend(whole, charts), whole, charts, names or {})
+        figure.set_figheight(height + _place_legend(figure, entries))
+    return figure, " ".join(_caption(charts, whole))
+
+
+def _titled(axes: Axes, number: int, charts: Sequence[Chart], width: float) -> int:
+    """Set a panel's title, with its letter if there are several; return the number of its lines."""
+    title = charts[number].panel.title.replace(" = ", "\u00a0=\u00a0")  # which no line ends with
+    title = "\n".join(textwrap.wrap(title, max(12, int(15.5 * width) - 6), break_long_words=False))
+    letter = string.ascii_lowercase[number] if len(charts) > 1 else ""
+    axes.set_title(rf"$\bf{{{letter}}}$  {title}" if letter else title, loc="left")
+    return 1 + title.count("\n") if letter or title else 0
+
+
+def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int, names: Mapping[str, str]) -> None:
+    """Label the axes, once for panels beside or below each other with the same x or metric."""
+    for number, (axes, chart) in enumerate(zip(panels, charts, strict=False)):
+        x, y = chart.panel.x, chart.panel.y
+        left = charts[number - 1].panel.y if number % columns else None
+        below = charts[number + columns].panel.x if number + columns < len(charts) else None
+        axes.set_xlabel("" if below == x else names.get(x, AXES.get(x, x)))
+        axes.set_ylabel("" if left == y else names.get(y, textwrap.fill(metric(y), 24)))
+
+
+def _place_legend(figure: Figure, entries: Mapping[str, Any]) -> float:
+    """Put the legend above the panels, in reading order line by line; return the inches that it needs."""
+    across = max(1, int(figure.get_figwidth() / (0.42 + 0.062 * max(map(len, entries), default=1))))
+    lines = -(-len(entries) // across)
+    across = -(-len(entries) // lines) if lines else 1  # as many in every line
+    names = list(entries)
+    down = [name for column in range(across) for name in names[column::across]]  # a legend is filled column by column
+    figure.legend([entries[name] for name in down], down, loc="outside upper left", ncols=across, borderpad=0)
+    return 0.15 * lines + 0.1
 
 
 def _renamed(
     entries: Mapping[str, Any], whole: "_Figure", charts: Sequence[Chart], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The legend with the usual names of algorithms, or the user's; UserError if one of these names nothing shown."""
+    """The legend with display names of algorithms, or the user's; UserError if one of these names nothing shown."""
     algos = {line.label: line.algo for each in whole.drawn for line in each.lines}
     shown = {*entries, *algos.values(), *(name for chart in charts for name in (chart.panel.x, chart.panel.y))}
     for name in names:
         if name not in shown:
             raise UserError(f"--labels: the figure shows no {name!r}: {nearest(name, shown)}")
 
-    usual = {**NAMES, **names}
-
     def renamed(label: str) -> str:
-        algo = algos.get(label) or re.split(r"[ ,]", label)[0]
-        own = label.replace(algo, usual.get(algo, algo), 1) if label.startswith(algo) else usual.get(algo, label)
+        algo = algos.get(label, "")
+        own = label.replace(algo, names[algo], 1) if algo in names else shown_name(label)
         return names.get(label, own.replace(" algo.", " "))
 
-    return {renamed(label): handle for label, handle in entries.items()}
+    found = {label: renamed(label) for label in entries}
+    for told in (r" M=\d+", " variant=paper"):  # M often only says which algorithms are central
+        bare = {label: re.sub(told, "", name) for label, name in found.items()}
+        if len(set(bare.values())) == len(set(found.values())):
+            found = bare
+    return {found[label]: handle for label, handle in entries.items()}
 
 
 @dataclass(frozen=True)
@@ -188,8 +185,6 @@ def _draw_all(panels: Iterable[Axes], charts: Sequence[Chart], columns: int) -> 
     drawn = []
     for number, (axes, chart) in enumerate(zip(panels, charts, strict=False)):
         beyond = draw(axes, chart, lines[number], styles, scales[number])
-        if number % columns and charts[number - 1].panel.y == chart.panel.y:
-            axes.set_ylabel("")
         drawn.append(_Plot(axes, per_chart[number], lines[number], zeros[number], logs[number], beyond))
     return _Figure(drawn, styles)
 
@@ -211,7 +206,11 @@ def _looks(
     by_algorithm: dict[str, dict[str, list[float]]] = {}
     for name, curve in (pair for own in labelled for pair in own):
         by_algorithm.setdefault(curve.algo, {}).setdefault(name, _order(curve, keys))
-    labels = {algo: sorted(own, key=lambda name: (own[name], name)) for algo, own in by_algorithm.items()}
+    # the paper's own variant has the colour of the algorithm
+    labels = {
+        algo: sorted(own, key=lambda name: (own[name], "variant=paper" not in name, name))
+        for algo, own in by_algorithm.items()
+    }
     ordered = [algo for algo, own in by_algorithm.items() if len(set(map(tuple, own.values()))) == len(own)]
     return looks(labels, ordered, thin)
 
@@ -239,12 +238,11 @@ def _order(curve: Curve, keys: Sequence[str]) -> list[float]:
 
 
 def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
-    """One entry per curve of the whole figure, in the order of the curves of the first panel that has it."""
+    """One entry per curve of the whole figure, in the order of words.yaml; published points and thin curves last."""
     lines = {line.label: line for each in figure.drawn for line in each.lines}
-    entries: dict[str, Any] = {}
     thin = {algo for chart in charts for algo in chart.panel.thin}
-    # thin curves and floors always come last
-    for name in sorted(lines, key=lambda name: (lines[name].algo in FLOORS, lines[name].algo in thin)):
+    entries: dict[str, Any] = {}
+    for name in sorted(lines, key=lambda name: (lines[name].algo in thin, ORDER.get(lines[name].algo, len(ORDER)))):
         look = figure.looks[name]
         # the look of the curve alone: curves that coincide are drawn with alternating dashes
         entries[name] = Line2D(
@@ -263,111 +261,87 @@ def _legend(figure: _Figure, charts: Sequence[Chart]) -> dict[str, Any]:
 
 
 def _hollow(colour: str, marker: str) -> Line2D:
-    return Line2D([], [], ls="", marker=marker or "d", markerfacecolor="none", markeredgecolor=colour, markersize=7)
+    return Line2D([], [], ls="", marker=marker or "d", markerfacecolor="none", markeredgecolor=colour, markersize=4.5)
 
 
-def _place_title(figure: Figure, heading: str, entries: Mapping[str, Any], most: int) -> None:
-    """The title and, below it, the legend, in reading order line by line."""
-    names = list(entries)
-    across = min(_legend_columns(names, figure.get_figwidth(), most), len(names)) or 1
-    # the layout keeps the lines below the title free for the legend
-    blank = "\n" * (1 + -(-len(names) // across))
-    figure.suptitle(f"{heading}{blank}", fontsize=11, x=0.01, ha="left")
-    below = 1 - 0.27 * (1 + heading.count("\n")) / figure.get_figheight()
-    down = [name for column in range(across) for name in names[column::across]]  # a legend is filled column by column
-    handles = [entries[name] for name in down]
-    figure.legend(handles, down, loc="upper left", bbox_to_anchor=(0, below), ncols=across, fontsize=9)
+# ---- the caption
 
 
-def _legend_columns(labels: Sequence[str], width: float, most: int) -> int:
-    """How many entries fit side by side in a figure of `width` inches: `most`, or fewer if they are too long."""
-    widths = [0.75 + 0.075 * len(label) for label in labels]  # inches, a little more than needed
-    return most if sum(widths) <= width else min(most, max(1, int(width / max(widths))))
-
-
-def _footer(charts: Sequence[Chart], figure: _Figure) -> list[str]:
-    """The calibration, what the bands are, and the largest excess of a proven eps over the claimed one."""
+def _caption(charts: Sequence[Chart], figure: _Figure) -> list[str]:
+    """What the caption says: the lines and bands, the points, the proven eps, and the settings; a sentence each."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas
         return []
-    calibration = ", ".join(map(str, private["calibration"].unique()))
-    facts = [f"calibration: {calibration}"] if calibration else []
-    facts += [_about_bands(charts), *_about_axes(charts, figure.drawn)]
+    said = [_about_bands(charts)]
+    if any(chart.published is not None and not chart.published["peer"].all() for chart in charts):
+        said.append("Hollow points: published values.")
+    if any(each.beyond for each in figure.drawn):
+        said.append("Arrows: beyond the end of an axis.")
+    said += _absent(charts, figure.drawn)
     if len(private):
-        facts.append(_largest_excess(private))
-    return ["; ".join(facts)]
+        said.append(_largest_excess(private))
+    return [*said, *_settings(charts, figure.drawn)]
 
 
 def _about_bands(charts: Sequence[Chart]) -> str:
     """What the bands are; of several kinds, in which panels each is."""
-    kinds: dict[str, list[Chart]] = {}
-    for chart in charts:
-        kinds.setdefault(_BANDS.get(chart.panel.band, ""), []).append(chart)
+    kinds: dict[str, list[int]] = {}
+    for number, chart in enumerate(charts):
+        kinds.setdefault(_BANDS.get(chart.panel.band, ""), []).append(number)
     kinds.pop("", None)
     said = []
     for kind, own in kinds.items():
-        where = f" ({', '.join(chart.panel.title or chart.panel.y for chart in own)})" if len(kinds) > 1 else ""
-        said.append(f"{kind} {replication(pd.concat([chart.summary for chart in own]))}{where}")
-    return f"bands: {', '.join(said)}" if said else "no bands"
-
-
-def _about_axes(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
-    """How bands are drawn on log axes, and what the axes do not show."""
-    pairs = list(zip(charts, drawn, strict=True))
-    log = [chart.panel for chart, each in pairs if each.log and any(line.banded for line in each.lines)]
-    facts = ["on log axes they are of its logarithm, mean × exp(± half width / mean)"] if log else []
-    if any(panel.y in SIGNED for panel in log):
-        facts[0] += ", and none where its sign is not known"
-    if any(each.beyond for each in drawn):
-        facts.append("arrows at an end of an axis: beyond it")
-    return [*facts, *_absent(charts, drawn)]
+        letters = f" ({', '.join(string.ascii_lowercase[number] for number in own)})" if len(kinds) > 1 else ""
+        said.append(f"{kind} {replication(pd.concat([charts[number].summary for number in own]))}{letters}")
+    if not said or said[0].endswith("no interval"):
+        return "Lines are means, without bands."
+    return f"Lines are means; bands are {', '.join(said)}."
 
 
 def _absent(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
     """What has no place on an axis, and so no point."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    found: dict[str, dict[str, None]] = {}
     for chart, each in zip(charts, drawn, strict=True):
         rows, x, y = chart.summary, chart.panel.x, chart.panel.y
         nan = rows["mean"].isna() & (rows.get("missing", 0) > 0)
-        for why, axis, algos in (
-            ("0 to machine precision, and so on no log axis", y, each.zeros),
-            ("no point where values are NaN", y, rows.loc[nan, "algo"]),
-            ("∞ has no place on the axis", x, rows.loc[rows[x] == np.inf, "algo"]),
+        infinite = rows.loc[rows[x] == np.inf, "algo"]
+        for why, algos in (
+            (f"the {metric(y)} is 0 to machine precision", each.zeros),
+            (f"values of the {metric(y)} are NaN", rows.loc[nan, "algo"]),
+            (f"{AXES.get(x, x)} is infinite", infinite),
         ):
-            found.setdefault((why, METRICS.get(axis, LABELS.get(axis, axis))), {}).update(dict.fromkeys(algos))
-    facts: dict[str, list[str]] = {}
-    for (why, axis), names in found.items():
-        if names:
-            facts.setdefault(why, []).append(f"{axis} of {', '.join(names)}")
-    return [f"{why}: {'; '.join(parts)}" for why, parts in facts.items()]
+            found.setdefault(why, {}).update(dict.fromkeys(map(algorithm, algos)))
+    return [f"Not shown, as {why}: {', '.join(names)}." for why, names in found.items() if names]
 
 
-def _settings(charts: Sequence[Chart], drawn: Sequence[_Plot], everywhere: str = "") -> str:
-    """The settings with one value in the figure, `everywhere` or of some curves, and those that go with an axis."""
+def _settings(charts: Sequence[Chart], drawn: Sequence[_Plot]) -> list[str]:
+    """The settings with one value in the figure, and those that go with an axis."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     axes = [x for chart in charts for x in same_axis(chart.panel.x)]
     along = [(chart.panel.x, moving(each.curves, chart.panel.x)) for chart, each in zip(charts, drawn, strict=True)]
-    moves = dict.fromkeys(f"{', '.join(keys)} as given by {x}" for x, keys in along if keys)
-    same = constant(summary, axes)
-    return "; ".join([*([f"{everywhere}{same}"] if same else []), *of_some(summary, axes), *moves])
+    same = [*constant(summary, axes).split("  "), *of_some(summary, axes)]
+    said = list(dict.fromkeys(_in_words(one) for one in same if one))
+    moves = dict.fromkeys(f"{', '.join(keys)} changes with {AXES.get(x, x)}." for x, keys in along if keys)
+    return [*([f"Settings: {', '.join(said)}."] if said else []), *moves]
 
 
-def _place_footer(figure: Figure, lines: Sequence[str]) -> None:
-    footer = "\n".join(textwrap.fill(line, int(17 * figure.get_figwidth())) for line in lines)
-    figure.supxlabel(footer, fontsize=7, color="#555555", x=0.01, ha="left")
+def _in_words(setting: str) -> str:
+    """A setting, KEY=VALUE and perhaps whose it is, with display names."""
+    found = re.sub(r"\blam\b", "λ", re.sub(r"\b(?:algo|dataset)\.", "", setting))
+    found = found.replace("=", " = ").replace("  ", ", ")
+    return re.sub(r" of (.+)$", lambda whose: f" for {', '.join(map(algorithm, whose[1].split(', ')))}", found)
 
 
 def _largest_excess(private: pd.DataFrame) -> str:
     open_ = private[private["not_proven"].notna()]
     if len(open_):
-        return f"no ε is proven for {', '.join(algorithms(open_))}: {'; '.join(open_['not_proven'].unique())}"
+        names = ", ".join(dict.fromkeys(map(algorithm, open_["algo"])))
+        return f"No ε is proven for {names}: {'; '.join(open_['not_proven'].unique())}."
     worst = private.iloc[int((private["proven_eps"] / private["claimed_eps"]).to_numpy().argmax())]
-    variant = "" if worst["variant"] == "paper" else f" {worst['variant']}"
-    eps = short(worst["proven_eps"], up=True)
     return (
-        f"largest proven / claimed ε: {short(worst['proven_eps'] / worst['claimed_eps'])} ({worst['algo']}{variant}: "
-        f"ε = {eps} proven at {worst['claimed_eps']:g} claimed, {worst['proven_view']} view)"
+        f"Largest proven ε relative to the claimed one: {short(worst['proven_eps'], up=True)} for a claimed "
+        f"{worst['claimed_eps']:g} ({algorithm(worst['algo'])}, {worst['proven_view']} view)."
     )
 
 
@@ -381,17 +355,18 @@ def save(figure: Figure, base: Path) -> list[Path]:
 
 def save_for_paper(figure: Figure, path: Path) -> None:
     """Write the figure of `paper_figure`, with 300 dots per inch if it has dots."""
-    with in_style(PAPER):
-        save_as(figure, path, 300)
+    save_as(figure, path, 300)
 
 
 def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
     """Write a figure in the format of the path's suffix, .pdf, .png or .svg; the same figure gives the same bytes."""
-    _settle(figure)
+    with in_style(STYLE):
+        _settle(figure)
     picture, kind = io.BytesIO(), path.suffix[1:]
     # no date and no version in the file: the same rows give the same bytes
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
-    figure.savefig(picture, format=kind, metadata=metadata[kind], dpi=dpi or "figure")
+    with in_style(STYLE):
+        figure.savefig(picture, format=kind, metadata=metadata[kind], dpi=dpi or "figure")
     content = picture.getvalue()
     if kind == "svg":
         # coordinates need only a hundredth of a point; scales are not rounded

@@ -8,6 +8,7 @@ from typing import NamedTuple
 _WIDEST = 4  # decades that one power of ten serves; where there are more, as over many eps, a number has its own
 SIGNED = ("noisy_objective",)
 """Metrics that are often negative: their absolute value is shown, as the papers do."""
+ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
 
 SUPERSCRIPTS = dict(zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True))
 _RAISED = {down: up for up, down in SUPERSCRIPTS.items()}

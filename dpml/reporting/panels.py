@@ -10,22 +10,19 @@ from pandas.api.types import is_numeric_dtype
 
 from dpml.arrays import Array
 from dpml.reporting.curves import Curve, curves, text
-from dpml.reporting.numerals import SIGNED
+from dpml.reporting.numerals import SIGNED, ZERO
 from dpml.reporting.scales import Scale, scale_for, x_axis, y_axis
 from dpml.reporting.style import (
     DIGITS,
     FLOORS,
-    LABELS,
     LINEAR,
-    METRICS,
     MOST_DIGITS,
-    REFERENCES,
     SHARES,
     STYLE,
-    ZERO,
     Look,
     base_look,
 )
+from dpml.reporting.words import REFERENCES
 from dpml.running.rows import EPS
 from dpml.running.spec import Panel
 
@@ -199,9 +196,6 @@ def draw(axes: Axes, chart: Chart, lines: Sequence[Polyline], looks: Mapping[str
     if chart.published is not None:
         beyond |= _draw_published(axes, chart.published, what.y, scale)
     x_axis(axes, chart.summary[what.x], what, _names(chart.summary[what.x]))
-    axes.set_xlabel(LABELS.get(what.x, what.x))
-    name = what.y.rpartition(".")[2]  # a user's own metric is requested as module.name
-    axes.set_ylabel(METRICS.get(name, name))
     return beyond
 
 
@@ -241,7 +235,7 @@ def _arrows(axes: Axes, x: Array, values: Array, scale: Scale, colour: str) -> b
         if outside.any():
             found = True
             axes.plot(
-                x[outside], np.full(outside.sum(), end), linestyle="none", marker=marker, markersize=3.5,
+                x[outside], np.full(outside.sum(), end), linestyle="none", marker=marker, markersize=2.8,
                 color=colour, alpha=0.7, clip_on=False, transform=axes.get_xaxis_transform(),
             )  # fmt: skip
     return found
@@ -261,7 +255,7 @@ def _draw_published(axes: Axes, points: pd.DataFrame, metric: str, scale: Scale)
         (drawn,) = axes.plot(
             line["x"], _as_drawn(line["mean"], metric), linestyle="none", marker=marker or "d", color=colour, zorder=3
         )
-        drawn.set(markerfacecolor="none", markersize=7.5)
+        drawn.set(markerfacecolor="none", markersize=4.8)
         values = _as_drawn(line["mean"], metric).to_numpy(float)
         beyond |= _arrows(axes, line["x"].to_numpy(float), values, scale, colour)
     return beyond

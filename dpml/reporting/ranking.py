@@ -20,8 +20,8 @@ from dpml.reporting.curves import Curve, assignment, curves, label, named, text
 from dpml.reporting.replicates import same_rows
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import per_seed, summarise
-from dpml.reporting.style import METRICS, REFERENCES
 from dpml.reporting.tables import Texts, short, texts, value
+from dpml.reporting.words import REFERENCES, metric
 from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
@@ -196,7 +196,7 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
 
 def titled(ranking: Mapping[str, Any]) -> str:
     """A panel and its metric."""
-    return f"{ranking['title']}: {METRICS.get(ranking['metric'], ranking['metric'])}"
+    return f"{ranking['title']}: {metric(ranking['metric'])}"
 
 
 def matrix(rankings: Sequence[Mapping[str, Any]]) -> Texts:
@@ -262,7 +262,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
             {
                 "ε": f"{choice['eps']:g}",
                 "best": _named(choice),
-                METRICS.get(ranking["metric"], ranking["metric"]): value(choice | {"mean": choice["value"]}),
+                metric(ranking["metric"]): value(choice | {"mean": choice["value"]}),
                 "secure sums": _range([choice["sums"]]),
                 "not told apart": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",

@@ -12,9 +12,10 @@ from dpml.errors import UserError, nearest
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import constant, text
-from dpml.reporting.numerals import numerals, times
+from dpml.reporting.numerals import ZERO, numerals, times
 from dpml.reporting.statistics import about_intervals, settings
 from dpml.reporting.tables import HEADS, Texts, latex, markdown, texts
+from dpml.reporting.words import metric
 from dpml.running.rows import PRIVACY
 
 FORMATS = ("md", "csv", "parquet", "tex")
@@ -48,14 +49,12 @@ class RunTable:
     @property
     def texts(self) -> Texts:
         """The table to read: every number with half its interval, the proven eps rounded up."""
-        from dpml.reporting.style import METRICS, ZERO  # loads matplotlib, which a single run does not need
-
         columns = {HEADS.get(key, key): list(map(text, self.lines[key])) for key in self.keys}
         for name in self.metrics:
             means, halves = self.lines[column(name, self.keys)], self.lines[f"{name}_interval"]
             rounding = (name == "optimality_gap") & (means.abs() < ZERO)
             power, cells = numerals(means.mask(rounding, 0.0).tolist(), halves.mask(rounding).tolist())
-            head = METRICS.get(name, name) + (f" /{times(power)}".replace("·", " ") if power else "")
+            head = metric(name) + (f" /{times(power)}".replace("·", " ") if power else "")
             count, missing = self.lines[f"{name}_count"], self.lines[f"{name}_missing"]
             columns[head] = [
                 "" if not n else f"NaN ({m:g} of {n:g})" if m else cell

@@ -52,7 +52,8 @@ def scale_for(values: Array, ends: Array, floors: Array, log: bool) -> Scale:
 
     Args:
         values: the means and the published points.
-        ends: of bands. They extend a log axis by at most half its height, or by a factor of three, at either end.
+        ends: of bands. They extend a log axis by at most half its height, or by a factor of three, at either end, and
+            a linear one by at most its height, or by the usual width of a band.
         floors: the means of algorithms that use no feature, which extend it by at most its own height.
         log: whether the axis is logarithmic.
     """
@@ -61,7 +62,7 @@ def scale_for(values: Array, ends: Array, floors: Array, log: bool) -> Scale:
     low, high = values.min(), values.max()
     height = high - low
     if len(ends):
-        reach = max(height / 2, np.log(3.0)) if log else np.inf
+        reach = max(height / 2, np.log(3.0)) if log else max(height, float(np.median(np.abs(ends - np.median(values)))))
         low, high = min(low, max(ends.min(), low - reach)), max(high, min(ends.max(), high + reach))
     reach = max(high - low, np.log(3.0) if log else 0.0)
     near = floors[(floors >= low - reach) & (floors <= high + reach)]
@@ -111,6 +112,8 @@ def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) ->
     elif panel.xscale == "log" or (auto and wide):
         axes.set_xscale("log")
         _log_ticks(axes.xaxis, 50.0)
+    elif panel.x not in ("M", "N") and (values % 1 == 0).all() and values.nunique() <= 6:
+        axes.set_xticks(sorted(values.unique()))
     elif panel.x in ("M", "N"):
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         if values.nunique() <= 5:
@@ -124,6 +127,7 @@ def _log_with_zero(axes: Axes, values: pd.Series) -> None:
     least = values[values > 0].min()
     axes.set_xscale("symlog", linthresh=least, linscale=0.45)
     powers = 10.0 ** np.arange(np.ceil(np.log10(least) - 1e-9), np.floor(np.log10(values.max()) + 1e-9) + 1)
+    powers = powers[-1::-2][::-1] if len(powers) > 4 else powers  # labels of more would overlap
     axes.set_xticks([0.0, *powers], ["0", *(f"{power:g}" for power in powers)])
     axes.xaxis.set_minor_locator(NullLocator())
 
@@ -140,7 +144,7 @@ def _log_ticks(axis: XAxis | YAxis, narrow: float) -> None:
     choices.append(np.asarray(MaxNLocator(4).tick_values(low, high), dtype=float))
     choices = [ticks[(ticks >= low) & (ticks <= high)] for ticks in choices]
     enough = next((ticks for ticks in choices if len(ticks) >= 3), choices[-1])
-    axis.set_major_locator(FixedLocator(enough.tolist()) if high < narrow * low else LogLocator(numticks=8))
+    axis.set_major_locator(FixedLocator(enough.tolist()) if high < narrow * low else LogLocator(numticks=5))
     axis.set_minor_locator(LogLocator(subs=tuple(range(2, 10)) if high < 1e6 * low else (1.0,), numticks=200))
     write = _plain if low >= 5e-4 and high <= 2e5 else _power
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))

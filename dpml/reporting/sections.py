@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 
 from dpml.privacy.guarantee import DECLARED
-from dpml.reporting.curves import algorithms
+from dpml.reporting.curves import algorithms, text
+from dpml.reporting.numerals import ZERO
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table
 from dpml.reporting.results import Results
 from dpml.reporting.statistics import replication
-from dpml.reporting.style import METRICS
 from dpml.reporting.tables import Texts, overview, proven, texts, wide
+from dpml.reporting.words import metric
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment, Panel
 
@@ -37,6 +38,7 @@ def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -
     values += [texts(wide(chart.summary, chart.panel.x, chart.panel.curve), heading(chart.panel)) for chart in charts]
     values += [texts(table, block) for block, table in undrawn(experiment, summary).items()]
     found.append({"title": VALUES, "content": values})
+    found += [{"title": "Published points", "content": [texts(table)]} for table in _published(charts)]
     if experiment.oracle:
         table = texts(oracle_table(experiment.oracle, summary))
         found.append({"title": "What an oracle is worth", "content": [_ORACLE, table]})
@@ -102,10 +104,29 @@ def _tuning(summary: pd.DataFrame) -> str:
     return " ".join(sentences) or "All hyper-parameters are fixed."
 
 
+def _published(charts: Sequence[Chart]) -> list[pd.DataFrame]:
+    """Our means relative to the published ones, by algorithm; no table if nothing is published."""
+    pairs = []
+    for chart in charts:
+        if chart.published is not None:
+            theirs = chart.published[["algo", "x", "mean"]].assign(x=chart.published["x"].map(text))
+            ours = chart.summary[["algo", chart.panel.x, "mean"]].rename(columns={chart.panel.x: "x", "mean": "ours"})
+            pairs.append(theirs.merge(ours.assign(x=ours["x"].map(text)), on=["algo", "x"]))
+    both = pd.concat(pairs) if pairs else pd.DataFrame(columns=["algo", "mean", "ours"])
+    both = both[(both["mean"].abs() > ZERO) & (both["ours"].abs() > ZERO)]
+    lines = []
+    for algo, own in both.groupby("algo", sort=False):
+        ratio = (own["ours"] / own["mean"]).abs()
+        near = f"{ratio.between(0.5, 2).sum()} of {len(own)}"
+        median = f"{ratio.median():.3g}"
+        lines.append({"algorithm": algo, "within a factor of 2 of ours": near, "median ours / theirs": median})
+    return [pd.DataFrame(lines)] if lines else []
+
+
 def heading(panel: Panel) -> str:
     """The heading of a panel's table."""
     reading = {"authors": ", as the authors ran it", "paper": ", as in the text"}
-    return f"{METRICS.get(panel.y, panel.y)}, {panel.title}{reading.get(str(panel.where.get('algo.variant')), '')}"
+    return f"{metric(panel.y)}, {panel.title}{reading.get(str(panel.where.get('algo.variant')), '')}"
 
 
 def undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:

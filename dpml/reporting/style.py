@@ -1,8 +1,8 @@
-"""The look of figures: colours, markers and dashes of algorithms, names of axes and metrics.
+"""The look of figures: one style, and the colours, markers and dashes of curves.
 
 The colours are Okabe and Ito's and Tol's, which colour-blind readers can distinguish; markers distinguish them in
-print. An algorithm has the same colour and marker in every figure; its curves in one figure differ in lightness and
-dashes.
+print. An algorithm has the same colour and marker in every figure (words.yaml); its curves in one figure differ in
+lightness and dashes.
 """
 
 import zlib
@@ -16,184 +16,48 @@ import matplotlib.style
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 
-AXES = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "M": "parties M", "N": "training rows N"}
-LABELS = AXES | {
-    "tau": "standard deviation of a site's noise τ",
-    "share": "share of colluding sites M_C / M",
-    "partition": "shares of the parties",
-    "partition.alpha": "α of the Dirichlet shares",
-    "partition.u": "rows of a large client / of a small one, u",
-    "u": "rows of a large site / of a small one, u",
-    "algo.rounds": "rounds T",
-    "proven_eps": "ε proven for the worst view",
-}
+from dpml.reporting.words import ALGORITHMS, REFERENCES
+
 DIGITS = "digits"
 """The metric log10(1/delta): its axis is linear, because it is a logarithm already, and is labelled with delta."""
 MOST_DIGITS = 20.0  # a delta below 1e-20 counts as zero
-METRICS = {
-    "log10_delta": "log₁₀ δ",
-    "variance_ratio": "variance / that of all rows together",
-    "loss": "training loss f(w)",
-    "optimality_gap": "optimality gap",
-    "accuracy": "test accuracy",
-    "balanced_accuracy": "balanced test accuracy",
-    "auc": "test AUC",
-    "bound": "bound on the excess risk",
-    "proven_eps": "proven ε",
-    "conditional_eps": "proven ε, if fixed beforehand",
-    "train_accuracy": "training accuracy",
-    "path_loss": "training loss, mean over the rounds",
-    "error": "test error",
-    "excess_loss": "test loss above that of w₀",
-    "rmse": "test RMSE",
-    "mean_absolute_error": "test mean absolute error",
-    "err_w": "‖w − w*‖ / d",
-    "noisy_objective": "|noisy objective|",
-    "trimmed": "share of trimmed spectra",
-    DIGITS: "δ",
-    "gap_ratio": "gap, published noise / tight",
-    "asked_eps": "ε asked for (claimed)",
-    "site_bytes": "bytes per site",
-    "aggregator_bytes": "bytes at the aggregator",
-    "excess_risk": "excess risk",
-    "theorem2_bound": "Theorem 2's bound",
-    "theorem3_bound": "Theorem 3's bound",
-    "pl_constant": "Polyak-Lojasiewicz constant",
-}
 SHARES = ("accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
 """Metrics from 0 to 1."""
 LINEAR = (DIGITS, *SHARES)
-FLOORS = ("constant",)  # the baseline without any feature: drawn thin, and below all other curves
-ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
-THIN = 0.8  # width of the curves that are shown only for comparison
-
-# colour and marker; references have no marker, and REFERENCES says how they differ
-_ALGORITHMS: dict[str, tuple[str, str]] = {
-    "nonpriv": ("#000000", ""),
-    "ceiling": ("#000000", ""),
-    "fm": ("#0072B2", "s"),
-    "capefm": ("#D55E00", "o"),
-    "conv": ("#009E73", "^"),
-    "local": ("#CC79A7", "v"),
-    "dpfm": ("#E69F00", "D"),
-    "objpert": ("#56B4E9", "P"),
-    "batch": ("#000000", ""),
-    "indiv": ("#000000", ""),
-    "soft": ("#882255", "*"),
-    "avg": ("#44AA99", "X"),
-    "vote": ("#999933", "d"),
-    "claimed": ("#000000", ""),
-    "constant": ("#7F7F7F", ""),
-    "wddp": ("#CC3311", "o"),
-    "jayaraman": ("#0077BB", "h"),
-    "jayaraman_local": ("#33BBEE", "8"),
-    "wang": ("#228833", "^"),
-    "cape": ("#D55E00", "*"),
-    "nn_nonpriv": ("#000000", ""),
-    "nn_cape": ("#D55E00", "p"),
-    "nn_conv": ("#009E73", "<"),
-    "heikkila2017": ("#7F7F7F", "s"),
-    "gop": ("#332288", ">"),
-    "psgd": ("#EE3377", "<"),
-    "la": ("#8C510A", "h"),
-    "la_l1": ("#35978F", "D"),
-    "dpgd": ("#AA4499", "o"),
-    "ssp": ("#DDAA33", "s"),
-    "adassp": ("#5D6D7E", "h"),
-    "ssp_descent": ("#00867D", "D"),
-    "wdgd": ("#0B5FA5", "^"),
-    "newton": ("#994F00", "v"),
-    "amp": ("#6F7D1F", "X"),
-    "outpert": ("#DC6B82", "P"),
-    # other programs, drawn as points and distinguished by their markers
-    "diffprivlib (pure ε)": ("#444444", "D"),
-    "DP-SGD": ("#111111", "o"),
-    "DP-SGD (oracle, not private)": ("#222222", "s"),
-    "AMP (oracle, not private)": ("#333333", "^"),
-    "DP-EBM": ("#555555", "v"),
-    "Opacus": ("#666666", "P"),
-    "MST": ("#777777", "X"),
-}
-NAMES = {
-    "nonpriv": "no privacy",
-    "ceiling": "no privacy, ridge by held-out rows",
-    "nn_nonpriv": "no privacy",
-    "fm": "FM, Gaussian",
-    "capefm": "capeFM",
-    "conv": "conventional",
-    "local": "one site alone",
-    "dpfm": "FM, Laplace",
-    "objpert": "objective perturbation",
-    "outpert": "output perturbation",
-    "nn_cape": "CAPE",
-    "nn_conv": "conventional",
-    "batch": "all rows, no privacy",
-    "indiv": "every party alone",
-    "soft": "soft labels",
-    "vote": "majority votes",
-    "avg": "average of models",
-    "la": "local aggregation",
-    "la_l1": "local aggregation, ‖·‖₁ noise",
-    "gop": "Gaussian objective perturbation",
-    "psgd": "private gradient descent (psgd)",
-    "wddp": "WD-DP",
-    "jayaraman": "Jayaraman et al., MPC",
-    "jayaraman_local": "Jayaraman et al., eq. (2)",
-    "wang": "Wang et al.",
-    "cape": "CAPE",
-    "heikkila2017": "Heikkilä et al.",
-    "dpgd": "DP-GD",
-    "wdgd": "whitened DP-GD",
-    "ssp": "SSP",
-    "adassp": "AdaSSP",
-    "ssp_descent": "SSP + descent",
-    "newton": "noisy Newton",
-    "amp": "AMP",
-}
-"""What legends say for algorithms."""
-REFERENCES = {
-    "nonpriv": "--", "ceiling": "--", "batch": "-", "indiv": "--", "nn_nonpriv": "--", "claimed": ":",
-    "constant": (0, (1, 2)),
-}  # fmt: skip
+FLOORS = ("constant",)  # the constant baseline: drawn thin, and below all other curves
+THIN = 0.7  # width of the curves that are shown only for comparison
 _SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
 DISTINCT = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
 """Colours of curves without an order, for colour-blind readers, too."""
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2.5, 1, 2.5, 3)))
 
 STYLE: Any = {
-    "figure.dpi": 120,
+    "figure.dpi": 150,
     "font.family": "DejaVu Sans",
-    "font.size": 9,
+    "font.size": 7.5,
+    "axes.titlesize": 7.5,
+    "axes.labelsize": 7.5,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7.5,
+    "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.grid.which": "major",
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
     "axes.axisbelow": True,
-    "lines.linewidth": 1.6,
-    "lines.markersize": 5,
+    "axes.titlelocation": "left",
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.6,
     "legend.frameon": False,
-    "legend.handlelength": 3.2,
+    "legend.handlelength": 2.6,
     "svg.hashsalt": "dpml",
     "svg.fonttype": "none",  # a third of the size, and text can be searched, read aloud and restyled
-}
-
-
-PAPER: Any = STYLE | {
-    "font.size": 7,
-    "axes.titlesize": 7,
-    "axes.labelsize": 7,
-    "xtick.labelsize": 6.5,
-    "ytick.labelsize": 6.5,
-    "legend.fontsize": 6.5,
-    "legend.handlelength": 2.6,
-    "grid.linewidth": 0.4,
-    "axes.linewidth": 0.6,
-    "lines.markersize": 3.5,
     "pdf.fonttype": 42,  # journals refuse Type 3 fonts
 }
-"""The style of a figure of a column's width."""
+"""The style of all figures, for a page or a column of 3.3 to 7 inches."""
 
 
 def in_style(style: Mapping[str, Any]) -> AbstractContextManager[None]:
@@ -214,7 +78,9 @@ class Look:
 
 def base_look(algo: str) -> tuple[str, str]:
     """Colour and marker of an algorithm; an unknown algorithm always gets the same one of the spares."""
-    return _ALGORITHMS.get(algo) or _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
+    if algo in ALGORITHMS:
+        return ALGORITHMS[algo].colour, ALGORITHMS[algo].marker
+    return _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
 
 
 def looks(
@@ -233,11 +99,11 @@ def looks(
     """
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
-        families.setdefault(algo if algo in _ALGORITHMS else base_look(algo), []).extend((algo, name) for name in own)
+        families.setdefault(algo if algo in ALGORITHMS else base_look(algo), []).extend((algo, name) for name in own)
     free = [colour for colour in DISTINCT if colour not in {base_look(algo)[0] for algo in labels}]
     found = {}
     for family in families.values():
-        several = len(family) >= 4 and not any(algo in ordered or algo not in _ALGORITHMS for algo, _ in family)
+        several = len(family) >= 4 and not any(algo in ordered or algo not in ALGORITHMS for algo, _ in family)
         own = base_look(family[0][0])[0]
         colours = [own, *free] if several else []
         for number, ((algo, name), shade) in enumerate(zip(family, _shades(len(family)), strict=True)):

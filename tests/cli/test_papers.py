@@ -15,7 +15,7 @@ import dpml
 from dpml.cli.papers import citations
 from dpml.reporting.chosen import chosen
 from dpml.reporting.figures import paper_figure
-from dpml.reporting.style import PAPER
+from dpml.reporting.style import STYLE
 from dpml.version import __version__
 
 
@@ -37,12 +37,12 @@ def made(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(("what", "width"), [("sweep", 1.5), ("results/mine/tiny", 1.5), ("results/mine/tiny", 7.0)])
 def test_no_text_is_smaller_than_6_pt(made, what, width) -> None:
     figure, caption = paper_figure(chosen(made / what).charts(None, None), width, {})
-    with mpl.rc_context(PAPER):
+    with mpl.rc_context(STYLE):
         figure.canvas.draw()
     sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
     assert min(sizes) >= 6
     assert figure.get_figwidth() == width
-    assert "bands: 95 % intervals of the mean over" in caption
+    assert "bands are 95 % intervals of the mean over" in caption
 
 
 def test_a_figure_is_as_asked_for(run_command, made, tmp_path) -> None:
@@ -50,7 +50,7 @@ def test_a_figure_is_as_asked_for(run_command, made, tmp_path) -> None:
     words = ["--x", "eps", "--y", "accuracy", "--log", "x", "--labels", "names.yaml", "--where", "algo=capefm"]
     done = run_command("dpml", "plot", f"{made}/sweep", *words, "--width", "84mm", "-o", "f.svg")
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("f.svg\ncalibration: published; bands: ")
+    assert done.out.startswith("f.svg\nLines are means; bands are ")
     picture = Path("f.svg").read_text()
     for word in ("CAPE-FM", "Accuracy", "Budget"):
         assert f">{word}<" in picture
@@ -76,7 +76,7 @@ def test_the_same_rows_give_the_same_bytes(run_command, made, kind) -> None:
 def test_a_table_of_anything(run_command, made, what, kind) -> None:
     done = run_command("dpml", "table", f"{made}/{what}", "-o", f"t.{kind}", "--where", "algo=capefm", "--y", "loss")
     assert (done.code, done.err) == (0, "")
-    assert {"md": "training loss f(w)", "csv": "loss_interval", "tex": r"\num{"}[kind] in Path(f"t.{kind}").read_text()
+    assert {"md": "training loss", "csv": "loss_interval", "tex": r"\num{"}[kind] in Path(f"t.{kind}").read_text()
 
 
 def test_a_figure_of_one_block(made) -> None:

@@ -15,7 +15,6 @@ from omegaconf import OmegaConf
 pytest.importorskip("sphinx")
 
 from dpml_docs import (
-    claims,
     commands,
     configuration,
     data_pages,
@@ -211,37 +210,13 @@ def test_every_figure_is_in_the_gallery_with_its_command_and_files():
     pictures = list((ROOT / "results").glob("*/*.svg"))
     assert len(pictures) > 40
     for path in pictures:
+        page = text[f"{path.parent.name}/{path.stem}"]
         about = json.loads(path.with_name(f"{path.stem.removesuffix('_tight')}.json").read_text("utf-8"))
-        page = text[about["experiment"]]
         target = f"../../../results/{path.parent.name}/{path.name}"
         assert f"]({target})" in page
         assert (DOCS / "gallery" / path.parent.name / target).resolve() == path
         assert about["command"] in page
-        assert about["source"] in page
-        for kind in ("csv", "md"):
-            assert f"<{target.removesuffix('svg')}{kind}>" in page
-    for path in set(paths.folder("experiments").glob("*/[!_]*.yaml")) - set(
-        paths.folder("experiments").glob("*/card.yaml")
-    ):
-        name = f"{path.parent.name}/{path.stem}"
-        assert name in text or f"`dpml-run experiment={name}`" in text[f"{path.parent.name}/index"]
-
-
-def test_every_verdict_is_there_and_beside_its_figure():
-    text = (ROOT / "results" / "claims.md").read_text("utf-8")
-    experiments = [experiment for paper in claims.results() for experiment in paper.experiments]
-    known = [verdict for experiment in experiments for verdict in experiment.verdicts]
-    assert len(known) == len(re.findall(r"^\| (?!claim |---)", text, flags=re.MULTILINE)) > 80
-    assert all(f"| {verdict.id} | " in text and f" | {verdict.outcome} | " in text for verdict in known)
-    pages = claims.pages()
-    total = pages.pop("index").split("| all |")[1].splitlines()[0]
-    assert int(total.split("|")[-2]) == len(known)
-    written = "".join(pages.values())
-    for verdict in known:
-        assert f"**{verdict.id}** {claims.badge(verdict)}" in written
-    for experiment in experiments:
-        if experiment.figures:
-            assert all(f"**{verdict.id}**" in gallery.page(experiment) for verdict in experiment.verdicts)
+        assert f"<{target.removesuffix('svg')}csv>" in page
 
 
 @pytest.mark.parametrize(
@@ -293,7 +268,7 @@ def test_no_page_is_left_out(tmp_path):
     ("link", "page"),
     [
         ("](../results/frontier/which.md)", "](/gallery/frontier/which.md)"),
-        ("](../../results/claims.md#x)", "](/verdicts/index.md#x)"),
+        ("](../../results/claims.md#x)", "](/gallery/index.md#x)"),
         ("](../../experiments)", "](/gallery/index.md)"),
         ("](examples/nine_steps.py)", "](/tour/nine_steps.rst)"),
         ("](own_data.md)", "](own_data.md)"),

@@ -120,8 +120,14 @@ def test_what_is_missing_is_named(copy, tmp_path):
         list(verify(copy))
     with pytest.raises(UserError, match=r"table1_rows.csv.xz is missing: without it nothing"):
         read_rows(tmp_path / "mine" / "table1", {})
-    with pytest.raises(UserError, match=r"there are no rows of experiments in .*: it has no PAPER/FIGURE_rows.csv.xz"):
-        list(verify(copy / "kang2019"))
+    with pytest.raises(UserError, match=r"there are no rows of experiments in .*: it has no FIGURE_rows.csv.xz"):
+        list(verify(copy / "kang2019" / "fig99"))
+
+
+def test_a_paper_or_a_figure_is_verified_alone(copy):
+    for path in ("kang2019", "kang2019/table1", "kang2019/table1.json", "kang2019/table1.csv"):
+        (one,) = verify(copy / path)
+        assert (one.experiment, one.wrong) == ("kang2019/table1", ())
 
 
 def test_the_command(copy, monkeypatch, capsys):
@@ -129,7 +135,8 @@ def test_the_command(copy, monkeypatch, capsys):
     dpml()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("imtiaz2019/remark3: 1 verdicts, ")
-    assert all(line.endswith(" values of tables: ok") for line in lines)
+    assert all(line.endswith(" values of tables: ok") for line in lines[:-1])
+    assert "of 2 experiments. All are as written." in lines[-1]
     path = copy / "kang2019" / "table1_rows.csv.xz"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(SystemExit) as stopped:

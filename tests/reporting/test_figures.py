@@ -11,10 +11,11 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from dpml.errors import UserError
 from dpml.reporting import style
 from dpml.reporting.charts import read_published, run_charts, shown
-from dpml.reporting.figures import experiment_figure, paper_figure, plot, plot_experiment, save_for_paper
+from dpml.reporting.figures import figure_of, paper_figure, plot, plot_experiment, save_for_paper
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
-from dpml.reporting.style import AXES, base_look, looks
+from dpml.reporting.style import base_look, looks
+from dpml.reporting.words import ALGORITHMS
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Panel
 
@@ -37,7 +38,8 @@ def rows():
 def drawn(*charts, columns=1):
     """The figure of charts, or of one panel of the rows."""
     given = [c if isinstance(c, Chart) else Chart(c, with_axis(summarise(rows()), c.x)) for c in charts]
-    return experiment_figure(given, "Title", columns)
+    figure, figure.caption = figure_of(given, columns)
+    return figure
 
 
 def summary(*lines, metric="loss"):
@@ -69,14 +71,14 @@ def test_no_noise_has_a_place_on_the_axis_of_1_over_eps():
     lines = {line.get_label(): line for line in axes.lines}
     assert set(lines) == {"batch", "indiv", "soft"}  # eps is the axis, and no line is split by it
     np.testing.assert_allclose(lines["soft"].get_xdata(), [0, 0.001, 0.1, 10])
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "0.001", "0.01", "0.1", "1", "10"]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "0.001", "0.1", "10"]
     places = axes.transData.transform([[x, 0] for x in (0, 0.001, 0.01, 0.1, 1, 10)])[:, 0]
     steps = np.diff(places)
     assert np.allclose(steps[1:], steps[1])
     assert 0.3 < steps[0] / steps[1] < 0.7
-    assert (lines["batch"].get_linestyle(), lines["indiv"].get_linestyle()) == ("-", "--")
+    assert (lines["batch"].get_linestyle(), lines["indiv"].get_linestyle()) == ("-", "-.")
     over = replication(summarise(rows()))
-    assert f"one s.d. either way of the mean over {over}" in figure.get_supxlabel().replace("\n", " ")
+    assert f"one s.d. either way of the mean over {over}" in figure.caption
 
 
 def test_bands_are_what_the_footer_says():
@@ -101,9 +103,8 @@ def test_a_band_of_a_share_stays_between_0_and_1():
 
 def test_a_sweep_is_drawn_against_1_over_eps_when_asked(tmp_path):
     charts = run_charts(summarise(rows()), "inverse_eps", ["accuracy"])
-    paths = plot_experiment(charts, "title", 1, tmp_path / "figure")
+    paths = plot_experiment(charts, 1, tmp_path / "figure")[0]
     assert all(path.stat().st_size > 1000 for path in paths)
-    assert "inverse_eps" in AXES
 
 
 def test_a_curve_is_told_by_what_varies_and_only_by_that():
@@ -121,23 +122,8 @@ def test_a_curve_is_told_by_what_varies_and_only_by_that():
     np.testing.assert_allclose(lines["capefm algo.lam=10"].get_ydata(), [11, 12])
     looks_of = {(line.get_color(), line.get_linestyle()) for line in lines.values()}
     assert len(looks_of) == 4
-    assert "; algo.rounds=5 of conv" in figure.get_supxlabel()  # what does not vary is said once
-    assert "algo.lam" not in figure.get_supxlabel()
-
-
-def test_everywhere_are_settings_of_all_lines_only():
-    lines = [
-        {"algo": "wddp", "calibration": "published", "algo.clip": np.nan, "algo.rounds": 5},
-        {"algo": "wddp", "calibration": "tight", "algo.clip": 1.0, "algo.rounds": 5},
-        {"algo": "fm", "algo.share": 0.5},
-        {"algo": "claimed", "loss": np.nan},  # no run
-    ]
-    table = summary(*({"algo.lam": 0.1, **line, "eps": eps, "mean": eps} for line in lines for eps in (1, 2)))
-    footer = drawn(Chart(Panel("", "eps", "loss"), table)).get_supxlabel().replace("\n", " ")
-    everywhere, *some = footer.partition("everywhere: ")[2].split("; ")
-    assert {"loss=x", "M=2", "algo.lam=0.1"} <= set(everywhere.split("  "))
-    assert not {"algo.clip=1", "algo.rounds=5", "algo.share=0.5"} & set(everywhere.split("  "))
-    assert sorted(some) == ["algo.clip=1 where set", "algo.rounds=5 of wddp", "algo.share=0.5 of fm"]
+    assert "rounds = 5 for independent noise" in figure.caption  # what does not vary is said once
+    assert "λ" not in figure.caption
 
 
 def test_the_footer_tells_what_has_no_point():
@@ -152,26 +138,13 @@ def test_the_footer_tells_what_has_no_point():
         for eps, mean in own
     )
     table = summary(*lines, metric="accuracy")
-    footer = drawn(Chart(Panel("", "eps", "accuracy"), table)).get_supxlabel().replace("\n", " ")
-    assert "; no point where values are NaN: test accuracy of fm; ∞ has no place on the axis: ε of nonpriv" in footer
+    footer = drawn(Chart(Panel("", "eps", "accuracy"), table)).caption
+    assert "Not shown, as values of the test accuracy are NaN: Gaussian FM." in footer
+    assert "Not shown, as ε is infinite: no privacy." in footer
     other = with_axis(table[table["algo"] != "fm"], "inverse_eps")
-    footer = drawn(Chart(Panel("", "inverse_eps", "accuracy"), other)).get_supxlabel()
+    footer = drawn(Chart(Panel("", "inverse_eps", "accuracy"), other)).caption
     assert "NaN" not in footer
-    assert "∞" not in footer
-
-
-def test_the_footer_tells_every_kind_of_band_and_where_it_is():
-    over = replication(summarise(rows()))
-    for bands, said in {
-        ("none", "none"): "no bands",
-        ("none", "interval"): f"bands: 95 % intervals of the mean over {over}",
-        ("interval", "sd"): f"bands: 95 % intervals of the mean over {over} (A), "
-        f"one s.d. either way of the mean over {over} (B)",
-    }.items():
-        panels = (
-            Panel("a", "eps", "accuracy", band=band, title=title) for band, title in zip(bands, "AB", strict=True)
-        )
-        assert f"; {said}; " in drawn(*panels, columns=2).get_supxlabel().replace("\n", " ")
+    assert "infinite" not in footer
 
 
 def test_algorithms_with_other_values_of_one_setting_say_so():
@@ -186,7 +159,7 @@ def test_what_moves_along_the_axis_splits_no_curve_and_is_said():
     table = summary(*({"algo": "soft", "M": M, "N": 22 * M, "mean": 1 / M} for M in (10, 20, 40)))
     figure = drawn(Chart(Panel("", "M", "loss"), table))
     assert set(lines_of(figure.axes[0])) == {"soft"}
-    assert "N as given by M" in figure.get_supxlabel()
+    assert "N changes with parties M." in figure.caption
 
 
 def test_an_axis_can_be_a_setting_of_the_command_line():
@@ -197,7 +170,7 @@ def test_an_axis_can_be_a_setting_of_the_command_line():
     (axes,) = figure.axes
     np.testing.assert_allclose(lines_of(axes)["wddp"].get_xdata(), [1, 3, 9])
     assert "u" in axes.get_xlabel()
-    assert "algo.steps=[pca:50, norm]" in figure.get_supxlabel()
+    assert "steps = [pca:50, norm]" in figure.caption
     other = table.rename(columns={"partition.u": "algo.depth"})
     (axes,) = drawn(Chart(Panel("", "algo.depth", "loss"), other)).axes
     assert axes.get_xlabel() == "algo.depth"
@@ -215,7 +188,7 @@ def test_panels_of_a_figure_share_labels_looks_and_scales():
     assert left.get_yscale() == right.get_yscale() == "log"
     (legend,) = figure.legends
     names = [entry.get_text() for entry in legend.get_texts()]
-    assert sorted(names) == ["nn variant=authors", "nn variant=paper"]
+    assert sorted(names) == ["nn", "nn variant=authors"]
 
 
 @pytest.mark.parametrize("number", [2, 4])
@@ -252,9 +225,7 @@ def test_a_band_never_falls_off_a_log_axis_as_a_block():
         assert min(ends) == pytest.approx(mean * np.exp(-half / mean))
         assert max(ends) == pytest.approx(mean * np.exp(half / mean))
         assert low < min(ends) < max(ends) < high
-    footer = figure.get_supxlabel().replace("\n", " ")
-    assert "on log axes they are of its logarithm, mean × exp(± half width / mean)" in footer
-    assert "beyond" not in footer
+    assert "beyond" not in figure.caption
 
 
 def test_what_lies_beyond_an_axis_has_an_arrow_there():
@@ -267,7 +238,7 @@ def test_what_lies_beyond_an_axis_has_an_arrow_there():
     assert {marker: (list(line.get_xdata()), list(line.get_ydata())) for marker, line in arrows.items()} == {
         "v": ([100], [0]), "^": ([100], [1])
     }  # fmt: skip
-    assert "arrows at an end of an axis: beyond it" in figure.get_supxlabel().replace("\n", " ")
+    assert "Arrows: beyond the end of an axis." in figure.caption
     with pytest.raises(UserError, match="ylim"):
         Panel("", "eps", "accuracy", ylim=(0.6, 0.3))
 
@@ -280,7 +251,6 @@ def test_a_size_whose_sign_is_not_known_has_no_band():
     figure = drawn(Chart(Panel("", "eps", "noisy_objective"), table))
     (band,) = figure.axes[0].collections
     assert {x for path in band.get_paths() for x in path.vertices[:, 0]} == {1, 10}
-    assert "none where its sign is not known" in figure.get_supxlabel().replace("\n", " ")
 
 
 def test_what_is_zero_is_said_once_below_and_not_over_a_curve():
@@ -289,10 +259,10 @@ def test_what_is_zero_is_said_once_below_and_not_over_a_curve():
     )
     figure = drawn(*[Chart(Panel("", "eps", "loss"), table)] * 2, columns=2)
     for axes in figure.axes:
-        assert (axes.get_xlabel(), axes.get_yscale(), len(axes.texts)) == ("ε", "log", 0)
+        assert (axes.get_yscale(), len(axes.texts)) == ("log", 0)
         assert set(lines_of(axes)) == {"conv"}
-    assert figure.get_supxlabel().replace("\n", " ").count("and so on no log axis: training loss f(w) of nonpriv") == 1
-    assert [entry.get_text() for entry in figure.legends[0].get_texts()] == ["conventional"]
+    assert figure.caption.count("Not shown, as the training loss is 0 to machine precision: no privacy.") == 1
+    assert [entry.get_text() for entry in figure.legends[0].get_texts()] == ["independent noise"]
 
 
 def test_a_reference_far_below_makes_no_log_axis():
@@ -319,22 +289,22 @@ def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis():
 
 
 def test_a_floor_is_thin_last_and_bends_no_axis():
-    def figure_of(floor):
+    def with_floor(floor):
         values = {"constant": (floor, floor), "conv": (1e-4, 1e-6), "fm": (1e-5, 1e-6)}
         table = summary(*({"algo": a, "eps": 10**i, "mean": m} for a, own in values.items() for i, m in enumerate(own)))
         return drawn(Chart(Panel("", "eps", "optimality_gap"), table.assign(interval=np.nan)))
 
-    figure = figure_of(0.5)
+    figure = with_floor(0.5)
     (axes,) = figure.axes
-    line = lines_of(axes)["constant (no feature used)"]
+    line = lines_of(axes)["constant"]
     assert line.get_linewidth() < lines_of(axes)["conv"].get_linewidth()
     assert line.get_marker() == ""
     assert not axes.collections
     names = [entry.get_text() for entry in figure.legends[0].get_texts()]
-    assert names[-1] == "constant (no feature used)"
+    assert names[-1] == "constant baseline"
     assert axes.get_ylim()[1] < 2e-4  # three decades and a half would be empty
     assert [line.get_marker() for line in axes.lines[3:]] == ["^"]
-    (near,) = figure_of(5e-4).axes
+    (near,) = with_floor(5e-4).axes
     assert near.get_ylim()[0] < 1e-6 < 5e-4 < near.get_ylim()[1]
     assert len(near.lines) == 3
 
@@ -361,7 +331,7 @@ def test_no_entry_of_a_legend_stands_there_twice():
     charts = [Chart(Panel("", "eps", "loss", curve=["variant"]), table) for table in (*tables, both)]
     figure = drawn(*charts, columns=3)
     names = [entry.get_text() for entry in figure.legends[0].get_texts()]
-    assert sorted(names) == ["CAPE variant=authors", "CAPE variant=paper", "no privacy"]
+    assert sorted(names) == ["CAPE", "CAPE variant=authors", "no privacy"]
 
 
 def test_legends_are_read_line_by_line_in_the_order_of_the_curves():
@@ -381,12 +351,9 @@ def test_an_unknown_axis_is_one_sentence():
 
 
 def test_every_algorithm_has_a_look_of_its_own():
-    known = style._ALGORITHMS
+    known = ALGORITHMS
     pairs = [base_look(name) for name in known if base_look(name)[1]]
     assert len(set(pairs)) == len(pairs)
-    # the network's runs and CAPE's curves have the colour of the scheme that they use
-    own = [name for name in known if base_look(name)[1] and not name.startswith("nn_") and name != "cape"]
-    assert len({base_look(name)[0] for name in own}) == len(own)
 
 
 def test_unknown_algorithms_that_share_a_spare_look_differ():
@@ -442,7 +409,7 @@ def test_thin_curves_have_no_band_and_do_not_stretch_the_axis():
     widths = {line.get_label(): line.get_linewidth() for line in axes.lines}
     assert widths["gop"] == style.THIN < widths["fm"]
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["FM, Gaussian", "Gaussian objective perturbation"]
+    assert [text.get_text() for text in legend.get_texts()] == ["Gaussian FM", "Gaussian objective perturbation"]
 
 
 def test_programs_of_others_are_hollow_points_with_names_of_their_own():
@@ -452,9 +419,9 @@ def test_programs_of_others_are_hollow_points_with_names_of_their_own():
     chart = Chart(Panel("", "eps", "accuracy"), table, pd.DataFrame(points, columns=columns))
     figure = drawn(chart)
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["FM, Gaussian", "theirs"]
+    assert [text.get_text() for text in legend.get_texts()] == ["Gaussian FM", "theirs"]
     assert figure.axes[0].get_ylim()[0] > 0.1  # an arrow says that a point lies below
-    assert "arrows at an end of an axis" in figure.get_supxlabel().replace("\n", " ")
+    assert "Arrows: beyond the end of an axis." in figure.caption
 
 
 def test_points_of_papers_and_of_others_are_told_apart(tmp_path):
@@ -477,12 +444,12 @@ def test_published_points_without_a_curve_have_an_entry_and_points_at_zero_none(
     )
     lines = summary(*({"algo": "conv", "eps": eps, "mean": 0.4} for eps in (1.0, 2.0)))
     chart = Chart(Panel("a", "eps", "loss"), lines, points)
-    figure = experiment_figure([chart], "Title", 1)
+    figure, _ = figure_of([chart], 1)
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert legend == ["conventional", "published (hollow)", "FM, Laplace, published"]
-    assert [path.suffix for path in plot_experiment([chart], "Title", 1, tmp_path / "f")] == [".png", ".svg"]
+    assert sorted(legend) == ["Laplace FM, published", "independent noise", "published (hollow)"]
+    assert [path.suffix for path in plot_experiment([chart], 1, tmp_path / "f")[0]] == [".png", ".svg"]
     first = (tmp_path / "f.svg").read_bytes()
-    plot_experiment([chart], "Title", 1, tmp_path / "f")
+    plot_experiment([chart], 1, tmp_path / "f")
     assert (tmp_path / "f.svg").read_bytes() == first
 
 
@@ -500,7 +467,7 @@ def test_what_the_user_has_set_for_matplotlib_changes_no_byte(tmp_path) -> None:
     }
 
     def drawn(name):
-        paths = plot_experiment([chart], "Title", 1, tmp_path / name) + plot(rows(), tmp_path, "command")
+        paths = plot_experiment([chart], 1, tmp_path / name)[0] + plot(rows(), tmp_path)
         pdf = tmp_path / f"{name}.pdf"
         save_for_paper(paper_figure([chart], 3.3, {})[0], pdf)
         return [path.read_bytes() for path in (*paths, pdf)]
@@ -523,14 +490,14 @@ def test_the_last_bits_of_a_layout_change_no_byte(tmp_path, monkeypatch) -> None
         for axes in figure.axes:
             axes._set_position(np.array(axes.get_position().bounds) * (1 + 1e-13 * rng.standard_normal(4)))
 
-    usual = [path.read_bytes() for path in plot(rows(), tmp_path, "command")]
+    usual = [path.read_bytes() for path in plot(rows(), tmp_path)]
     monkeypatch.setattr(ConstrainedLayoutEngine, "execute", otherwise)
     for _ in range(3):
-        assert [path.read_bytes() for path in plot(rows(), tmp_path, "command")] == usual
+        assert [path.read_bytes() for path in plot(rows(), tmp_path)] == usual
 
 
 def test_the_footer_rounds_a_proven_eps_up():
     """By hand: 10.3442 is 10.3 in three digits, which is not proven."""
     table = summary(*({"algo": "conv", "eps": e, "mean": 1.0, "proven_eps": 10.3442} for e in (1, 2)))
-    footer = drawn(Chart(Panel("", "eps", "loss"), table)).get_supxlabel().replace("\n", " ")
-    assert "ε = 10.4 proven at 1 claimed" in footer
+    footer = drawn(Chart(Panel("", "eps", "loss"), table)).caption
+    assert "10.4 for a claimed 1 " in footer

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from dpml.errors import UserError
 from dpml.reporting import ranking as module
-from dpml.reporting.artifacts import write_rankings
+from dpml.reporting.artifacts import write_claims
 from dpml.reporting.pages import which_page
 from dpml.reporting.ranking import (
     READING,
@@ -218,7 +218,7 @@ def test_an_experiment_that_ranks_writes_the_page_of_its_folder(ranking):
     text = (ranking / "mine" / "tiny.md").read_text("utf-8")
     assert "by an oracle (not private)" in text
     assert "there is no algo=nobody here yet." in text
-    assert write_rankings(ranking) == []
+    assert write_claims(ranking) == []
 
 
 def test_a_block_may_have_metrics_of_its_own(ranking):

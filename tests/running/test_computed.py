@@ -86,7 +86,7 @@ def test_an_experiment_of_computed_blocks_only(tmp_path):
     assert run(tmp_path, ALONE) == 0
     assert calls() == done
     assert digests(tmp_path) == made
-    assert "small_tau" in write_report(tmp_path).with_name("mine.html").read_text()
+    assert "small_tau" in (write_report(tmp_path).parent / "mine" / "tiny.html").read_text()
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_a_block_that_fails_says_why_and_leaves_nothing(tmp_path, module, worker
 
 def test_beside_cells_the_rows_of_cells_stay_as_they_are(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(artifacts, "plot_experiment", lambda *arguments: drawn.append(arguments) or [])
+    monkeypatch.setattr(artifacts, "plot_experiment", lambda *arguments: drawn.append(arguments) or ([], ""))
     content = TINY | {"grid": {"a_eps": {"N": 200, "eps": [0.1, 1, 10]}}, "panels": TINY["panels"][:1]}
     assert run(tmp_path / "without", content) == 0
     block = {"_target_": "curves.analytic.curve", "M": 2}

@@ -180,7 +180,7 @@ def broken(monkeypatch):
 
 def test_a_failure_is_shown_at_once_and_the_rest_goes_on(tmp_path, broken, capsys, monkeypatch):
     drawn = []
-    monkeypatch.setattr(artifacts, "plot_experiment", lambda charts, *rest: drawn.append(charts) or [])
+    monkeypatch.setattr(artifacts, "plot_experiment", lambda charts, *rest: drawn.append(charts) or ([], ""))
     content = TINY | {"panels": TINY["panels"][:1]}
     assert run(tmp_path, content) == 1
     shown = capsys.readouterr().err
@@ -243,7 +243,7 @@ def test_an_experiment_of_which_nothing_can_be_computed_is_an_error(tmp_path):
 
 
 def test_overrides_win_over_the_file(tmp_path):
-    found = plan(tmp_path, words=["draws=5", "algo=capefm", "eps=[1,2]", "run.workers=2"])
+    found = plan(tmp_path, words=["block=a_eps", "draws=5", "algo=capefm", "eps=[1,2]", "run.workers=2"])
     cells = [entry.point.cell for entry in found.entries.values()]
     assert {(cell.draws, cell.algorithm.name, len(cell.budgets)) for cell in cells} == {(5, "capefm", 2)}
 

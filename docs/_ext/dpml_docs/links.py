@@ -5,8 +5,7 @@ import re
 from sphinx.application import Sphinx
 
 _RULES = (  # from the first that fits
-    (re.compile(r"\]\((?:\.\./)+results/claims\.md"), "](/verdicts/index.md"),
-    (re.compile(r"\]\((?:\.\./)+results/(\w+)/claims\.md"), r"](/verdicts/\1.md"),
+    (re.compile(r"\]\((?:\.\./)+results/claims\.md"), "](/gallery/index.md"),
     (re.compile(r"\]\((?:\.\./)+results/([\w/]+)\.md"), r"](/gallery/\1.md"),
     (re.compile(r"\]\((?:\.\./)+experiments/?\)"), "](/gallery/index.md)"),
     (re.compile(r"\]\((?:\.\./)*examples/(\w+)\.py\)"), r"](/tour/\1.rst)"),

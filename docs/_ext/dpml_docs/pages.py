@@ -1,4 +1,4 @@
-"""Writes the generated pages, before Sphinx reads: reference/ (from code), gallery/ and verdicts/ (from results)."""
+"""Writes the generated pages, before Sphinx reads: reference/ (from code), and gallery/ (from results)."""
 
 import os
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from dpml_docs import claims, commands, configuration, data_pages, gallery, python_api, rst, tables
+from dpml_docs import commands, configuration, data_pages, gallery, python_api, rst, tables
 
 
 def pages(folder: Path) -> dict[str, str]:
@@ -18,7 +18,6 @@ def pages(folder: Path) -> dict[str, str]:
         **{f"reference/{name}.rst": text for name, text in reference.items()},
         **{f"reference/data/{name}.md": text for name, text in data_pages.pages().items()},
         **{f"gallery/{name}.md": text for name, text in gallery.pages().items()},
-        **{f"verdicts/{name}.md": text for name, text in claims.pages().items()},
     }
 
 
@@ -60,7 +59,7 @@ def write(folder: Path) -> None:
         if not path.is_file() or path.read_text(encoding="utf-8") != text:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-    for part in ("reference", "gallery", "verdicts"):
+    for part in ("reference", "gallery"):
         for path in (folder / part).rglob("*.*"):
             if path.relative_to(folder).as_posix() not in wanted:
                 path.unlink()

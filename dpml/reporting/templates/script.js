@@ -5,136 +5,112 @@ const make = (name, properties = {}, ...children) => {
   return element;
 };
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-const words = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+const text = (row, column) => (row.cells[column]?.textContent ?? "").trim();
 
-// The switch between light and dark colours.
-const button = document.getElementById("theme");
-const shown = () => button.setAttribute("aria-pressed", String(theme.dark));
-button.hidden = false;
-button.addEventListener("click", () => {
-  const name = theme.dark ? "light" : "dark";
-  theme.show(name);
-  theme.chosen = name;
-  shown();
-});
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", shown);
-shown();
+// The number at the beginning of a cell, such as "(1.2 ± 0.3)·10⁻⁵"; NaN if there is none.
+const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+function number(cell) {
+  if (cell === "∞") return Infinity;
+  const found = cell.match(/^\(?([−+-]?[\d.,]+(?:e[+-]?\d+)?)/);
+  if (!found) return NaN;
+  const power = cell.match(/·10([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)/);
+  const digits = power ? [...power[1]].map((sign) => sign === "⁻" ? "-" : RAISED.indexOf(sign)).join("") : "0";
+  return Number(found[1].replace("−", "-").replaceAll(",", "")) * 10 ** Number(digits);
+}
 
 // Tables are sorted by a click on a head: numbers by size, what is missing last either way.
-const size = (text) => text === "∞" ? Infinity : parseFloat(text.replace(/^\(/, "").replace("−", "-"));
-function order(one, other, way) {
-  if (!one || one === "-" || !other || other === "-") return (!one || one === "-") - (!other || other === "-");
-  const [x, y] = [size(one), size(other)];
-  return way * (Number.isNaN(x) || Number.isNaN(y) ? one.localeCompare(other, "en", { numeric: true }) : x === y ? 0 : x - y);
+function compare(one, other, way) {
+  if (!one || !other || one === "-" || other === "-") return (!one || one === "-") - (!other || other === "-");
+  const [x, y] = [number(one), number(other)];
+  if (Number.isNaN(x) || Number.isNaN(y)) return way * one.localeCompare(other, "en", { numeric: true });
+  return x === y ? 0 : way * (x - y);
 }
-function sortable(table, sorted) {
-  const heads = all("thead th", table);
+function sortable(table) {
+  const body = table.tBodies[0], heads = all("thead th", table);
   heads.forEach((head, column) => {
-    const press = make("button", { type: "button" }, ...head.childNodes);
-    head.replaceChildren(press);
     head.setAttribute("aria-sort", "none");
-    press.addEventListener("click", () => {
+    head.tabIndex = 0;
+    const sort = () => {
       const way = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
       for (const each of heads) each.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", way === 1 ? "ascending" : "descending");
-      sorted(column, way);
-    });
-  });
-}
-for (const table of all("main table")) {
-  const body = table.tBodies[0];
-  if (body.rows.length < 2) continue;
-  sortable(table, (column, way) => {
-    const text = (row) => (row.cells[column]?.textContent ?? "").trim();
-    body.append(...[...body.rows].sort((a, b) => order(text(a), text(b), way)));
+      body.append(...[...body.rows].sort((a, b) => compare(text(a, column), text(b, column), way)));
+    };
+    head.addEventListener("click", sort);
+    head.addEventListener("keydown", (event) => { if (event.key === "Enter") sort(); });
   });
 }
 
-// Lists, tables and small pictures are filtered by words, and by verdict where there are verdicts.
-function filtered(box) {
-  const { what } = box.dataset, entries = all("ol.verdicts > li, ul.cards > li, tbody tr", box);
-  const kind = (entry) => entry.querySelector("[data-kind]")?.dataset.kind;
-  const text = entries.map((entry) => `${entry.textContent} ${entry.dataset.words ?? ""}`.toLowerCase());
-  const input = make("input", { type: "search" }), count = make("span", { className: "count" });
-  count.setAttribute("role", "status");
-  const bar = make("div", { className: "filter" }, make("label", {}, `Search ${what}`, input));
-  const buttons = [];
-  for (const name of new Set(entries.map(kind).filter(Boolean))) {
-    const like = entries.map((entry) => entry.querySelector("[data-kind]")).find((badge) => badge?.dataset.kind === name);
-    const number = entries.filter((entry) => kind(entry) === name).length;
-    const press = make("button", { type: "button", className: like.className }, `${name}: ${number}`);
-    press.dataset.kind = name;
-    press.setAttribute("aria-pressed", "false");
-    press.addEventListener("click", () => {
-      press.setAttribute("aria-pressed", String(press.getAttribute("aria-pressed") !== "true"));
-      filter();
-    });
-    buttons.push(press);
-  }
-  function filter() {
-    const wanted = words(input.value);
-    const kinds = buttons.filter((press) => press.getAttribute("aria-pressed") === "true").map((press) => press.dataset.kind);
-    let number = 0;
-    entries.forEach((entry, i) => {
-      entry.hidden = !wanted.every((word) => text[i].includes(word)) || (kinds.length > 0 && !kinds.includes(kind(entry)));
-      number += !entry.hidden;
-    });
-    for (const list of all("ul.cards", box)) {
-      list.hidden = list.previousElementSibling.hidden = all("li", list).every((entry) => entry.hidden);
+// Long tables have a field that keeps the rows with all of its words.
+function filtered(table) {
+  const input = make("input", { type: "search", placeholder: "filter rows", ariaLabel: "Filter rows" });
+  input.addEventListener("input", () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of table.tBodies[0].rows) {
+      const content = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => content.includes(word));
     }
-    count.textContent = number === entries.length ? `${number} ${what}` : `${number} of ${entries.length} ${what}`;
-  }
-  input.addEventListener("input", filter);
-  bar.append(...buttons, count);
-  box.prepend(bar);
-  filter();
-  // ?verdicts=not-reproduced shows these only
-  const asked = new URLSearchParams(location.search).get(what);
-  buttons.filter((press) => press.dataset.kind.replace(/[^A-Za-z0-9]+/g, "-") === asked).forEach((press) => press.click());
-}
-all(".filtered").forEach(filtered);
-
-// A figure's whole table is unpacked when it is opened: searched, sorted, a hundred lines at a time.
-async function fill(box) {
-  const packed = box.querySelector('script[type="application/gzip"]');
-  const first = document.querySelector(`#figure-${packed.dataset.at} script[type="application/gzip"]`); // of equal tables
-  const bytes = Uint8Array.from(atob(first.textContent), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const { heads, columns } = await new Response(stream).json();
-  const data = (columns[0] ?? []).map((_, line) => columns.map((column) => column[line]));
-  const format = (cell) => cell === null ? "" : typeof cell !== "number" ? String(cell) :
-    Number.isInteger(cell) ? String(cell) : String(Number(cell.toPrecision(4)));
-  const text = data.map((row) => row.map((cell, i) => `${heads[i]}=${cell ?? ""}`).join(" ").toLowerCase());
-  const input = make("input", { type: "search" }), count = make("span", { className: "count" });
-  count.setAttribute("role", "status");
-  const body = make("tbody"), more = make("button", { type: "button" }, "Show more");
-  const head = make("tr", {}, ...heads.map((name) => make("th", { scope: "col" }, name)));
-  const table = make("table", {}, make("thead", {}, head), body);
-  const drawn = chart(heads, data, packed.dataset.label.replace(/^.* |\.csv$/g, ""));
-  let sorted = data.map((_, i) => i), kept = [], length = 100;
-  function draw() {
-    body.replaceChildren(...kept.slice(0, length).map((i) => make("tr", {}, ...data[i].map((cell) =>
-      make("td", { className: String(cell).length > 30 ? "t" : "" }, format(cell))))));
-    count.textContent = `${kept.length} of ${data.length} lines`;
-    more.hidden = kept.length <= length;
-  }
-  function filter() {
-    const wanted = words(input.value);
-    kept = sorted.filter((i) => wanted.every((word) => text[i].includes(word)));
-    length = 100;
-    draw();
-    drawn?.keep(kept);
-  }
-  sortable(table, (column, way) => {
-    const cell = (i) => String(data[i][column] ?? "");
-    sorted.sort((a, b) => order(cell(a), cell(b), way));
-    filter();
   });
-  input.addEventListener("input", filter);
-  more.addEventListener("click", () => { length += 400; draw(); });
-  const scroll = make("div", { className: "scroll", tabIndex: 0, ariaLabel: packed.dataset.label }, table);
-  scroll.setAttribute("role", "region");
-  box.append(make("div", { className: "filter" }, make("label", {}, "Search lines", input), count), ...(drawn ? [drawn.element] : []), scroll, more);
-  filter();
+  table.parentElement.before(input);
 }
-for (const box of all("details.rows")) box.addEventListener("toggle", () => fill(box), { once: true });
+
+// A table with numbers in its first column is also a chart, whose nearest point is told.
+const SVG = "http://www.w3.org/2000/svg";
+const COLOURS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#882255", "#777777"];
+function draw(name, attributes, parent) {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  parent.append(element);
+  return element;
+}
+function axis(values, from, to) {
+  const known = values.filter((value) => value > 0 && Number.isFinite(value));
+  const log = known.length === values.length && Math.max(...known) >= 5 * Math.min(...known);
+  const scaled = (value) => log ? Math.log(value) : value;
+  const low = Math.min(...values.map(scaled)), high = Math.max(...values.map(scaled));
+  return (value) => from + (to - from) * (scaled(value) - low) / (high - low || 1);
+}
+function chart(table) {
+  const heads = all("thead th", table).map((head) => head.textContent);
+  const points = [];
+  for (const row of table.tBodies[0].rows) {
+    for (let column = 1; column < heads.length; column++) {
+      const [x, y] = [number(text(row, 0)), number(text(row, column))];
+      if (Number.isFinite(x) && Number.isFinite(y)) points.push({ x, y, column, words: text(row, column) });
+    }
+  }
+  const place = { x: axis(points.map((point) => point.x), 20, 580), y: axis(points.map((point) => point.y), 240, 20) };
+  const picture = document.createElementNS(SVG, "svg");
+  picture.setAttribute("viewBox", "0 0 600 260");
+  const told = make("output"), figure = make("figure", {}, told);
+  figure.append(picture);
+  for (let column = 1; column < heads.length; column++) {
+    const own = points.filter((point) => point.column === column);
+    const colour = COLOURS[(column - 1) % COLOURS.length];
+    const line = own.map((point) => `${place.x(point.x)},${place.y(point.y)}`).join(" ");
+    draw("polyline", { points: line, fill: "none", stroke: colour, "stroke-width": 1.5 }, picture);
+    for (const point of own) draw("circle", { cx: place.x(point.x), cy: place.y(point.y), r: 3, fill: colour }, picture);
+  }
+  picture.addEventListener("pointermove", (event) => {
+    const box = picture.getBoundingClientRect(), factor = 600 / box.width;
+    const [x, y] = [(event.clientX - box.left) * factor, (event.clientY - box.top) * factor];
+    const far = (point) => Math.hypot(place.x(point.x) - x, place.y(point.y) - y);
+    const nearest = points.reduce((one, other) => far(other) < far(one) ? other : one);
+    told.textContent = `${heads[nearest.column]}, ${heads[0]} = ${nearest.x}: ${nearest.words}`;
+  });
+  return figure;
+}
+function charted(table) {
+  const rows = [...table.tBodies[0].rows];
+  if (rows.length < 3 || rows.some((row) => Number.isNaN(number(text(row, 0))))) return;
+  const box = make("details", {}, make("summary", {}, "Chart"));
+  box.addEventListener("toggle", () => box.append(chart(table)), { once: true });
+  table.parentElement.before(box);
+}
+
+for (const table of all("main table")) {
+  if (table.closest(".claims") || table.tBodies[0].rows.length < 2) continue;
+  sortable(table);
+  if (table.tBodies[0].rows.length > 12) filtered(table);
+  charted(table);
+}

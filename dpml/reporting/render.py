@@ -1,0 +1,109 @@
+"""Pages: Markdown from one template per kind of page, and HTML that is the same Markdown in a frame."""
+
+import html
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from dpml.reporting.words import VERDICTS, curve
+
+LEGEND = " · ".join(f"{symbol} {word}" for symbol, word, _ in VERDICTS.values())
+"""What the symbols of verdicts mean."""
+
+# the only HTML that templates write; a manifest's text may hold other tags, which are shown as text
+_OURS = re.compile(r'</?(?:details|summary|br|div)(?: class="\w+")?>|<a id="[\w-]*">|</a>')
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("dpml.reporting"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"cell": cell, "anchor": anchor, "named": named}
+    environment.globals["legend"] = LEGEND
+    return environment
+
+
+def page(template: str, **content: Any) -> str:
+    """Return the Markdown of a page; no template is sensitive to blank lines."""
+    text = _environment().get_template(template).render(**content)
+    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
+    return f"{text}\n"
+
+
+def cell(text: str) -> str:
+    """Return a text as the cell of a table."""
+    return " ".join(str(text).split()).replace("|", "\\|")
+
+
+def named(texts: Sequence[str]) -> list[str]:
+    """Return the cells of a row, or of a head, with the display names of algorithms.
+
+    M is left out where every algorithm has one: it only says which of them are central.
+    """
+    found = [", ".join(map(curve, text.split(", "))) for text in texts]
+    bare = [re.sub(r" M=\d+", "", text) for text in found]
+    return bare if len(set(bare)) == len(set(found)) else found
+
+
+def anchor(name: str) -> str:
+    """Return the address of a claim on its page."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
+def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
+    """Return a page in HTML.
+
+    Args:
+        text: its Markdown.
+        link: the address of a relative link or picture in the frame; None: it leads nowhere.
+        frame: ``pages`` (names and addresses of the navigation), ``here``, and ``root``, the way to the script.
+    """
+    loader = _environment().loader
+    assert loader is not None
+    style, _, _ = loader.get_source(_environment(), "style.css")
+    title = html.escape(text.partition("\n")[0].lstrip("# "))
+    return _environment().get_template("base.html").render(title=title, style=style, body=_html(text, link), **frame)
+
+
+def script() -> str:
+    """Return the script of the pages: sorting, filters and charts."""
+    return _environment().get_template("script.js").render()
+
+
+def _html(text: str, link: Callable[[str], str | None]) -> str:
+    markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
+    markdown.add_render_rule("html_inline", _own_tags)
+    markdown.add_render_rule("html_block", _own_tags)
+    tokens = markdown.parse(text)
+    _relink(tokens, link)
+    body = str(markdown.renderer.render(tokens, markdown.options, {}))
+    return body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
+
+
+def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
+    """Return HTML with the tags that templates write, and all others as text."""
+    parts = re.split(r"(<[^<>]*>)", tokens[place].content)
+    return "".join(part if _OURS.fullmatch(part) else html.escape(part) for part in parts)
+
+
+def _relink(tokens: Sequence[Token], link: Callable[[str], str | None]) -> None:
+    """Replace relative addresses; a picture of another host is none, and a link that leads nowhere is its text."""
+    for token in tokens:
+        _relink(token.children or (), link)
+        key = {"link_open": "href", "image": "src"}.get(token.type)
+        if key is None:
+            continue
+        address = str(token.attrs[key])
+        if key == "href" and re.match(r"#|https?://|mailto:", address):
+            continue
+        found = link(address)
+        if found is None:
+            del token.attrs[key]
+        else:
+            token.attrs[key] = found

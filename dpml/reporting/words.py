@@ -1,0 +1,84 @@
+"""The names that pages and figures show, read from words.yaml."""
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import yaml
+
+WORDS: Mapping[str, Any] = yaml.safe_load(files("dpml.reporting").joinpath("words.yaml").read_text("utf-8"))
+
+
+class AlgorithmStyle(NamedTuple):
+    """How an algorithm is shown: its name, and the colour, marker and dashes of its curve."""
+
+    name: str
+    colour: str
+    marker: str
+    dashes: str
+
+
+ALGORITHMS = {key: AlgorithmStyle(*look) for key, look in WORDS["algorithms"].items()}
+ORDER = {key: place for place, key in enumerate(ALGORITHMS)}
+"""The place of an algorithm in legends and tables."""
+REFERENCES = {key: look.dashes for key, look in ALGORITHMS.items() if not look.marker}
+AXES: Mapping[str, str] = WORDS["axes"]
+METRICS: Mapping[str, str] = WORDS["metrics"]
+VERDICTS: Mapping[str, tuple[str, str, str]] = {key: tuple(words) for key, words in WORDS["verdicts"].items()}
+_SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
+
+
+def algorithm(key: str) -> str:
+    """Return the display name of an algorithm; the key itself if it has none."""
+    return ALGORITHMS[key].name if key in ALGORITHMS else key
+
+
+def metric(key: str) -> str:
+    """Return the display name of a metric; for a metric of a module, MODULE.NAME, that of NAME."""
+    name = key.rpartition(".")[2]
+    return METRICS.get(name, name.replace("_", " "))
+
+
+def dataset(block: str) -> str:
+    """Return the display name of a block's data set; the block's name without its axis if it has none."""
+    stem = re.sub(r"_(eps|u|N|M|delta|chosen)(_rule)?$", "", block)
+    name = WORDS["datasets"].get(stem, stem.replace("_", " "))
+    return f"{name}, data-independent step" if block.endswith("_rule") else str(name)
+
+
+def interpretation(name: str) -> str:
+    """Return the name of an interpretation in plain words."""
+    return ", ".join(WORDS["interpretations"].get(part, plain(part)) for part in _parts(name))
+
+
+def _parts(name: str) -> list[str]:
+    """Split the name of an interpretation at its commas, except those within a known part."""
+    for known in WORDS["interpretations"]:
+        name = name.replace(known, known.replace(", ", "\0"))
+    return [part.replace("\0", ", ") for part in name.split(", ")]
+
+
+def symbols(text: str) -> str:
+    """Replace eps, delta and lam in a text by the Greek letters."""
+    return re.sub(r"\b(eps|delta|lam)\b", lambda found: _SYMBOLS[found[0]], text)
+
+
+def plain(text: str) -> str:
+    """Replace the keys of algorithms and symbols in a text by their display names, and blocks by their data sets."""
+
+    def shown(found: re.Match[str]) -> str:
+        word = found[0]
+        if word in _SYMBOLS or (word in ALGORITHMS and word != "constant"):
+            return _SYMBOLS.get(word) or algorithm(word)
+        return dataset(word) if re.search(r"_(eps|u|N|M|delta|chosen)(_rule)?$", word) else word
+
+    return re.sub(r"\b[A-Za-z][A-Za-z0-9_]*\b", shown, text)
+
+
+def curve(label: str) -> str:
+    """Return the label of a curve, an algorithm's key and its settings, with the display name."""
+    found = re.match(r"(\(?)([^\W\d][^\s,)]*)(.*)", label, re.DOTALL)
+    if found is None or found[2] not in ALGORITHMS:
+        return label
+    return f"{found[1]}{algorithm(found[2])}{found[3].replace(' algo.', ' ')}"
