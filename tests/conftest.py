@@ -24,17 +24,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
-SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitlines())
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is in `slow.txt`."""
+    """Mark the cases of a parametrisation that ``slow_cases`` names."""
     for item in items:
-        known = {item.nodeid, item.nodeid.partition("[")[0]} & SLOW
-        if known and item.get_closest_marker("slow") is None:
+        mark = item.get_closest_marker("slow_cases")
+        if mark and item.name.partition("[")[2].removesuffix("]") in mark.args:
             item.add_marker(pytest.mark.slow)
-            item.add_marker(pytest.mark.listed)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -260,6 +260,7 @@ def mst(monkeypatch):
     return program
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_tree_is_nearest_to_the_noisy_marginals(mst):
     """Against a general solver on all 12 cells of the joint table."""
     rng = np.random.default_rng(0)

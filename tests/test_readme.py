@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
@@ -13,6 +15,7 @@ def test_two_commands_lead_from_a_clone_to_a_result_and_to_the_tests() -> None:
     assert second == "pip install -e '.[test]' && pytest -q"
 
 
+@pytest.mark.slow
 def test_the_privacy_table_is_the_one_that_the_command_prints(run_command) -> None:
     table = run_command("dpml-run", "algo=capefm", "draws=2").out
     for line in README.split("## Reading a result")[1].split("```")[1].strip().splitlines()[2:]:

@@ -189,7 +189,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         warnings.warn(message, PrivacyWarning, stacklevel=5)
 
     def _algorithm(self, task: Task) -> Algorithm:
-        """Build the configured algorithm for a task."""
         name = text(self.algo, "algo")
         known = options("algo")
         if name not in known:
@@ -229,7 +228,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _stated(self) -> bool:
-        """Return whether all ranges are public."""
         return self.bounds is not None and getattr(self, "y_bounds", ()) is not None
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
@@ -395,7 +393,6 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
             ) from None
 
     def _takes_several(self) -> bool:
-        """Return whether the algorithm takes more than two classes."""
         with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
             return bool(self._algorithm("multiclass"))
         return False

@@ -132,7 +132,6 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
-    """The stated columns, and the name of the label."""
     if isinstance(dataset, CSV):
         if "bounds" not in dataset.paths:
             raise UserError(

@@ -78,7 +78,6 @@ def _show_setting(console: Screen, summary: pd.DataFrame, guarantees: pd.DataFra
 
 
 def _unequal(summary: pd.DataFrame) -> list[str]:
-    """Says that algorithms are compared whose noise meets the budget in different senses."""
     private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].astype(str).str.startswith(DECLARED)]
     found = private.groupby("calibration", sort=False)["algo"].unique()
     if len(found) < 2 or private.groupby("algo")["calibration"].nunique().max() > 1:

@@ -47,7 +47,6 @@ def _files(arguments: argparse.Namespace) -> Files:
 
 
 def _named(arguments: argparse.Namespace) -> dict[str, Source]:
-    """The named data sets; all of them for `all` or for no name."""
     if arguments.names in ([], ["all"]):
         return catalogue.sources(arguments.config_dir)
     return {name: catalogue.source(name, arguments.config_dir) for name in arguments.names}

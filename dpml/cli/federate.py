@@ -123,7 +123,6 @@ def _aggregator(arguments: Namespace) -> None:
 
 
 def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace, kept: Kept | None = None) -> None:
-    """One release with the parties that call, whose model is written and handed to them."""
     called.await_all(arguments.wait)
 
     def progress(done: int, parties: int) -> None:
@@ -183,7 +182,6 @@ def _init(arguments: Namespace) -> None:
 
 @contextmanager
 def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: float) -> Iterator[Popen[bytes]]:
-    """A party's process, which ends with the context."""
     words = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "federate", "party", str(data), "--plan", plan]
     words += ["--key", key, "--aggregator", f"127.0.0.1:{port}", "--wait", str(wait), "-o", model]
     process = Popen([str(word) for word in words], stdin=DEVNULL, stdout=DEVNULL)
@@ -222,7 +220,6 @@ def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
 
 
 def _say(plan: FederationPlan) -> None:
-    """What all parties agree on: what is guaranteed, who they are, and what to compare by telephone."""
     unsigned = set(plan.unsigned)  # once: every signature is verified for it
     seats = [
         f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in unsigned else ', signed'}"

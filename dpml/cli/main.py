@@ -203,7 +203,6 @@ def _for_papers(commands: Any) -> None:
 
 
 def _rows(parser: argparse.ArgumentParser) -> None:
-    """Which rows: of a run, and those of them with some metrics and settings."""
     help_ = "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE"
     parser.add_argument("path", type=Path, metavar="RUN", help=help_)
     help_ = "the metrics (default: accuracy or rmse, and the optimality gap)"
@@ -226,7 +225,6 @@ def _about_sums(commands: Any) -> None:
 
 
 def _plan(parser: argparse.ArgumentParser) -> None:
-    """What a release of parties is, and against whom it protects them."""
     parser.add_argument("--bounds", type=Path, required=True, metavar="FILE.yaml", help="what is stated")
     help_ = (
         "algo, algo.*, eps, delta, loss, count_errors, dataset.label, dataset.drop, dataset.missing, dataset.steps, "

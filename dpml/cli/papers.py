@@ -44,7 +44,6 @@ def run_plot(arguments: Namespace) -> None:
 
 
 def _width(text: str) -> float:
-    """Return a column's width in inches."""
     length = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?(in|cm|mm|pt)", text)
     inches = float(length[1]) * _INCHES[length[2]] if length else 0.0
     if not 1.5 <= inches <= 20:

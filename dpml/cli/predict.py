@@ -56,7 +56,6 @@ def _draw_shapes(model: Model, folder: Path) -> None:
 
 
 def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFrame:
-    """The columns that are asked for."""
     if not arguments.proba and arguments.wanted is None:
         return found
     columns = [str(name) for name in found.columns if str(name).startswith(PROBABILITY)]

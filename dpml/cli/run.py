@@ -202,7 +202,6 @@ class Command:
         return value
 
     def _computed(self, jobs: Sequence[Job], text: str) -> Plan:
-        """The plan of one job's command, carried out and with its files written."""
         plan, status = compute_jobs(jobs, self.options, self.results, text)
         if status == INTERRUPTED:
             raise KeyboardInterrupt
@@ -264,7 +263,6 @@ class Command:
         return bool(folders) and all((folder / ERROR).exists() for folder in folders)
 
     def _launched(self) -> list[Path]:
-        """The folders of jobs that a launcher ran elsewhere: they are known only by what is new there."""
         stamps = _stamps(self.sweep) if self.sweep else {}
         return [path for path, now in stamps.items() if self.before.get(path) != now]
 
@@ -286,7 +284,6 @@ class Command:
 
 
 def _stamps(sweep: Path) -> dict[Path, Stamps]:
-    """The folders in that of a sweep, and when their tables, or the reason for having none, were written."""
     found = {}
     for folder in sweep.iterdir() if sweep.is_dir() else ():
         files = [path.stat() for name in ("rows.csv", ERROR) if (path := folder / name).is_file()]

@@ -56,7 +56,6 @@ class Planning:
 
 
 def _is_plain(settings: Any) -> bool:
-    """Whether composing a job, and calling the task function, is all that Hydra has to do for it."""
     job, chosen = settings.job, settings.runtime.choices
     ours = [chosen[f"hydra/{group}"] for group in ("launcher", "job_logging", "hydra_logging")] == _CHOSEN
     asked = [job.chdir, job.env_set, job.env_copy, settings.verbose]
@@ -102,7 +101,6 @@ class Planned(Launcher):
             HydraConfig.instance().cfg = before
 
     def _keep(self, words: Sequence[str], number: int) -> None:
-        """Write what Hydra keeps of a job."""
         config = self._compose(words)
         with self._settings(config, words, number):
             if config.hydra.output_subdir is None:
@@ -115,7 +113,6 @@ class Planned(Launcher):
 
 
 def _split(config: DictConfig) -> tuple[DictConfig, DictConfig]:
-    """Hydra's part of a configuration, and the rest, which is `config` itself."""
     hydra = OmegaConf.masked_copy(config, "hydra")
     with read_write(config), open_dict(config):
         del config["hydra"]
@@ -123,6 +120,5 @@ def _split(config: DictConfig) -> tuple[DictConfig, DictConfig]:
 
 
 def _dirname(words: Sequence[str], form: Any) -> str:
-    """The job's words in one, as Hydra makes a folder's name of them."""
     named = sorted(word for word in words if parsed(word).key_or_group not in form.exclude_keys)
     return str(form.item_sep).join(named).replace("=", str(form.kv_sep))

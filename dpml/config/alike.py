@@ -69,5 +69,4 @@ def parsed(word: str) -> Override:
 
 
 def _overlap(a: str, b: str) -> bool:
-    """Return whether the keys are equal, or one lies under the other."""
     return f"{a}.".startswith(f"{b}.") or f"{b}.".startswith(f"{a}.")

@@ -89,11 +89,7 @@ class Card:
 
 
 def card_of(pack: str) -> Card | None:
-    """The card of a pack; None if there is no such pack.
-
-    Raises:
-        UserError: the card is wrong; the sentence says where.
-    """
+    """The card of a pack; None if there is no such pack."""
     folder = packs.known().get(pack)
     return None if folder is None else _read(folder / packs.CARD, (folder / packs.CARD).stat().st_mtime_ns)
 
@@ -179,11 +175,7 @@ class _Reader:
         self.modules: set[str] = set()
 
     def claim(self, entry: Mapping[str, Any]) -> Claim:
-        """A claim of its content.
-
-        Raises:
-            UserError: a key is missing, or there is no such test or reading.
-        """
+        """A claim of its content."""
         where = f"claim {entry.get('id', '')!r} of {self.path}"
         for key in ("id", "figure", "text", "criterion", "test"):
             if key not in entry:

@@ -66,11 +66,7 @@ BY = ("better", "not better", "as good as", "equal")
 
 
 def one_of(key: str, word: str, words: Iterable[str]) -> str:
-    """Return the word of a card if it is one of these.
-
-    Raises:
-        UserError: it is none.
-    """
+    """Return the word of a card if it is one of these."""
     if word not in words:
         raise UserError(f"{key} of a test must be one of {', '.join(words)}, got {word!r}: {nearest(str(word), words)}")
     return word

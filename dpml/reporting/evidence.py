@@ -62,9 +62,6 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     Args:
         base: the figure's path, without a suffix.
         files: the checksums of its manifest.
-
-    Raises:
-        UserError: there is no such file, or it was cut or edited.
     """
     path = _place(base)
     if not path.is_file():
@@ -82,9 +79,6 @@ def verify(path: Path) -> Iterator[Verified]:
 
     Args:
         path: a results folder, the folder of a paper in it, or a figure: PAPER/FIGURE, with or without a suffix.
-
-    Raises:
-        UserError: there is no experiment with rows, or a file was cut or edited.
     """
     found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
     known = [one for one in sorted(found) if _place(one.with_suffix("")).is_file()]

@@ -59,9 +59,6 @@ def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]
         charts: its panels.
         width: of the figure in inches.
         names: what to write for algorithms, for entries of the legend, and for settings and metrics on axes.
-
-    Raises:
-        UserError: nothing of that name is shown.
     """
     return figure_of(charts, max(1, int(width / 2.1)), width, names)
 

@@ -27,11 +27,7 @@ _EMPTY: dict[str, Any] = {"panels": [], "claims": [], "files": {}, "figures": []
 
 
 def write_report(results: Path) -> Path:
-    """Write ``results/report/index.html``, the other pages and their script; return the start page.
-
-    Raises:
-        UserError: there are no results, or the folder of the report is a link to another one.
-    """
+    """Write ``results/report/index.html``, the other pages and their script; return the start page."""
     pages = _experiments(results) | _runs(results)
     if not pages:
         raise UserError(

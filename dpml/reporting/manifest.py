@@ -97,11 +97,7 @@ def changed(path: Path, files: Any) -> bool:
 
 
 def check_table(path: Path) -> None:
-    """Refuse a table that differs from the manifest beside it, or whose manifest is damaged.
-
-    Raises:
-        UserError: its content has changed, or may have.
-    """
+    """Refuse a table that differs from the manifest beside it, or whose manifest is damaged."""
     manifest = beside(path.parent)
     known = manifest.read()
     if path.is_file() and manifest.path.is_file() and not known:

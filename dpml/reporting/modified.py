@@ -24,11 +24,7 @@ def only_block(experiment: Experiment, block: str | None) -> Experiment:
 
 
 def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
-    """Refuse an override of a key that some of several blocks set themselves.
-
-    Raises:
-        UserError: names the blocks, of which the user has to choose one.
-    """
+    """Refuse an override of a key that some of several blocks set themselves."""
     if len(experiment.grid) < 2:
         return
     for key in keys:

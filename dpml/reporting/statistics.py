@@ -42,9 +42,6 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
         (`replicates.varied`), or "draws" if there is one seed. An `interval` is NaN if it cannot be computed: one
         value, or one seed whose draws are all equal. `n_min` and `n_max` are those of all seeds. `claimed_eps` and
         `proven_eps` hold for every seed: the proven eps can depend on the sizes of the parties, and so on the seed.
-
-    Raises:
-        UserError: values of one run disagree.
     """
     rows = rows.reset_index(drop=True)
     return _summary(rows, _lines(rows)).reset_index(drop=True)
@@ -215,11 +212,7 @@ def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
 
 
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Rows without duplicates: every run, a seed and a draw under the same `number`, appears once.
-
-    Raises:
-        UserError: the same run has different values, so a setting has no column.
-    """
+    """Rows without duplicates: every run, a seed and a draw under the same `number`, appears once."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():

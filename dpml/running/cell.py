@@ -94,7 +94,6 @@ class Cell:
 
     @property
     def _folder(self) -> str | None:
-        """In place of a checksum: the folder that a data set of the user's may have read, if one is named."""
         ours = type(self.dataset).__module__.partition(".")[0] == __name__.partition(".")[0]
         return None if ours or self.files.chosen is None else str(self.files.chosen.resolve())
 

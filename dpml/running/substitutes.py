@@ -66,7 +66,6 @@ def using(experiment: Experiment, used: Mapping[str, Source]) -> Experiment:
 
 
 def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Settings with other names of data sets."""
     value = settings.get("dataset")
     if isinstance(value, str):
         return {**settings, "dataset": names.get(value, value)}
@@ -76,7 +75,6 @@ def _renamed(settings: Mapping[str, Any], names: Mapping[str, str]) -> dict[str,
 
 
 def _shown(experiment: Experiment, block: str, where: Mapping[str, Any]) -> set[str]:
-    """The data sets that a panel shows."""
     content: Block = experiment.grid[block]
     if is_computed(content):
         return set()

@@ -70,11 +70,7 @@ class LocalOutput(
         return TrustedCurator(("release", "client"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """What a party would release, for whoever sees it or the mean.
-
-        Raises:
-            UserError: the parties are not of equal size.
-        """
+        """What a party would release, for whoever sees it or the mean."""
         if problem.M * problem.smallest != problem.N:
             raise UserError(f"algo={self.name} needs partition=equal, and M to divide N={problem.N}.")
         return self.alone.messages(budget, Problem(1, problem.smallest, problem.d))

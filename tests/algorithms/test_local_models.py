@@ -46,6 +46,7 @@ def test_ties_go_to_plus_one_and_to_the_lowest_class() -> None:
     assert count_votes(np.zeros((1, 2, 3))).tolist() == [[2, 0, 0]]
 
 
+@pytest.mark.slow
 def test_mixed_scikit_learn_classifiers_vote() -> None:
     """A tree, a logistic regression and naive Bayes in turn, by path, node and object; two parties have one label."""
     kinds = ["sklearn.tree.DecisionTreeClassifier", {"_target_": "sklearn.linear_model.LogisticRegression", "C": 10.0}]

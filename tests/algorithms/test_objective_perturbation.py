@@ -43,6 +43,7 @@ def log_density(w: np.ndarray, rows: np.ndarray, labels: np.ndarray, scale: floa
     return -math.hypot(*b) / scale + math.log((a + ridge) * (e + ridge) - c * c)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 @pytest.mark.parametrize(
     ("eps", "lam", "N"), quick_first([(0.5, 0.0, 1), (1.0, 0.3, 2), (2.0, 0.02, 2), (0.3, 2.0, 1)], 2)
@@ -237,6 +238,7 @@ def test_what_the_paper_prints_is_not_enough() -> None:
     assert near - math.exp(0.1) * far > 0.9
 
 
+@pytest.mark.slow_cases("0.1-0.05-0.0001-1")
 @pytest.mark.parametrize(
     ("eps", "delta", "lam", "d"),
     [
@@ -273,6 +275,7 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
     assert made.extra <= max(0.0, free - lam) * (1 + 1e-9)  # never more ridge than lessens the noise
 
 
+@pytest.mark.slow_cases("published")
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_gaussian_noise_at_every_size(calibration: str) -> None:
     rng = np.random.default_rng(2)
@@ -322,6 +325,7 @@ def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, 
     assert solver_tolerance(10**8) * 10**8 <= RESIDUAL
 
 
+@pytest.mark.slow_cases("tight-0.0-0.0")
 @pytest.mark.parametrize(
     ("calibration", "lam", "shift"),
     quick_first([("published", 0.02, 0.0), ("tight", 0.0, 0.0), ("tight", 0.0, 2.0), ("tight", 0.0, 40.0)], 3),
@@ -377,6 +381,7 @@ def test_without_a_lam_it_is_that_of_the_calibration() -> None:
         GaussianObjectivePerturbation(LOGISTIC, lam=0.0)
 
 
+@pytest.mark.slow
 def test_without_noise_all_reach_the_same_minimum() -> None:
     parties, budget = binary_parties(), Budget(math.inf, 0.1)
     ours = GaussianObjectivePerturbation(LOGISTIC, lam=0.05).prepare(parties, np.random.default_rng(0))

@@ -196,6 +196,7 @@ def test_binary_sensitivities_for_many_classes() -> None:
         assert kind(SOFTMAX, variant="binary").sensitivity(problem)[1] == kind(SOFTMAX).sensitivity(problem)[1]
 
 
+@pytest.mark.slow_cases("3")
 @pytest.mark.parametrize("K", [1, 3])
 def test_sums_of_losses(K) -> None:
     """Every model is scikit-learn's with C = 1/lam; the noise is the paper's, the proof is about these sums."""
@@ -236,6 +237,7 @@ def test_the_average_is_the_mean_of_the_local_models(K) -> None:
     assert np.allclose(found, np.mean(local, axis=0), atol=1e-5)
 
 
+@pytest.mark.slow_cases("0.001")
 @pytest.mark.parametrize("lam", [1e-3, 0.1, 2.0])
 def test_la_never_moves_further_than_its_sensitivity(lam: float) -> None:
     rng, sizes = np.random.default_rng(8), np.array([3, 6, 9, 12])
@@ -252,6 +254,7 @@ def test_la_never_moves_further_than_its_sensitivity(lam: float) -> None:
     assert LocalAggregation(LOGISTIC, lam=lam).sensitivity(given.problem)[0] == pytest.approx(2 / (4 * 3 * lam))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [1e-3, 0.05])
 def test_la_can_move_as_far_as_its_tight_sensitivity(lam: float) -> None:
     """A party of one row that changes its label; over the lengths of that row."""

@@ -182,6 +182,7 @@ def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
     assert not release_of(Soft(SOFTMAX), labelled_parties(3, 9), budgets, 2).metrics
 
 
+@pytest.mark.slow
 def test_a_mixed_ensemble_from_the_command_line(run_command, tmp_path) -> None:
     local = (
         "algo.local=[sklearn.tree.DecisionTreeClassifier,{_target_:sklearn.linear_model.LogisticRegression,C:10},"
@@ -210,6 +211,7 @@ def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> N
     assert "set partition.auxiliary" in refused.err
 
 
+@pytest.mark.slow_cases("words2-dataset=wdbc has none")
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

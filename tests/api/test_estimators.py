@@ -27,6 +27,25 @@ UNIT = (-1.0, 1.0)
 SEEDED = pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed")
 
 
+@pytest.mark.slow_cases(
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_class_weight_classifiers",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_classifier_data_not_an_array",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_classifiers_classes",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_classifiers_train",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_classifiers_train(readonly_memmap=True)",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_classifiers_train(readonly_memmap=True,X_dtype=float32)",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_estimators_dtypes",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_estimators_nan_inf",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_estimators_pickle",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_estimators_pickle(readonly_memmap=True)",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_fit2d_predict1d",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_fit_idempotent",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_fit_score_takes_y",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_methods_sample_order_invariance",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_methods_subset_invariance",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_pipeline_consistency",
+    "PrivateClassifier(bounds=(-10,10),eps=10.0,parties=2)-check_supervised_y_2d",
+)
 @parametrize_with_checks(
     [
         dpml.PrivateClassifier(eps=10.0, bounds=(-10, 10), parties=2),
@@ -143,6 +162,7 @@ def test_the_class_is_the_side_of_a_plane():
 # ---- privacy
 
 
+@pytest.mark.slow_cases("capefm-5-2", "dpgd-1-None", "ssp_descent-8-None")
 @pytest.mark.parametrize(
     ("algo", "parties", "colluders"), [("dpgd", 1, None), ("capefm", 5, 2), ("ssp_descent", 8, None)]
 )
@@ -158,6 +178,7 @@ def test_guarantees_are_those_of_the_accountant(algo, parties, colluders):
     assert max(g.eps for g in model.guarantees_ if g.basis == "proven") <= 0.5 * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @SEEDED
 def test_the_noise_of_a_model_is_that_which_is_counted():
     """The lengths of 13 coordinates over 100 fits: within the quantiles at 1e-6 of Gamma(1300) on either side."""
@@ -172,6 +193,7 @@ def test_the_noise_of_a_model_is_that_which_is_counted():
     assert low < np.linalg.norm(draws - exact, axis=1).sum() / noisy.scale < high
 
 
+@pytest.mark.slow
 @SEEDED
 def test_noise_is_new_every_time_unless_a_seed_is_given():
     X, t = made_up()
@@ -200,6 +222,7 @@ def test_parties_are_those_of_the_ids():
     assert {g.view for g in private.guarantees_} == {"release", "aggregate", "colluders"}
 
 
+@pytest.mark.slow
 def test_what_no_budget_counts_is_warned_of():
     X, t = made_up()
     fits = {
@@ -232,6 +255,7 @@ def test_a_delta_that_lets_a_record_be_published_is_warned_of():
 # ---- scikit-learn around them
 
 
+@pytest.mark.slow
 def test_they_work_in_pipelines_searches_and_one_against_the_rest():
     X, t = made_up(n=2000)
     model = make_pipeline(FunctionTransformer(np.tanh), dpml.PrivateClassifier(eps=5, bounds=UNIT))
@@ -243,6 +267,7 @@ def test_they_work_in_pipelines_searches_and_one_against_the_rest():
     assert several.score(X, np.digitize(t, [-0.3, 0.9])) > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_what_a_block_has_fitted_elsewhere_is_entered_and_capped(workers, tmp_path, monkeypatch):
     """Workers of scikit-learn's `n_jobs` are in no block of their own, and processes may be in another folder."""
@@ -350,6 +375,7 @@ def test_numbers_may_be_of_numpy():
     assert model.guarantees_ == plain.guarantees_
 
 
+@pytest.mark.slow
 def test_three_classes_are_learnt_and_have_probabilities():
     rng = np.random.default_rng(0)
     names = np.array(["low", "middle", "high"])
@@ -374,6 +400,7 @@ def test_targets_that_cannot_be_are_value_errors():
         dpml.PrivateRegressor(bounds=UNIT, y_bounds=(1, 2, 3)).fit(X, t)
 
 
+@pytest.mark.slow
 def test_a_classifiers_statement_says_that_its_classes_are_of_the_rows(tmp_path) -> None:
     """One row of a class of its own adds weights, so that no list of classes was stated; a target's range was."""
     X, y = np.random.default_rng(0).uniform(-1, 1, (400, 2)), np.arange(400) % 2

@@ -19,6 +19,7 @@ def rows(n=2000):
     return pd.DataFrame(rng.uniform(-1, 3, (n, 2)), columns=["length", "width"])
 
 
+@pytest.mark.slow_cases("True")
 @pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed")
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_classifier_reads_back_and_the_command_says_the_same(run_command, tmp_path, fit_intercept) -> None:
@@ -124,6 +125,7 @@ def made_up(task, loss, target=None, classes=()):
     return Model(task, loss, "y", stated, ("symmetric", "bias", "sample_norm"), weights, (), said, "", {})
 
 
+@pytest.mark.slow
 def test_a_model_that_was_read_knows_its_columns_by_name(tmp_path) -> None:
     """Those in another order would be taken for one another."""
     X = rows()
@@ -178,6 +180,7 @@ def test_a_loss_of_no_probabilities_gives_an_estimator_none(tmp_path, loss) -> N
     again.set_params(bounds=(-1, 3)).fit(rows(), rows()["length"] > 1).predict_proba(rows())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_parameter_that_is_set_later_changes_no_model(tmp_path, fit_intercept) -> None:
     X = rows()

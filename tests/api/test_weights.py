@@ -69,6 +69,7 @@ def test_sums_are_weighted_in_the_mean():
     assert np.array_equal(thinned(X, half, np.random.default_rng(3)), thinned(X, [weights], np.random.default_rng(3)))
 
 
+@pytest.mark.slow_cases("dpgd")
 @pytest.mark.parametrize("algo", quick_first(["dpgd", "ssp", "wdgd"], 2))
 def test_weights_of_1_change_nothing(algo):
     X, t = made_up()
@@ -79,6 +80,7 @@ def test_weights_of_1_change_nothing(algo):
     assert not same(plain, make().fit(X, t, sample_weight=np.full(400, 0.5)))
 
 
+@pytest.mark.slow
 def test_weights_of_classes_are_those_of_their_rows():
     X, t = made_up()
     y = np.array(["low", "up"])[(t > 0).astype(int)]
@@ -90,6 +92,7 @@ def test_weights_of_classes_are_those_of_their_rows():
     assert same(both, make().fit(X, y, sample_weight=np.where(y == "up", 0.5, 0.1)))
 
 
+@pytest.mark.slow
 def test_a_heavier_class_is_predicted_more_often():
     X, t = made_up(4_000)
     y = t > 0.9  # a fifth of the rows
@@ -100,6 +103,7 @@ def test_a_heavier_class_is_predicted_more_often():
     assert shares[0] + 0.05 < shares[1]
 
 
+@pytest.mark.slow
 def test_a_grid_search_hands_weights_to_its_fits():
     X, t = made_up()
     search = GridSearchCV(dpml.PrivateClassifier(bounds=UNIT, random_state=0), {"class_weight": [None, {True: 2.0}]})

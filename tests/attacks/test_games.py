@@ -67,6 +67,7 @@ LONG = ("capefm", "dpgd", "wdgd")
 """The same code as that of others, or many more rounds."""
 
 
+@pytest.mark.slow_cases("avg-AB", "fm-AB", "gop-AB", "ssp-AB", "ssp_descent-AB")
 @pytest.mark.parametrize("names", quick_first(["AB", "RS"]))
 @pytest.mark.parametrize(
     "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo in LONG else []) for algo in ALGORITHMS]
@@ -85,6 +86,7 @@ def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     assert farthest(law) > LONG * width(law)
 
 
+@pytest.mark.slow
 def test_last_bits_tell_which_file_it_was_where_noise_is_floating_and_are_whole_steps_where_it_is_not() -> None:
     """Mironov's attack (2012) on a release that says what it is: nothing is planted."""
     with pytest.MonkeyPatch.context() as patch:
@@ -96,6 +98,7 @@ def test_last_bits_tell_which_file_it_was_where_noise_is_floating_and_are_whole_
         assert not any((seen.numbers % 1).any() for _, seen in played)
 
 
+@pytest.mark.slow
 def test_what_is_played() -> None:
     """At least one algorithm of each kind of noise: else nothing was attacked above."""
     for algo, names in (("dpgd", "AB"), ("ssp", "RS"), ("dpfm", "RS")):
@@ -156,6 +159,7 @@ QUICK = {"low bits": ("dpfm", "ssp"), "impossible outcomes": ("dpfm", "ssp")}
 """The noise of others is drawn by the same code."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algo", "attack"),
     [

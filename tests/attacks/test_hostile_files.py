@@ -362,6 +362,7 @@ def test_there_are_enough_of_them() -> None:
     assert {form for form, *_ in FILES} == set(READERS)
 
 
+@pytest.mark.slow_cases("rows")
 @pytest.mark.parametrize("form", sorted(READERS))
 def test_a_hostile_file_does_no_more_than_be_read(form, watched, tmp_path, capsys) -> None:
     file, reader = READERS[form]

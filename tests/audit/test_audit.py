@@ -53,6 +53,7 @@ def verdicts(algorithm, draws: int, self_test: bool = False, tries: int = 0) -> 
     return {view: found.verdict for view, found in attacked(algorithm, draws, ALL, PROBLEM, self_test, tries).items()}
 
 
+@pytest.mark.slow_cases("ObjectivePerturbation-loss1-tight")
 @pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("kind", [*GAUSSIAN, *PURE])
@@ -69,6 +70,7 @@ def test_sample_level_algorithms(kind, loss, calibration) -> None:
             assert finding.attacked >= 0.6 * finding.proven or finding.proven < 0.5
 
 
+@pytest.mark.slow_cases("Soft-loss1-tight")
 @pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
 @pytest.mark.parametrize("loss", [LOGISTIC, SOFTMAX])
 @pytest.mark.parametrize("kind", PARTY)
@@ -103,6 +105,7 @@ BOTH = [
 ]
 
 
+@pytest.mark.slow_cases("jayaraman-paper-tight", "psgd-paper-tight", "wddp-paper-tight", "wddp-synchronous-tight")
 @pytest.mark.parametrize("algorithm", BOTH)
 def test_algorithms_of_rounds_and_perturbed_objectives(algorithm) -> None:
     problem = Problem(5, 25, 2, auxiliary=10, classes=2)
@@ -131,6 +134,7 @@ def test_the_published_composition_does_not_hold_in_any_view(views, draws) -> No
     assert {view: finding.verdict for view, finding in found.items()} == dict.fromkeys(views, VIOLATED)
 
 
+@pytest.mark.slow
 def test_the_published_noise_of_sites_hides_sums_and_no_messages() -> None:
     assert verdicts(CAPE(LOGISTIC), 10_000, self_test=True) == {  # the whole view
         "release": "consistent", "aggregate": "consistent", "client": "consistent",
@@ -166,6 +170,7 @@ def halved(draw):
     return less
 
 
+@pytest.mark.slow_cases("<lambda>-algorithm1-laplace-200", "halved-algorithm1-laplace-200")
 @pytest.mark.parametrize(
     ("algorithm", "name", "tries"),
     [
@@ -223,6 +228,7 @@ def test_a_learned_direction_is_nearly_as_good_as_the_exact_one() -> None:
     assert (second.mean() - first.mean()) / spread == pytest.approx(mu, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_search_finds_worse_neighbours() -> None:
     algorithm = FunctionalMechanism(SQUARED)
     start = one_replaced("regression", PROBLEM, [1.0, 0.0], [0.0, 1.0], (1.0, 1.0))
@@ -250,6 +256,7 @@ def test_refusals(run_command) -> None:
         assert "Traceback" not in found.err
 
 
+@pytest.mark.slow
 def test_the_command(run_command) -> None:
     found = run_command("dpml", "audit", "algo=capefm", "delta=1e-5", "M=4", "draws=10000")
     assert found.code == 0, found.err

@@ -121,6 +121,7 @@ def test_a_liar_is_called_a_bug(kind, loss, budget, kept) -> None:
     assert (finding.declared, math.isnan(finding.proven)) == (budget.eps, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 20), marks=pytest.mark.slow)], ids=["few", "more"])
 @pytest.mark.parametrize(("kind", "loss", "budget"), [(Ridge, SQUARED, APPROXIMATE), (Mean, LOGISTIC, PURE)])
 def test_an_honest_one_is_not(kind, loss, budget, seeds) -> None:

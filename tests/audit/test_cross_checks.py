@@ -33,6 +33,7 @@ from dpml.privacy import Budget, Problem, gdp
 BUDGET, PROBLEM = Budget(1.0, 1e-5), Problem(3, 12, 2, auxiliary=4, classes=2)
 
 
+@pytest.mark.slow_cases("nn_conv-40-<lambda>")
 @pytest.mark.parametrize(
     ("algorithm", "rounds", "noise_of_a_round"),
     [
@@ -91,6 +92,9 @@ def worst(algorithm):
 ALIKE = [a for a in MECHANISMS if a.loss is SOFTMAX or (a.name in ("adassp", "dpfm") and a.calibration == "published")]
 
 
+@pytest.mark.slow_cases(
+    "outpert-logistic-tight", "outpert-squared-tight", "soft-logistic-published", "vote-logistic-published"
+)
 @pytest.mark.parametrize(
     "algorithm",
     [pytest.param(a, marks=[pytest.mark.slow] if a in ALIKE else []) for a in MECHANISMS],

@@ -158,6 +158,13 @@ MOVED = DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAM
 MAPPED = WDGD_GRID, WDGD_CLASSES, replace(WDGD, loss=SQUARED, clip=0.2)
 
 
+@pytest.mark.slow_cases(
+    "N=30000-dpgd-0.001-continuous",
+    "N=30000-jayaraman-0.3-None",
+    "N=30000-outpert-None-continuous0",
+    "N=30000-wdgd-None-continuous0",
+    "N=90-wdgd-None-discrete",
+)
 @pytest.mark.parametrize(
     ("problem", "algorithm"),
     [
@@ -202,6 +209,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bug", "algorithm"), CASES)
 def test_planted_rounding_is_seen(monkeypatch, bug, algorithm) -> None:
     """No chance is in it: what moves farther than is counted is a bug."""
@@ -211,6 +219,7 @@ def test_planted_rounding_is_seen(monkeypatch, bug, algorithm) -> None:
     assert moved(algorithm, BUDGET, neighbours) > 1.0005
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("problem", "clip"), [(Problem(1, 10_000, 1), 1e-4), pytest.param(MANY, 1e-3, marks=slow)], ids=["10000", "100000"]
 )

@@ -55,6 +55,7 @@ CROWDS = GaussianObjectivePerturbation, ObjectivePerturbation
 # ---- floors
 
 
+@pytest.mark.slow_cases("gop-logistic-0.0-0.95_0", "gop-logistic-0.01-0.81_0")
 @pytest.mark.parametrize(
     ("algorithm", "floor"),
     [
@@ -96,6 +97,7 @@ def test_a_row_of_a_small_party_swings_its_model_from_end_to_end(n, lam, floor) 
     assert floor <= shown(LocalAggregation(LOGISTIC, calibration="tight", lam=lam), Problem(5, 5 * n, 2)) <= 1 + 1e-6
 
 
+@pytest.mark.slow
 def test_what_a_long_model_leaves() -> None:
     """The largest difference of two gradients at a model of length t, by search over all rows, beside 2."""
     rng = np.random.default_rng(0)
@@ -113,6 +115,7 @@ def test_what_a_long_model_leaves() -> None:
         assert found == pytest.approx(most, abs=2e-4)
 
 
+@pytest.mark.slow_cases("GaussianObjectivePerturbation-5-1")
 @pytest.mark.parametrize(
     ("kind", "N", "d"),
     [
@@ -191,6 +194,7 @@ def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, r
     return brentq(lambda eps: np.maximum(second - np.exp(eps) * first, 0).sum() - delta, 0, 20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("N", "lam", "shift", "tolerance"),
     [
@@ -321,6 +325,12 @@ def less(monkeypatch, name: str, factor: float) -> None:
     monkeypatch.setattr(noise, name, lambda *arguments: factor * draw(*arguments))
 
 
+@pytest.mark.slow_cases(
+    "amp-tight-gaussian-0.5_0",
+    "objpert-published-l2_laplace-0.25",
+    "objpert-tight-l2_laplace-0.5",
+    "soft-tight-l2_laplace-0.5",
+)
 @pytest.mark.parametrize(
     ("algorithm", "name", "factor"),
     [
@@ -348,6 +358,7 @@ def test_too_little_noise(monkeypatch, algorithm, name, factor) -> None:
     assert attacked(algorithm, draws, problem=PROBLEM, pair=pair)["release"].verdict == "BUG"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [GaussianObjectivePerturbation, ApproximateMinima])
 def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
     """log(1 + exp(b - 2 y x'w)): a row's gradient is up to 2 long, and 1 is counted."""
@@ -359,6 +370,7 @@ def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
     assert attacked(algorithm, 10_000, problem=PROBLEM)["release"].verdict == "BUG"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forgotten", [False, True])
 def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -> None:
     """Gradients of gamma, large here, along the last row: the noise in the output hides that, unless forgotten."""

@@ -94,11 +94,13 @@ def name(value) -> str | None:
     return "-".join((value.name, value.calibration, value.variant)) if hasattr(value, "calibration") else None
 
 
+@pytest.mark.slow_cases("dpfm-published-authors")
 @pytest.mark.parametrize("algorithm", COEFFICIENTS, ids=name)
 def test_coefficients_are_no_bug(algorithm) -> None:
     assert bugs(algorithm, 2_000 if algorithm.variant == "authors" else 8_000, ALL) == set()
 
 
+@pytest.mark.slow_cases("ssp-tight-paper2")
 @pytest.mark.parametrize("algorithm", STATISTICS, ids=name)
 def test_pairs_of_statistics_show_all_that_is_proven(algorithm) -> None:
     found = attacked(algorithm, 2_000 if algorithm is SSP_REAL else 8_000, self_test=True)
@@ -118,6 +120,13 @@ def test_pairs_of_statistics_are_as_far_apart_as_is_proven(algorithm, d: int) ->
             assert exposure.distance() == pytest.approx(proven[exposure.view], rel=1e-6)
 
 
+@pytest.mark.slow_cases(
+    "dpgd-tight-paper-problem0-3000",
+    "dpgd-tight-paper-problem1-3000",
+    "dpgd-tight-paper-problem2-1500",
+    "ssp-tight-paper-problem10-1000",
+    "wdgd-tight-paper-problem4-3000",
+)
 @pytest.mark.parametrize(("algorithm", "problem", "draws"), [*ROUNDS, *GRID], ids=name)
 def test_rounds_are_no_bug_and_their_pairs_are_nearly_the_worst(algorithm, problem, draws) -> None:
     """False alarm: 1e-3 for a verdict of BUG, by its definition. A label that turns leaves X'X of `wdgd` as it is."""
@@ -127,6 +136,7 @@ def test_rounds_are_no_bug_and_their_pairs_are_nearly_the_worst(algorithm, probl
         assert found.power >= least, found
 
 
+@pytest.mark.slow_cases("dpgd-tight-paper-problem3")
 @pytest.mark.parametrize(
     ("algorithm", "problem"),
     [
@@ -172,10 +182,12 @@ def test_the_sigmoid_loss_shows_all_that_is_proven(algorithm) -> None:
         assert finding.verdict == "consistent"
 
 
+@pytest.mark.slow
 def test_clipped_squared_slopes_are_no_bug() -> None:
     assert bugs(replace(JAYARAMAN, loss=SQUARED), 1_000, ALL) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curvature", ["bound", "hessian"])
 def test_newton_steps_are_no_bug(curvature) -> None:
     found = attacked(replace(NEWTON, curvature=curvature), 4_000)
@@ -183,6 +195,7 @@ def test_newton_steps_are_no_bug(curvature) -> None:
     assert 0.6 <= found["aggregate"].power <= 1
 
 
+@pytest.mark.slow_cases("logistic")
 @pytest.mark.parametrize("algorithm", OUTPUTS, ids=["logistic", "squared"])
 def test_how_much_of_what_is_proven_minimisers_show(algorithm) -> None:
     found = attacked(algorithm, 20_000, self_test=True)["release"]
@@ -190,6 +203,7 @@ def test_how_much_of_what_is_proven_minimisers_show(algorithm) -> None:
     assert found.verdict == "consistent"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", [pytest.param("published", marks=slow), "tight"])
 @pytest.mark.parametrize("algorithm", [NN_CAPE, pytest.param(NN_CONV, marks=slow), PSGD], ids=lambda a: a.name)
 def test_networks_and_gradient_sums_are_no_bug(algorithm, calibration) -> None:
@@ -245,6 +259,7 @@ OBSERVED = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow_cases("jayaraman-tight-paper-105", "psgd-published-paper-20")
 @pytest.mark.parametrize(("algorithm", "messages"), OBSERVED, ids=name)
 def test_who_observes_changes_no_bit(algorithm, messages) -> None:
     prepared = algorithm.prepare(worst_case(algorithm, BUDGET, PROBLEM)[0], np.random.default_rng(0))
@@ -268,6 +283,7 @@ def test_noise_that_is_observed_party_by_party_has_the_law_of_the_noise_of_the_s
     assert stats.ks_2samp(alone[:, 0], total[:, 0]).pvalue > 1e-6
 
 
+@pytest.mark.slow_cases("capefm-tight-paper1")
 @pytest.mark.parametrize("algorithm", [*COEFFICIENTS, CAPE_REAL], ids=name)
 def test_a_pairs_distance_is_that_of_what_is_recorded(algorithm) -> None:
     """In closed form, as the search for worse pairs has it, and as the messages show it; for pairs of any kind."""
@@ -280,6 +296,7 @@ def test_a_pairs_distance_is_that_of_what_is_recorded(algorithm) -> None:
                 assert exposure.distance() == pytest.approx(informed(exposure, *seen, rng)[1], rel=1e-9)
 
 
+@pytest.mark.slow_cases("capefm-published-paper", "capefm-tight-paper")
 @pytest.mark.parametrize("algorithm", [CAPE, replace(CAPE, calibration="published"), SSP, SSP_PARTY], ids=name)
 def test_the_real_protocol_shows_what_the_simulated_one_shows(algorithm) -> None:
     """With one seed, in every view, up to the codec's grid: and so with one guarantee."""
@@ -308,6 +325,7 @@ def test_blocks_of_draws_have_noise_of_their_own(algorithm) -> None:
 # Two bugs that no view shows, or not all.
 
 
+@pytest.mark.slow
 def test_noise_that_does_not_sum_to_zero_costs_accuracy_and_no_privacy(monkeypatch) -> None:
     """With ``ehat_k`` in place of ``e_k`` a transcript tells what it told before, for it tells the mean of the ehat;
     the sum is hidden too well. No attack can see this: tests of the law of the sum do.

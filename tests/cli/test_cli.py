@@ -56,6 +56,7 @@ def test_rows_guarantees_and_manifest(run_command, tmp_path) -> None:
     assert {"versions", "seed", "git", "cpu"} <= set(manifest)
 
 
+@pytest.mark.slow
 def test_a_sweep_merges_its_rows_and_draws_a_figure(run_command, tmp_path) -> None:
     done = run_command("dpml-run", "-m", "algo=capefm,nonpriv", "eps=[0.1,1]", "draws=3", "hydra.sweep.dir=sw")
     assert done.code == 0, done.err
@@ -79,6 +80,7 @@ def test_a_failing_job_does_not_stop_the_sweep(run_command, tmp_path) -> None:
     assert set(read(tmp_path / "sw")["eps"]) == {1.0}
 
 
+@pytest.mark.slow
 def test_eps_inf_means_no_noise(tmp_path) -> None:
     for algo in ("capefm", "conv", "fm", "dpfm", "local"):
         words = [f"algo={algo}", "dataset=synthetic", "partition=equal", "M=4", "eps=inf", "draws=2", "N=400"]
@@ -90,6 +92,7 @@ def test_eps_inf_means_no_noise(tmp_path) -> None:
     assert rows[rows["metric"] == "optimality_gap"]["value"].abs().max() < 1e-12
 
 
+@pytest.mark.slow
 def test_guarantee_is_a_calculator(run_command) -> None:
     words = ["guarantee", "algo=capefm", "eps=0.5", "delta=1e-5", "M=100", "N=1000000000", "d=7"]
     found = json.loads(run_command("dpml", *words, "--json").out)
@@ -107,6 +110,7 @@ def test_guarantee_is_a_calculator(run_command) -> None:
     assert "colluders" in run_command("dpml", *words).out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_plot_refuses_what_is_not_in_the_rows(run_command) -> None:
     run_command("dpml-run", "eps=[0.1,1]", "draws=2", "hydra.run.dir=out")
@@ -117,6 +121,7 @@ def test_plot_refuses_what_is_not_in_the_rows(run_command) -> None:
     assert "have no setting 'draws' for the x axis" in run_command("dpml", "plot", "out", "--x", "draws").err
 
 
+@pytest.mark.slow
 def test_help_names_groups_and_keys(run_command) -> None:
     done = run_command("dpml-run", "--help")
     algorithms = sorted(path.stem for path in (paths.folder("conf") / "algo").glob("*.yaml"))

@@ -207,6 +207,7 @@ def test_an_audit_without_privacy(run_command) -> None:
     assert "no privacy" in done.out
 
 
+@pytest.mark.slow
 def test_guarantees(piped) -> None:
     arguments = ["guarantee", "algo=capefm", "eps=0.123456"]
     text = piped("dpml", *arguments)

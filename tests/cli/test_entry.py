@@ -117,6 +117,7 @@ def test_ctrl_c_while_options_are_looked_up(run_command, monkeypatch, step) -> N
     assert (done.code, done.out, done.err) == (130, "", "")
 
 
+@pytest.mark.slow
 def test_who_ignores_ctrl_c_goes_on_ignoring_it(tmp_path) -> None:
     program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + INTERRUPT.format(
         entry="dpml", module="dpml.cli.privacy", argv=["dpml", "secagg", "-M", "2", "-d", "2"]

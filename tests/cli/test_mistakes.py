@@ -172,6 +172,7 @@ PLUG_INS = {
 }
 
 
+@pytest.mark.slow_cases("dpml-run-command1-greedy")
 @pytest.mark.parametrize(
     ("program", "command", "name"),
     [("dpml-run", [], "broken"), ("dpml-run", [], "greedy"), *(("dpml", ["guarantee"], name) for name in PLUG_INS)],
@@ -255,6 +256,7 @@ def test_figures_need_no_notebook_that_a_shell_belongs_to(shell: Shell, tmp_path
     assert (tmp_path / "out/figure.png").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux only")
 @pytest.mark.parametrize("command", ["DPML guarantee", "PYTHONUNBUFFERED=1 DPML guarantee", "DPML_RUN draws=1 N=50"])
 def test_a_full_disk(shell: Shell, command: str) -> None:
@@ -263,6 +265,7 @@ def test_a_full_disk(shell: Shell, command: str) -> None:
     assert "error: no space left on device." in done.stderr
 
 
+@pytest.mark.slow_cases("DPML secagg -M 2 -d 2")
 @pytest.mark.parametrize(
     "command",
     [

@@ -117,6 +117,7 @@ def test_mistakes_of_describe_are_sentences(run_command, tmp_path):
 WORDS = ("dataset=csv", "dataset.label=label", "algo=gop", "eps=1", "draws=2", "M=2")
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_computed_again_and_the_same_rows_elsewhere_are_not(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{(7 * i) % 31},{i % 5},{'uv'[i % 3 == 0]}\n" for i in range(60))
@@ -138,6 +139,7 @@ def test_a_changed_file_is_computed_again_and_the_same_rows_elsewhere_are_not(tm
     assert not first.equals(second)  # in this very process, too, which remembers what it has loaded
 
 
+@pytest.mark.slow
 def test_mistakes_of_a_run_are_sentences_and_leave_nothing(run_command, tmp_path):
     (tmp_path / "f.csv").write_text("a,label\n1,u\n2,v,w\n")
     for words in (["dataset=csv"], [*WORDS, "dataset.path=f.csv"], [*WORDS, "dataset.path=none.csv"]):
@@ -148,6 +150,7 @@ def test_mistakes_of_a_run_are_sentences_and_leave_nothing(run_command, tmp_path
     assert "there is no file none.csv" in outcome.err
 
 
+@pytest.mark.slow
 def test_csv_is_no_data_set_to_list_and_a_file_in_a_folder_of_ones_own_is(run_command, tmp_path):
     outcome = run_command("dpml", "data", "list")
     assert "dataset=csv dataset.path=FILE.csv dataset.label=COLUMN" in outcome.out
@@ -164,6 +167,7 @@ def test_csv_is_no_data_set_to_list_and_a_file_in_a_folder_of_ones_own_is(run_co
     assert row[:7] == ["mine", "binary", "2", "1", "->", "2", "ready"]
 
 
+@pytest.mark.slow
 def test_the_page_about_own_data_can_be_followed(run_command, tmp_path):
     """Its blocks in order: a program that writes a file, the bounds file, and the commands."""
     page = (Path(__file__).parents[2] / "docs" / "own_data.md").read_text(encoding="utf-8")

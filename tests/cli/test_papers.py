@@ -34,6 +34,7 @@ def made(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow_cases("results/mine/tiny-1.5", "sweep-1.5")
 @pytest.mark.parametrize(("what", "width"), [("sweep", 1.5), ("results/mine/tiny", 1.5), ("results/mine/tiny", 7.0)])
 def test_no_text_is_smaller_than_6_pt(made, what, width) -> None:
     figure, caption = paper_figure(chosen(made / what).charts(None, None), width, {})
@@ -62,6 +63,7 @@ def test_a_figure_is_as_asked_for(run_command, made, tmp_path) -> None:
     assert (again.code, Path("f.svg").read_text()) == (0, picture)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", quick_first(["svg", "pdf"]))
 def test_the_same_rows_give_the_same_bytes(run_command, made, kind) -> None:
     for name in ("a", "b"):

@@ -28,6 +28,7 @@ def mean_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "it's mine, x"
 
 
+@pytest.mark.slow
 def test_guarantee(run_command, mean_model) -> None:
     words = ["guarantee", "--config-dir", mean_model, "algo=mean_model", "--json", "eps=0.7"]
     entries = json.loads(run_command("dpml", *words).out)
@@ -37,6 +38,7 @@ def test_guarantee(run_command, mean_model) -> None:
     assert len(json.loads(other.out)) == 10  # what comes with dpml is still there
 
 
+@pytest.mark.slow
 def test_its_options_are_checked(run_command, mean_model) -> None:
     done = run_command("dpml", "guarantee", "-cd", mean_model, "algo=mean_model", "algo.lenght=2")
     assert "unknown key 'algo.lenght': did you mean 'algo.length'?" in done.err
@@ -53,6 +55,7 @@ def test_an_audit_by_its_releases_alone(run_command, mean_model) -> None:
     assert finding["power"] > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unsearched")
 def test_an_audit_of_ones_own_algorithm(run_command, tmp_path, monkeypatch) -> None:
     (tmp_path / "own/algo").mkdir(parents=True)
@@ -96,6 +99,7 @@ class Reading:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stated", ["", "'sha256': sha256(path.read_bytes())"])
 @pytest.mark.parametrize("sweep", [True, False])
 def test_a_data_set_of_ones_own_is_that_of_its_folder(run_command, tmp_path, monkeypatch, sweep, stated) -> None:

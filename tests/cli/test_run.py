@@ -82,6 +82,7 @@ def ran(tmp_path_factory):
 # ---- what is kept
 
 
+@pytest.mark.slow
 def test_a_run_is_kept_and_not_computed_again(run_command):
     first = run_command("dpml-run", "algo=capefm", "hydra.run.dir=a")
     kept = {path: path.stat().st_mtime_ns for path in cells()}
@@ -102,6 +103,7 @@ def test_tables_and_figures_of_earlier_rows_in_a_folder_go_with_them(run_command
     assert not made & {path.name for path in Path("a").iterdir()}
 
 
+@pytest.mark.slow
 def test_runs_sweeps_and_experiments_share_what_is_kept(run_command, tmp_path, ran):
     ran(tmp_path)
     words = ["dataset=synthetic", "dataset.d=3", "M=2", "draws=3", "N=200", "eps=[0.1,1,10]", "run.dry=true"]
@@ -122,6 +124,7 @@ def test_a_damaged_cell_is_computed_again(run_command):
     assert path.read_bytes().splitlines()[3] == content.splitlines()[3]
 
 
+@pytest.mark.slow
 def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
     words = ["dpml-run", "algo=nonpriv", "seed=[0,1,2,3]"]
     run_command(*words, "hydra.run.dir=a")
@@ -141,6 +144,7 @@ def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
 # ---- settings are columns
 
 
+@pytest.mark.slow
 def test_what_was_set_or_varies_is_a_column_named_as_on_the_command_line(run_command):
     outcome = run_command("dpml-run", "-m", "algo=capefm", "algo.lam=0,1", "partition=two_group", "partition.u=2",
                           "hydra.sweep.dir=s")  # fmt: skip
@@ -154,6 +158,7 @@ def test_what_was_set_or_varies_is_a_column_named_as_on_the_command_line(run_com
     assert f"{rows.loc[rows['metric'] == 'loss', 'value'].mean():.3g} " not in outcome.out
 
 
+@pytest.mark.slow
 def test_intervals_of_a_sweep_are_over_seeds(run_command):
     outcome = run_command("dpml-run", "-m", "algo=nonpriv", "seed=[0,1],[2,3,4]", "hydra.sweep.dir=s")
     assert "5 seeds" in outcome.out
@@ -177,6 +182,7 @@ def test_many_draws_are_several_cells_whose_first_is_the_same(run_command, monke
 # ---- dry
 
 
+@pytest.mark.slow
 def test_a_dry_sweep_writes_nothing_but_the_plan(run_command):
     outcome = run_command("dpml-run", "-m", "seed=0,1", "run.dry=true")
     assert outcome.code == 0
@@ -185,6 +191,7 @@ def test_a_dry_sweep_writes_nothing_but_the_plan(run_command):
     assert not cells()
 
 
+@pytest.mark.slow
 def test_the_keys_under_run_count_for_sweeps_too(run_command):
     for word, said in (("engine=fog", "unknown run.engine='fog'"), ("workers=0", "run.workers must be at least 1")):
         for dry in ("false", "true"):
@@ -227,6 +234,7 @@ def at_the_first_cell(monkeypatch, sign):
     monkeypatch.setattr(Store, "write", write_and_signal)
 
 
+@pytest.mark.slow_cases("words1")
 @pytest.mark.parametrize(
     "words", [["algo=capefm", "seed=[0,1]"], ["--config-dir=own", "experiment=mine/tiny", "algo=capefm"]]
 )
@@ -256,6 +264,7 @@ def only_cells_are_in(folder):
     return all(re.fullmatch("[0-9a-f]{64}-[0-9a-f]{32}.json", name) for name in names)
 
 
+@pytest.mark.slow
 def test_terminated_it_leaves_nothing_behind(run_command, tmp_path, monkeypatch):
     at_the_first_cell(monkeypatch, signal.SIGTERM)
     outcome = run_command("dpml-run", "algo=capefm", "draws=2", "seed=[0,1]")
@@ -279,6 +288,7 @@ def test_temporary_names_are_unique_even_for_one_process_number(tmp_path, monkey
 # ---- trials
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path, ran):
     ran(tmp_path)
@@ -316,6 +326,7 @@ def test_eps_means_nothing_to_a_figure_of_formulas(run_command):
     assert "eps=0.1 has no effect on experiment=imtiaz2019/fig5" in outcome.err
 
 
+@pytest.mark.slow
 def test_the_jobs_of_a_sweep_of_trials_do_not_overwrite_each_other(run_command, tmp_path):
     content = EXPERIMENT | {"panels": [], "metrics": ["loss"]}
     run_command("dpml-run", *own(tmp_path, content=content), "-m", "experiment=mine/tiny", "algo=[nonpriv],[capefm]")
@@ -339,6 +350,7 @@ def test_a_rerun_leaves_every_file_as_it_is(run_command, tmp_path, ran):
 # ---- several experiments
 
 
+@pytest.mark.slow
 def test_a_list_of_experiments_is_run_as_one_plan(run_command, tmp_path):
     undrawn = EXPERIMENT | {"panels": [], "metrics": ["loss"]}
     own(tmp_path, "mine/other", undrawn | {"grid": {"b_N": {"N": [100, 200], "eps": 1.0}}})
@@ -349,6 +361,7 @@ def test_a_list_of_experiments_is_run_as_one_plan(run_command, tmp_path):
     assert {"mine/tiny.csv", "mine/other.csv", "claims.md"} <= set(files())
 
 
+@pytest.mark.slow
 def test_a_paper_and_all_are_known(run_command):
     paper = run_command("dpml-run", "experiment=heikkila2017", "run.dry=true")
     assert paper.code == 0, paper.err
@@ -376,6 +389,7 @@ def test_a_metric_of_ones_own(run_command, tmp_path, monkeypatch):
     assert "metrics=own_metrics.width names no function" in wrong.err
 
 
+@pytest.mark.slow
 def test_a_single_block_needs_no_grid_and_no_name(run_command, tmp_path):
     content = EXPERIMENT | {"settings": EXPERIMENT["settings"] | {"N": 200, "eps": [0.1, 1, 10], "seed": [0, 1]}}
     del content["grid"]
@@ -430,6 +444,7 @@ def test_a_panel_or_a_claim_that_could_show_nothing_is_refused(tmp_path):
 # ---- Hydra's habits
 
 
+@pytest.mark.slow
 def test_a_run_keeps_its_configuration_and_a_log(run_command):
     run_command("dpml-run", "algo=capefm", "eps=0.5", "hydra.run.dir=a")
     assert "eps: 0.5" in Path("a/.hydra/config.yaml").read_text()
@@ -439,6 +454,7 @@ def test_a_run_keeps_its_configuration_and_a_log(run_command):
     assert "a/rows.csv" in log
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_job_of_a_sweep_keeps_what_hydra_would_keep(run_command, monkeypatch):
     words = ["-m", "algo=nonpriv", "seed=4,5", "draws=1", "data_dir=d${hydra:job.num}", "hydra.sweep.dir=a"]
@@ -453,6 +469,7 @@ def test_a_job_of_a_sweep_keeps_what_hydra_would_keep(run_command, monkeypatch):
     assert len(kept[0]) == 6
 
 
+@pytest.mark.slow
 def test_a_sweep_by_hydras_own_key(run_command, tmp_path, monkeypatch, get_mode):
     monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", get_mode)
     (tmp_path / "own/shared").mkdir(parents=True)
@@ -509,6 +526,7 @@ def test_a_budget_without_noise_does_not_end_the_others(run_command):
 # ---- the adversary
 
 
+@pytest.mark.slow
 def test_the_number_of_colluders_is_a_setting(run_command, tmp_path):
     with pytest.raises(UserError, match=r"adversary\.colluders must be a number"):
         tables(["algo=capefm", "M=3", "adversary.colluders=[0,1,2]", "draws=2"], tmp_path)
@@ -542,6 +560,7 @@ def test_a_budget_that_no_solver_can_release_does_not_end_the_others(run_command
     assert "Newton's method left a gradient" in none.err
 
 
+@pytest.mark.slow
 def test_a_sweep_after_hydra_has_looked_for_plug_ins_again(run_command, tmp_path) -> None:
     """Which runs Hydra's modules anew: its sweeper is another class then."""
     Plugins.instance()._initialize()

@@ -46,6 +46,7 @@ def test_what_is_given_without_sizes_is_given_for_all_sizes(algo) -> None:
             assert known == [algorithm.guarantees(budget, unknown)] * 2
 
 
+@pytest.mark.slow
 def test_parties_by_label_have_what_a_run_of_them_proves(run_command, tmp_path) -> None:
     words = ["dataset=wdbc", "algo=capefm,ssp", "partition=dirichlet", "partition.alpha=0.2", "M=6", "delta=1e-5"]
     assert run_command("dpml-run", "-m", *words, "calibration=tight", "draws=1", "hydra.sweep.dir=out").code == 0

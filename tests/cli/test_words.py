@@ -36,6 +36,7 @@ def test_what_to_write_instead(run_command, command, said) -> None:
     assert done.err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_multirun_may_stand_anywhere(run_command) -> None:
     words = ["algo=constant", "draws=1", "run.dry=true", "M=2"]
     first = run_command("dpml-run", "-m", *words, "seed=0,1")

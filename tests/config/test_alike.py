@@ -52,6 +52,12 @@ def alike():
         yield Alike(partial(hydra.compose, "config"), lambda key: bool(loader.get_group_options(key)))
 
 
+@pytest.mark.slow_cases(
+    "",
+    "algo.lam=0.1 algo=dpgd algo.rounds=7 dataset=crime dataset.bounds=fitted",
+    "algo.lam=2 ~algo.lam +algo.extra=1",
+    "algo.lam=4 algo={lam: 3}",
+)
 @pytest.mark.parametrize("words", quick_first(JOBS, 9), ids=" ".join)
 def test_a_copy_with_values_is_what_hydra_composes(alike, words):
     expected = hydra.compose("config", words)
@@ -79,6 +85,7 @@ IN_TURN = [
 ]
 
 
+@pytest.mark.slow
 def test_one_object_for_several_jobs_has_nothing_of_the_one_before(alike):
     for number, words in enumerate([*IN_TURN, *IN_TURN[::-1]]):
         expected = hydra.compose("config", words)
@@ -87,6 +94,7 @@ def test_one_object_for_several_jobs_has_nothing_of_the_one_before(alike):
     assert first is second
 
 
+@pytest.mark.slow_cases("+eps=2", "~nothing")
 @pytest.mark.parametrize("words", REFUSED, ids=" ".join)
 def test_a_mistake_is_hydras(alike, words):
     with pytest.raises((HydraException, ValueError)) as expected:
@@ -96,6 +104,7 @@ def test_a_mistake_is_hydras(alike, words):
     assert str(mistake.value) == str(expected.value)
 
 
+@pytest.mark.slow
 def test_jobs_that_differ_in_values_are_composed_once(monkeypatch):
     composed = []
 

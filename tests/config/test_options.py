@@ -24,6 +24,7 @@ def composed() -> DictConfig:
     return compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS])
 
 
+@pytest.mark.slow_cases("algo-adassp")
 @pytest.mark.parametrize(("group", "name"), OPTIONS)
 def test_the_keys_are_the_parameters_of_the_class(composed: DictConfig, group: str, name: str) -> None:
     node = composed.every[group][name]
@@ -72,6 +73,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_options_of_ones_own_have_their_keys_from_their_class_too(own: Path) -> None:
     mine = compose(["algo=plain", "algo.length=2"], own).algo
     assert mine == {"_target_": "own_options.Mine", "steps": [1, 2], "length": 2}
@@ -92,6 +94,7 @@ def test_the_help_says_what_the_keys_mean(run_command) -> None:
     assert "partition.auxiliary: The share of the training rows that is set aside as public; null: what" in done.out
 
 
+@pytest.mark.slow
 def test_hydra_shows_all_keys(run_command) -> None:
     done = run_command("dpml-run", "algo=dpgd", "--cfg", "job", "--package", "algo")
     assert OmegaConf.create(done.out) == compose(["algo=dpgd"]).algo

@@ -49,6 +49,7 @@ def test_the_sentence_of_a_former_key(key: str, name: str, new: str) -> None:
         instantiate({**node, key.removeprefix("algo."): 1}, "algo")
 
 
+@pytest.mark.slow
 def test_a_former_key(run_command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """On the command line, in an experiment, in the Python API, and in the options of an estimator."""
     key, name, expected = "algo.norm", "newton", "algo.norm is now called algo.model_norm."
@@ -95,6 +96,7 @@ def test_a_former_key_of_a_run(run_command) -> None:
         dpml.guarantee(epsilon=1)
 
 
+@pytest.mark.slow_cases("dataset")
 @pytest.mark.parametrize("group", ["algo", "dataset", "partition"])
 def test_every_option_can_have_some(monkeypatch: pytest.MonkeyPatch, group: str) -> None:
     for kind, names in _named(group).items():

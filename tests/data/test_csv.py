@@ -308,6 +308,7 @@ def is_number(text):
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(WORDS, min_size=2, max_size=12))
 def test_types_and_values_come_back(tmp_path, cells):

@@ -106,7 +106,7 @@ def test_damaged_gzip(write):
 def test_parquet_without_its_library(write, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     path = write(b"PAR1 and so on", "f.parquet")
-    said = "DIR/f.parquet is Parquet: pip install 'dpml[parquet]' to read it, or save it as CSV."
+    said = "DIR/f.parquet is Parquet: pip install pyarrow to read it, or save it as CSV."
     assert sentence(path) == said
 
 

@@ -329,6 +329,7 @@ def test_adult_on_generated_files(tmp_path):
     assert source.load(Files(str(tmp_path)), None, np.random.default_rng(0)).provenance["rows_left_out"] == 1  # kept
 
 
+@pytest.mark.slow
 def test_no_release_is_proven_of_adult_whose_incomplete_rows_are_left_out(tmp_path, monkeypatch, run_command):
     """Replaced by an incomplete row, a person changes the number of all rows: its ranges alone prove nothing."""
     (tmp_path / "adult").mkdir()

@@ -91,6 +91,7 @@ def test_no_half_entry_when_the_disk_is_full(build, tmp_path, monkeypatch):
     assert not [path for path in (tmp_path / "cache" / "processed").iterdir() if path.suffix != ".lock"]
 
 
+@pytest.mark.slow
 def test_two_processes_that_build_the_same_entry(tmp_path):
     program = (
         "import time, numpy as np\n"

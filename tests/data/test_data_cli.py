@@ -32,6 +32,7 @@ def dpml(monkeypatch, run_command):
     return run
 
 
+@pytest.mark.slow
 def test_list_through_a_pipe_is_what_is_listed_here(dpml, tmp_path, monkeypatch):
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
     environment |= {"COLUMNS": "80", "DPML_CACHE": "data", "PYTHONIOENCODING": "utf-8"}

@@ -221,6 +221,7 @@ def test_a_cache_that_cannot_be_written(info, tmp_path, monkeypatch):
         Files().find(info, "squares.csv")
 
 
+@pytest.mark.slow
 def test_two_processes_fetch_a_file_once(server, tmp_path):
     (server.folder / "squares.csv").write_bytes(CONTENT)
     server.delay = 0.5

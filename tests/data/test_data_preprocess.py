@@ -181,6 +181,7 @@ def test_private_note_names_what_was_fitted_on_private_rows():
     assert private_note(fit_apply(["clip", "bias"], rows(9), rows(2))[2]) == ""
 
 
+@pytest.mark.slow_cases("False")
 @given(arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5])))
 @pytest.mark.parametrize("collide", [False, True])
 def test_every_row_is_a_copy_of_its_first_appearance(collide, X):

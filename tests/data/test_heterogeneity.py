@@ -135,6 +135,7 @@ def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
     assert "5 intervals of the target" in " ".join(regression.out.split())
 
 
+@pytest.mark.slow_cases("words0-unknown key 'partition.alph': did you mean 'partition.alpha'?")
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

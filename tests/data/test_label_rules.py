@@ -59,6 +59,7 @@ RULES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @given(RULES, st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(1, 30), st.integers(0, 2**32 - 1))
 @settings(max_examples=150, deadline=None)
 def test_every_row_goes_to_one_party_or_aside(rule, counts, M, seed) -> None:
@@ -73,6 +74,7 @@ def test_every_row_goes_to_one_party_or_aside(rule, counts, M, seed) -> None:
     assert parties.problem.N == len(parties.y) == len(data.y) - aside
 
 
+@pytest.mark.slow
 @given(st.integers(2, 6), st.integers(1, 6), st.integers(1, 20), st.integers(0, 2**32 - 1))
 @settings(max_examples=100, deadline=None)
 def test_classes_are_shared_equally_by_those_that_have_them(K, k, M, seed) -> None:
@@ -141,6 +143,7 @@ def test_extreme_alphas_have_extreme_shares() -> None:
     assert even == pytest.approx(np.full(1000, 1e-3), rel=0.006)  # six standard deviations of 1e-3 relative
 
 
+@pytest.mark.slow
 def test_rows_as_dealt_follow_the_law() -> None:
     """A party's share of a class of many rows is Beta; the shares of two classes are independent. False alarms 1e-4."""
     M, alpha, rows = 5, 0.7, 2000
@@ -163,6 +166,7 @@ def test_systematic_sampling_rounds_to_one_row_and_is_unbiased() -> None:
     assert np.abs(counts.mean(axis=0) - 23 * shares).max() < stats.norm.isf(1e-5) * 0.5 / np.sqrt(4000)
 
 
+@pytest.mark.slow
 def test_filling_up_moves_only_what_is_missing_and_every_spare_row_alike() -> None:
     owners = np.repeat([0, 1, 3], [6, 2, 4])  # of 5 parties 2 and 4 have nothing
     moved = np.zeros(12)

@@ -36,6 +36,7 @@ def toy(rows: int) -> Dataset:
     return Dataset("toy", "regression", X, X[:, 0], X[:0], X[:0, 0])
 
 
+@pytest.mark.slow
 @given(st.integers(1, 60), st.integers(0, 400), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.1, 0.5]))
 @settings(max_examples=80, deadline=None)
 def test_every_row_goes_to_one_party_or_aside(M: int, more: int, seed: int, auxiliary: float) -> None:
@@ -55,6 +56,7 @@ def test_every_row_goes_to_one_party_or_aside(M: int, more: int, seed: int, auxi
         assert parties.problem.N == parties.sizes.sum() == len(parties.y)
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=40), st.integers(0, 10_000))
 def test_whole_rows_sum_and_follow_the_shares(shares: list[float], N: int) -> None:
     sizes = whole_rows(np.array(shares), N)
@@ -81,6 +83,7 @@ def test_fractions_are_followed() -> None:
     assert list(partition(toy(1000), rule, 5, np.random.default_rng(0)).sizes) == [10, 290, 200, 250, 250]
 
 
+@pytest.mark.slow
 def test_a_million_parties_are_dealt_at_once() -> None:
     parties = partition(toy(2_000_000), Simplex(), 1_000_000, np.random.default_rng(0))
     assert len(parties.offsets) == 1_000_001
@@ -135,6 +138,7 @@ def owned(party: np.ndarray) -> Dataset:
     return replace(toy(len(party)), party=party)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=300), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3]))
 @settings(max_examples=100, deadline=None)
 def test_natural_parties_have_their_own_rows(owners: list[int], seed: int, auxiliary: float) -> None:
@@ -154,6 +158,7 @@ def test_rows_of_a_natural_party_are_in_random_order() -> None:
     assert abs(stats.spearmanr(parties.order[:200], np.arange(200)).statistic) < 0.3  # false-alarm rate 2e-5, seeded
 
 
+@pytest.mark.slow
 def test_a_million_natural_parties() -> None:
     party = np.random.default_rng(0).permutation(np.arange(1_200_000) % 1_000_000)
     parties = partition(owned(party), Natural(), 1_000_000, np.random.default_rng(0))

@@ -49,6 +49,7 @@ def test_its_number_is_one_that_a_command_or_an_example_gives(title) -> None:
         assert any(other.startswith(number) for other in computed), number
 
 
+@pytest.mark.slow_cases("concepts.md")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "api.md" else []) for name in EXAMPLES]
 )

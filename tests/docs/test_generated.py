@@ -81,6 +81,7 @@ def every():
     return OmegaConf.to_container(compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).every)
 
 
+@pytest.mark.slow_cases("algo-adassp")
 @pytest.mark.parametrize(("group", "name"), OPTIONS)
 def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning(every, group, name):
     content = every[group][name]
@@ -94,6 +95,7 @@ def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning(every
             assert kind or key == "positive", key  # a label may be anything
 
 
+@pytest.mark.slow
 def test_every_option_has_a_place():
     text = configuration.pages()
     for group, name in OPTIONS:
@@ -179,6 +181,7 @@ def test_arguments_of_tests_of_claims_are_a_list():
             assert f"\n{before}       - ``{word}``: " in cell, (name, word)
 
 
+@pytest.mark.slow
 def test_every_command_and_option_is_there(run_command, monkeypatch):
     monkeypatch.setattr(commands, "run_help", lambda: run_command("dpml-run", "--help").out)  # no process of its own
     page, helps = commands.commands(), dict(commands.helps())
@@ -205,6 +208,7 @@ def test_every_public_name_is_there():
     assert "dpml.algorithms" in page
 
 
+@pytest.mark.slow
 def test_every_figure_is_in_the_gallery_with_its_command_and_files():
     text = gallery.pages()
     pictures = list((ROOT / "results").glob("*/*.svg"))

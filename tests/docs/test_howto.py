@@ -52,6 +52,7 @@ def write_files(page: Path, folder: Path) -> None:
             (folder / block.file).write_text(block.body, encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("section", "column", "value"),
     [("An algorithm", "algo", "mean_model"), ("A data set", "dataset", "two_moons"), ("A metric", "metric", "length")],
@@ -67,6 +68,7 @@ def test_plug_ins_learn_something(plug_ins, run_command, tmp_path: Path, monkeyp
     assert values["value"].mean() > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "broken", "verdict"),
     [

@@ -103,6 +103,7 @@ def follow(name: str, folder: Path, run: Callable[[str], str], kinds: tuple[str,
 LONG = "tutorials/algorithm.md", "howto/plug_ins.md", "howto/resume.md", "howto/sweeps.md"
 
 
+@pytest.mark.slow_cases("concepts.md", "howto/commands.md", "own_data.md", "start.md", "tutorials/figure.md")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in with_commands("")]
 )

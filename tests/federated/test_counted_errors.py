@@ -69,6 +69,13 @@ def true_errors(X, y, w, kind: str = "") -> np.ndarray:
     return np.where(X @ w >= 0, 1, -1) != y
 
 
+@pytest.mark.slow_cases(
+    "-('algo=ssp', 'algo.noise=discrete', 'count_errors=0.5')",
+    "-('algo=ssp_descent', 'algo.rounds=2', 'algo.noise=discrete', 'count_errors=0.5')",
+    "-('algo=wdgd', 'algo.rounds=2', 'algo.noise=discrete', 'count_errors=0.5')",
+    "three classes-('algo=dpgd', 'algo.rounds=2', 'algo.noise=discrete', 'count_errors=0.5')",
+    "three classes-('algo=wdgd', 'algo.rounds=2', 'algo.noise=discrete', 'count_errors=0.5')",
+)
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -96,6 +103,7 @@ def test_model_and_errors_are_those_of_one_process_bit_for_bit(tmp_path, kind, w
     assert 0 <= made.errors["low"] <= made.errors["error"] <= made.errors["high"] <= most
 
 
+@pytest.mark.slow
 def test_errors_of_a_number_on_a_log_scale_are_said_to_be_of_its_logarithm(tmp_path) -> None:
     """They were called those of the number itself, of which they are a small part."""
     parties = labelled(tmp_path, "a logarithm", *SSP)

@@ -121,6 +121,14 @@ def released(plan: FederationPlan, parties: list, heard: list[str]) -> Federated
         return None
 
 
+@pytest.mark.slow_cases(
+    "5-places0-a share for nobody",
+    "5-places0-a share kept back",
+    "5-places0-all others blamed",
+    "5-places0-an empty list",
+    "5-places0-another list",
+    "5-places0-another vector",
+)
 @pytest.mark.parametrize("lie", LIES)
 @pytest.mark.parametrize(("parties", "places"), quick_first([(5, (0, 2, 4)), (8, (0, 4, 7))]))
 def test_one_liar_costs_nothing(tmp_path: Path, lie, parties, places, capsys, monkeypatch) -> None:
@@ -170,6 +178,7 @@ class Divided:
         return np.random.default_rng(0).integers(0, shamir.PRIME, (len(holders), len(secrets)), dtype=np.uint64)
 
 
+@pytest.mark.slow_cases("5-places0-True", "8-places1-False", "8-places1-True")
 @pytest.mark.parametrize("in_league", [False, True])
 @pytest.mark.parametrize(("parties", "places"), [(5, (0, 2, 4)), (8, (0, 4, 7))])
 def test_shares_that_do_not_belong_together_end_the_sum_and_all_are_charged_rightly(

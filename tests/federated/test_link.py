@@ -61,6 +61,7 @@ def linked_or_ended(self: Path, partial: Path) -> None:
     raise InterruptedError
 
 
+@pytest.mark.slow_cases("algo=ssp_descent algo.rounds=5")
 @pytest.mark.parametrize("words", [("algo=ssp",), ("algo=ssp_descent", "algo.rounds=5")], ids=" ".join)
 def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back(tmp_path, words, monkeypatch) -> None:
     parties = clinics(tmp_path, *words)

@@ -62,6 +62,7 @@ def test_a_plan_is_read_as_it_was_written(tmp_path) -> None:
     assert read_plan(tmp_path / "plan.yaml").digest != plan.digest
 
 
+@pytest.mark.slow
 def test_cards_make_a_plan(tmp_path, cards, bounds, monkeypatch, capsys) -> None:
     assert command(monkeypatch, "plan", *cards, "-o", tmp_path / "plan.yaml", "--bounds", bounds, *WORDS) == 0
     plan = read_plan(tmp_path / "plan.yaml")
@@ -85,6 +86,7 @@ def test_a_card_replaces_no_file_that_is_read(tmp_path, bounds, monkeypatch, cap
         assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_delta_that_lets_a_record_be_published_is_refused(tmp_path, cards, bounds, monkeypatch, capsys) -> None:
     """As `dpml release` does; whoever is asked to sign such a plan reads what it allows."""
     words = [word.replace("1e-5", "0.003") for word in WORDS]  # of 360 rows

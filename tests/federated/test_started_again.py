@@ -60,6 +60,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     return run(parties.members(seed=5), parties.plan).model.text()
 
 
+@pytest.mark.slow_cases("0-unheard")
 @pytest.mark.parametrize("heard", quick_first([False, True]), ids=["unheard", "heard"])
 @pytest.mark.parametrize("until", range(SUMS * MESSAGES))
 def test_it_goes_on_wherever_it_was_killed(tmp_path, whole, until, heard) -> None:

@@ -13,6 +13,18 @@ from dpml.privacy import Budget, Problem
 from dpml.protocols import FixedPoint, Stage
 
 
+@pytest.mark.slow_cases(
+    "algo=dpgd algo.rounds=3 algo.noise=discrete algo.unit=party",
+    "algo=ssp_descent",
+    "algo=ssp_descent algo.noise=discrete algo.rounds=3",
+    "algo=ssp_descent algo.noise=discrete algo.unit=party algo.rounds=3",
+    "algo=ssp_descent algo.unit=party algo.rounds=3 algo.lam=0.01",
+    "algo=wdgd algo.noise=discrete algo.rounds=3",
+    "algo=wdgd algo.noise=discrete algo.unit=party algo.rounds=3",
+    "algo=wdgd algo.rounds=3",
+    "algo=wdgd algo.rounds=3 loss=squared",
+    "algo=wdgd algo.unit=party algo.rounds=3 algo.lam=0.01",
+)
 @pytest.mark.parametrize(
     "words",
     [

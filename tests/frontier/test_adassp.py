@@ -57,6 +57,7 @@ def triangle_weights(d: int, tight: bool) -> np.ndarray:
     return np.triu(np.where(np.eye(d) > 0, 1.0, math.sqrt(2) if tight else 1.0))
 
 
+@pytest.mark.slow_cases("2-published", "2-tight")
 @each
 @pytest.mark.parametrize("d", quick_first([1, 2, 3], 2))
 def test_no_rows_are_farther_apart_than_is_proven_and_some_are_as_far(algorithm, d: int) -> None:

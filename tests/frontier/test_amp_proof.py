@@ -63,6 +63,7 @@ def test_half_of_the_sensitivity_is_not_enough(sigma: float, ridge: float, mu: f
     assert np.maximum(joint, 0).sum() * (w[1] - w[0]) > 1.02 * delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [0.3, 2.0])
 def test_what_is_released_keeps_the_bound_whatever_the_solver_does(error: float) -> None:
     """v + z alone, for solvers that err by g/R in the worst direction: by convolution."""
@@ -95,6 +96,7 @@ def test_more_than_either_and_no_more_than_both(sigma: float, ridge: float, mu: 
     assert proof.eps_of(sigma, ridge, 1e-12, delta) == pytest.approx(objective.eps_of(sigma, ridge, delta), rel=2e-3)
 
 
+@pytest.mark.slow
 def test_every_size() -> None:
     """It falls with the noise, and with mu; no overflow, no nan."""
     rng = np.random.default_rng(0)

@@ -59,6 +59,7 @@ def test_no_replaced_row_moves_a_direction_farther(d, R) -> None:
     assert apart(v) == pytest.approx(bound, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curvature", list(CURVATURES))
 def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
     """In those units no neighbour's message is more than 1 away, at any model that a run goes through."""
@@ -143,6 +144,7 @@ def test_the_floor_is_where_what_is_lost_is_least() -> None:
 # ---- the noise and the models
 
 
+@pytest.mark.slow
 def test_the_noise_of_every_round_is_the_noise_counted() -> None:
     """Kolmogorov-Smirnov on 8,000 coordinates of each of six messages, false alarm 1e-4 each; all are independent."""
     parties, draws = binary_parties(), 2000
@@ -179,6 +181,7 @@ def test_the_rounds_are_the_papers() -> None:
     assert np.allclose(released, w, rtol=1e-9)
 
 
+@pytest.mark.slow_cases("bound-0.05")
 @pytest.mark.parametrize(
     ("curvature", "lam"),
     [

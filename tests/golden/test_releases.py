@@ -25,6 +25,16 @@ def test_what_is_stored_is_what_is_compared():
 LONG = [name for name in SETTINGS if name.startswith("psgd") and "published" in name]  # its proof takes seconds
 
 
+@pytest.mark.slow_cases(
+    "gop calibration=tight",
+    "ssp_descent loss=logistic unit=party protocol=secagg noise=continuous",
+    "ssp_descent loss=logistic unit=party protocol=secagg noise=discrete",
+    "ssp_descent loss=logistic unit=sample protocol=secagg noise=discrete",
+    "ssp_descent loss=squared unit=party protocol=secagg noise=continuous",
+    "ssp_descent loss=squared unit=party protocol=secagg noise=discrete",
+    "ssp_descent loss=squared unit=sample protocol=simulate noise=discrete",
+    "wdgd loss=logistic rounds=6 unit=sample protocol=secagg noise=discrete",
+)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SETTINGS]
 )

@@ -66,6 +66,7 @@ def statistics_integers(loss, parties, bits: int = BITS, unit: str = "sample"):
 # ---- through the real protocol
 
 
+@pytest.mark.slow_cases("ssp_descent-party-2-logistic", "ssp_descent-sample-5-logistic")
 @each_loss
 @pytest.mark.parametrize(("unit", "M"), [("sample", 5), ("party", 2)])
 @each_algorithm
@@ -210,6 +211,7 @@ def test_all_budgets_have_a_guarantee_that_is_no_larger_and_room_in_the_ring(alg
                     assert variance < 1 << 112
 
 
+@pytest.mark.slow_cases("ssp_descent-party-1", "ssp_descent-sample-1", "ssp_descent-sample-9")
 @pytest.mark.parametrize("M", quick_first([1, 9, 2], 2))
 @each_unit
 @each_algorithm

@@ -63,6 +63,7 @@ def test_its_code_and_its_options_are_short(folder) -> None:
         assert len((folder / f"conf/algo/{name}.yaml").read_text().splitlines()) <= 3
 
 
+@pytest.mark.slow_cases("centroid")
 @pytest.mark.parametrize("name", ["centroid", "rounds"])
 def test_it_runs_by_its_name(folder, tmp_path, monkeypatch, name) -> None:
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
@@ -122,6 +123,7 @@ def forgetful(kind):
     return Forgetful
 
 
+@pytest.mark.slow_cases("Rounds-party")
 @pytest.mark.parametrize("unit", quick_first(["party", "sample"]))
 def test_an_audit_knows_it_and_finds_a_bug_in_it(kind, unit) -> None:
     """Half of the noise is missed in fewer than 1 of 4000 audits. Short steps keep models where slopes are clipped."""

@@ -26,6 +26,7 @@ def test_blocks_of_rows_and_runs_change_nothing(n, runs):
     np.testing.assert_allclose(found, LOGISTIC.slope(X @ w.T, y).T @ X / n, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", quick_first([LOGISTIC, SIGMOID]), ids=lambda loss: loss.name)
 def test_single_precision_does_not_touch_the_accuracy(loss):
     """1000 rounds at the smallest published noise of a figure: rounding moves a model far less than its noise does."""

@@ -87,6 +87,7 @@ def test_parties_of_any_size_get_scikit_learns_coefficients(classes) -> None:
         assert np.abs(found[k] - theirs).max() <= 1e-4 * np.abs(theirs).max()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_parties() -> None:
     """Beside one index per party; also when a few parties are a thousand times as large as the others."""
     rng = np.random.default_rng(4)
@@ -112,6 +113,7 @@ def test_what_cannot_be_solved_is_refused() -> None:
         fit(1e3 * X, targets, 1e-4, tolerance=1e-18)
 
 
+@pytest.mark.slow_cases("10.0")
 @pytest.mark.parametrize("lam", [1e-6, 1e-3, 0.3, 10.0])
 def test_with_an_unknown_number_of_classes_the_longest_minimiser_is_that_of_any(lam) -> None:
     """||grad|| <= ||a - p|| < 1 at w = 0, and as close to 1 as one likes with many classes: 1/lam, not less."""

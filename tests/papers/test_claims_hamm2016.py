@@ -135,6 +135,7 @@ def readings(good=()):
     return [rows({b: HIGH if (b, v) in good else LOW}, v, (3, 1)) for b, variants in blocks.items() for v in variants]
 
 
+@pytest.mark.slow
 def test_one_reading_is_enough_to_depend_on():
     none = CLAIMS["H2.4r"].judge(joined(*readings()))
     assert none.decision == "not reproduced"
@@ -151,6 +152,7 @@ def test_one_reading_is_enough_to_depend_on():
     assert decide("H2.4r", *readings()[:-1]) == "cannot be tested here"
 
 
+@pytest.mark.slow_cases("means1-False")
 @pytest.mark.parametrize(("means", "holds"), [(GOOD, True), (LOST, False)])
 def test_url_is_as_kdd(means, holds):
     better = {"soft": [0.8, 0.8, 0.8, 0.6, 0.3], "avg": [0.8, 0.8, 0.75, 0.6, 0.3]}
@@ -171,6 +173,7 @@ def test_accuracies_without_noise_by_reading():
     assert holding(verdict("har_unit_eps")) == ["rows of length 1"]
 
 
+@pytest.mark.slow
 def test_the_figures_are_judged_as_a_whole():
     url = GOOD | {"indiv": [0.4] * 5, "batch": [0.95] * 5}
     kdd = dict.fromkeys((f"kdd{M}_eps" for M in (5000, 10000, 20000)), GOOD)

@@ -153,6 +153,7 @@ def test_stored_values(factor, decision):
     assert decide(CLAIMS["I3.P"], Evidence(found.rows, pd.DataFrame(points), found.axes)) == decision
 
 
+@pytest.mark.slow
 def test_how_often_capefm_must_be_better_is_a_reading():
     """Below dpfm at the largest eps and N only: somewhere, but not mostly. The text has no number."""
     rare = GOOD | {"dpfm": [8, 5, 3]}
@@ -288,6 +289,7 @@ def test_stored_accuracies_are_within_five_points(off, decision):
     assert decide(CLAIMS["I2.P"], Evidence(found.rows, points, found.axes)) == decision
 
 
+@pytest.mark.slow
 def test_figure_2_is_judged_as_a_whole():
     claims = {name: CLAIMS[name] for name in ("I2.2", "I2.3")}
     check_that_nothing_is_judged_without_what_it_needs(claims, fig2())
@@ -335,6 +337,7 @@ def test_variances():
         assert decide(CLAIMS["IT.1"], without(Evidence(rows, NO_POINTS), metric=metric)) == "cannot be tested here"
 
 
+@pytest.mark.slow
 def test_uneven_sites():
     tables = {"five": noise_of_uneven_sites(5, [1, 2, 8], N=2000), "six": noise_of_uneven_sites(6, [1, 2, 8], N=2100)}
     rows = pd.concat([complete(table, block).assign(block=block) for block, table in tables.items()])

@@ -80,6 +80,7 @@ def test_claims_over_unevenness(claim, metric, change, decision, shape):
     assert decide(CLAIMS[claim], figure("u", metric, GOOD_U, GOOD_U | change, block, shape)) == decision
 
 
+@pytest.mark.slow_cases("K1.1.fig3")
 @pytest.mark.parametrize("claim", ["K1.1.fig3", "K1.2.fig3"])
 def test_a_smaller_gap_is_better(claim):
     assert decide(CLAIMS[claim], figure("eps", "optimality_gap", {}, GOOD_EPS)) == "not reproduced"

@@ -88,6 +88,7 @@ def test_the_two_laws_of_las_noise_are_two_readings():
     assert decide(CLAIMS["R1.3r"], found) == "cannot be tested here"
 
 
+@pytest.mark.slow
 def test_a_figure_is_judged_as_a_whole():
     whole = joined(shares((0.3, 0.4, 0.5), axis="M"), shares((0.3, 0.4, 0.5)))
     claims = {f"R1.{n}": CLAIMS[f"R1.{n}"] for n in range(1, 6)}
@@ -155,6 +156,7 @@ def test_the_draws_of_gop_keep_their_bound(off, decision):
     assert decide(CLAIMS["R1.B"], without(both, metric="gap_bound")) == "cannot be tested here"
 
 
+@pytest.mark.slow
 def test_the_papers_conclusion_has_three_parts():
     skewed, many = shares((0.22, 0.3, 0.4)), shares((0.3, 0.35, 0.4), axis="M")
     assert decide(CLAIMS["R1.5"], joined(skewed, many)) == "reproduced"

@@ -61,6 +61,7 @@ def test_all_are_those_of_every_pack():
     assert set(experiments_of(hydra.compose("config", ["experiment=all"]))) == set(NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", PACKS)
 def test_every_file_says_how_it_is_run_and_has_the_options_that_it_names(pack):
     assert set(jobs(pack)) == {name for name in NAMES if name.startswith(f"{pack}/")}
@@ -131,6 +132,7 @@ def made(name, *words):
     return job
 
 
+@pytest.mark.slow_cases("True-True")
 @pytest.mark.parametrize("official", [True, False])
 @pytest.mark.parametrize("substitute", [True, False])
 def test_a_substitute_stands_only_where_official_files_cannot_be_had(tmp_path, monkeypatch, official, substitute):

@@ -23,6 +23,7 @@ def experiment_of(name, words=()):
     return job.publication.experiment, job.task.points
 
 
+@pytest.mark.slow
 def test_fig2_says_which_har_it_is():
     """The official one by default; `test_experiments` has when another stands for it."""
     experiment, points = experiment_of("fig2")
@@ -130,6 +131,7 @@ def test_rows_of_proven_eps_stand_beside_what_is_claimed():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_block_that_no_panel_shows_is_not_worth_a_run(tmp_path):
     content = {
         "title": "t", "source": "s",

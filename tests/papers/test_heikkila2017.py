@@ -214,6 +214,7 @@ def test_made_up_rows_are_in_the_domain_and_the_error_is_theirs():
 DEPENDS, HOLDS, FAILS = "depends on an unstated choice", "reproduced", "not reproduced"
 
 
+@pytest.mark.slow
 def test_verdicts_on_exact_numbers():
     uci = theorems.parts([1, 31.6], 1e-4, 8, (7.5, 7.5)).assign(block="uci")
     gdsc = theorems.parts([1, 10], 1e-3, 10, (1, 7.5)).assign(block="gdsc")
@@ -257,6 +258,7 @@ def runs(eps=None, rows=None, clients=None, gap=None):
     return joined(*parts)
 
 
+@pytest.mark.slow
 def test_figures_as_the_text_describes_them():
     assert {name: decide(claim, runs()) for name, claim in MEASURED.items()} == dict.fromkeys(MEASURED, HOLDS)
     check_that_nothing_is_judged_without_what_it_needs(MEASURED, runs())

@@ -251,6 +251,7 @@ def evidence(gaps=GAPS, shares=SHARES, parties=PARTIES, rounds=(2e-3, 2e-3)):
 MEASURED = {name: claim for name, claim in CLAIMS.items() if name[1] in "12A"}
 
 
+@pytest.mark.slow
 def test_a_figure_as_the_text_describes_it():
     found = {name: decide(claim, evidence()) for name, claim in MEASURED.items()}
     assert found == dict.fromkeys(MEASURED, "reproduced")
@@ -261,6 +262,7 @@ def test_no_figure_is_judged_without_what_it_needs():
     check_that_nothing_is_judged_without_what_it_needs(MEASURED, evidence())
 
 
+@pytest.mark.slow_cases("changed0-fails0", "changed1-fails1")
 @pytest.mark.parametrize(
     ("changed", "fails"),
     quick_first(

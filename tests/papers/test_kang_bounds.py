@@ -77,6 +77,7 @@ def test_tables():
     assert printed / average == pytest.approx(8, rel=1e-6)  # nothing is left of the start after 1000 rounds
 
 
+@pytest.mark.slow
 def test_a_setting_is_an_axis_and_all_calibrations_are_one_figure(run_command, tmp_path):
     """A sweep of partition.u, a column of the rows; published and tight curves in one picture, without a twin."""
     folder = tmp_path / "conf" / "experiment"

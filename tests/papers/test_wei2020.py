@@ -201,6 +201,7 @@ def verdict(name, rows):
     return decide(CLAIMS[name], Evidence(rows.assign(block="all", algo="all"), NO_POINTS))
 
 
+@pytest.mark.slow
 def test_verdicts_on_exact_numbers():
     clips = pd.concat([theorems.sensitivity([100], clip, 1, DELTA, 1) for clip in (20.0, 0.5)])
     assert verdict("WE.1", clips) == "depends on an unstated choice"
@@ -248,11 +249,19 @@ def runs(**changed):
     return joined(*parts)
 
 
+@pytest.mark.slow
 def test_figures_as_the_text_describes_them():
     assert {name: decide(claim, runs()) for name, claim in MEASURED.items()} == dict.fromkeys(MEASURED, "reproduced")
     check_that_nothing_is_judged_without_what_it_needs(MEASURED, runs())
 
 
+@pytest.mark.slow_cases(
+    "chosen_100-values5-WE.15",
+    "chosen_eps-values2-WE.12",
+    "clients_M-values3-WE.13",
+    "large_eps-values0-WE.10",
+    "small_eps-values1-WE.11",
+)
 @pytest.mark.parametrize(
     ("block", "values", "fails"),
     [

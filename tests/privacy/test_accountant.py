@@ -105,6 +105,7 @@ def test_pure_releases_without_a_delta_add() -> None:
     assert Accountant().eps(0.0) == Accountant().eps(0.5) == Accountant().delta(0.0) == 0.0
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.floats(0.01, 3), st.sampled_from([0.0, 1e-7]), st.integers(1, 20)), min_size=1, max_size=3),
     st.floats(0, 2),

@@ -34,6 +34,7 @@ def test_somebody_must_be_left_to_protect() -> None:
         Adversary(3).count(3)
 
 
+@pytest.mark.slow
 def test_more_colluders_are_shown_more_by_the_attacked_pair(monkeypatch) -> None:
     monkeypatch.setattr("dpml.audit.search.TRIES", 5)  # the pair is the worst one as it is
     findings = {}

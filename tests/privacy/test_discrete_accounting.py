@@ -118,6 +118,7 @@ def test_without_the_correction_it_would_be_wrong() -> None:
         assert max(ratios) > 1 + excess
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sigma", "shift"), [(3.0, 2), (20.0, 20)])
 def test_dp_accounting_has_no_larger_eps(sigma: float, shift: int) -> None:
     theirs = privacy_loss_distribution.from_discrete_gaussian_mechanism(sigma, sensitivity=shift)
@@ -137,6 +138,7 @@ def theta(variance: mpf, centre: mpf) -> mpf:
     return sum((exp(-((k - centre) ** 2) / (2 * variance)) for k in range(-reach, reach + 1)), mpf(0))
 
 
+@pytest.mark.slow_cases("3.25", "4.3")
 @pytest.mark.parametrize("variance", ["0.25", "0.5", "1", "3.25", "4.3"])
 def test_sums_over_shifted_integers_are_nearly_equal(variance: str) -> None:
     """Poisson summation: ``sigma sqrt(2 pi)`` up to a relative 3 e^(-2 pi^2 variance), for any centre; most at 0."""

@@ -116,6 +116,7 @@ def test_the_tail_is_there_and_not_more() -> None:
     assert stats.poisson.sf(found - 1, expected) > 5e-7
 
 
+@pytest.mark.slow
 def test_wrong_samplers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     noise, one, n = DiscreteGaussian(Fraction(2**40)), DiscreteGaussian(Fraction(1)), 1_000_000
     broader = DiscreteGaussian(noise.variance * Fraction(103, 100)).sample((n,), source(5))

@@ -129,6 +129,7 @@ def test_noise_out_of_range_is_refused(law, width) -> None:
         law(Fraction(width))
 
 
+@pytest.mark.slow
 def test_wrong_samplers_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     scale, one, n = Fraction(2**40), Fraction(1), 1_000_000
     assert p_of_large(DiscreteLaplace(scale * Fraction(102, 100)).sample((n,), source(5)), scale) < 1e-9
@@ -155,6 +156,7 @@ def test_a_shift_is_hidden_with_pure_eps_and_no_less_is_possible(scale: Fraction
         assert max(quotients) > exp(mpf(shift) * scale.denominator / scale.numerator) * (1 - mpf(10) ** -50)
 
 
+@pytest.mark.slow_cases("63-1/64")
 @pytest.mark.parametrize("rate", [Fraction(1, 64), Fraction(29, 640), Fraction(1, 3), Fraction(40)], ids=str)
 @pytest.mark.parametrize("bits", quick_first([3, 63, 127], 2))
 def test_geometric_weights_lie_between_their_bounds(rate: Fraction, bits: int) -> None:

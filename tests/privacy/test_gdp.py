@@ -43,6 +43,7 @@ def test_curve_is_the_hockey_stick_divergence_by_integration() -> None:
     assert math.exp(gdp.log_delta_of(mu, eps)) == pytest.approx(delta, rel=1e-6)
 
 
+@pytest.mark.slow_cases("1.0-1e-05")
 @pytest.mark.parametrize(("eps", "delta"), quick_first([(0.1, 1e-5), (1.0, 1e-5), (3.0, 1e-3)], 2))
 def test_calibration_matches_dp_accounting(eps: float, delta: float) -> None:
     theirs = calibrate_dp_mechanism(

@@ -40,6 +40,7 @@ def least_by_minimisation(c, m, s) -> float:
     return math.sqrt(found.fun)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, derandomize=True, deadline=None)
 @given(ROUNDS)
 def test_no_affine_chain_says_more_and_no_bound_is_above_composition(rounds):
@@ -47,6 +48,7 @@ def test_no_affine_chain_says_more_and_no_bound_is_above_composition(rounds):
     assert chain(*rounds) <= mu <= np.linalg.norm(rounds[1] / rounds[2]) * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_affine_chains_reach_it():
     """Wherever the ratios of moves to noise fall from round to round; 1,000 chains at random."""
     rng = np.random.default_rng(0)
@@ -104,6 +106,7 @@ def test_constant_rounds(c, T):
     assert mu <= 0.004 * math.sqrt(T) * (1 + 1e-8)
 
 
+@pytest.mark.slow
 def test_expanding_rounds_are_composed_and_many_rounds_neither_overflow_nor_vanish():
     T = 250_000
     ones = np.ones(T)
@@ -117,6 +120,7 @@ def test_expanding_rounds_are_composed_and_many_rounds_neither_overflow_nor_vani
     assert 1 < mixed < 316
 
 
+@pytest.mark.slow
 def test_more_noise_smaller_moves_and_smaller_contractions_never_hurt():
     rng = np.random.default_rng(2)
     for _ in range(300):

@@ -15,6 +15,7 @@ from dpml.privacy.proofs import laplace_sums, noisy_sums
 from dpml.privacy.proofs.noisy_sums import ETA, EXACT, PURE, SCALES, proven
 
 
+@pytest.mark.slow
 def test_no_sequence_of_shifts_exceeds_what_eta_leaves() -> None:
     """v' C^-1 v over random and greedy corners of the parallelogram, against 4 S and S + 1/common^2."""
     rng, reached = np.random.default_rng(3), 0.0
@@ -91,6 +92,7 @@ def test_the_loss_of_one_sum_by_integration(eps: float, parties: int, d: int) ->
         assert exact * (1 - 2e-4) - 1e-9 <= found <= exact * (1.005 if share < 0.2 else 1.025) + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("eps", "parties", "d", "rounds"),
     [(2.0, 3, 3, 20), pytest.param(0.5, 1, 10, 20, marks=pytest.mark.slow), (1.0, 1, 2, 30)],
@@ -112,6 +114,7 @@ def test_rounds_without_eta_by_sampling(eps: float, parties: int, d: int, rounds
         assert smaller.mean() + 5 * smaller.std() / math.sqrt(n) > delta
 
 
+@pytest.mark.slow
 def test_one_party_with_one_feature_is_the_laplace_mechanism() -> None:
     for eps, rounds, delta in ((0.7, 77, 1e-6), (0.1, 300, 0.05)):
         accountant = PLDAccountant(value_discretization_interval=1e-4)
@@ -130,6 +133,7 @@ def test_known_answers() -> None:
     assert proven(77, 0.7, 10, 1, 0.0, 1e-6)[0] < pld.pure(0.7, 77).eps(1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parties", "d", "eps", "rounds"),
     [(1, 20, 3.0, 10), (2, 20, 3.0, 10), pytest.param(1, 7, 0.5, 30, marks=pytest.mark.slow)],
@@ -168,6 +172,7 @@ def test_what_eta_leaves_is_reached_by_a_constant_shift(rounds: int, balance: fl
     assert found <= alone * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_showing_the_scales_costs_nothing_where_the_exact_proof_ends() -> None:
     for eps, rounds, delta in ((1.0, 100, 1e-5), (0.05, 1000, 1e-3)):
         exact = proven(rounds, eps, 1, 127, 0.0, delta)
@@ -207,6 +212,7 @@ def eps_of(**setting: float) -> float:
     return proven(**setting)[0]  # type: ignore[arg-type]
 
 
+@pytest.mark.slow_cases("many parties-rounds")
 @pytest.mark.parametrize("axis", list(AXES))
 @pytest.mark.parametrize(
     "point",
@@ -228,6 +234,7 @@ def test_the_whole_range_without_an_exception_and_monotone(point: dict[str, floa
     assert np.all(np.diff(found) >= -1e-3 * np.array(found)[1:]), found
 
 
+@pytest.mark.slow
 def test_many_parties_and_features_where_a_quantile_used_to_miss_the_noise() -> None:
     """eps=1 delta=1e-5 with M=1000000 d=561 and with M=100000 d=1000: about sqrt(T), and never below 4 E[S]."""
     for parties, d, rounds in ((10**6, 561, (926, 927, 928, 1000)), (10**5, 1000, (121_000, 122_310, 123_500))):

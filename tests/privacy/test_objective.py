@@ -69,6 +69,7 @@ def neighbours(rng: np.random.Generator, d: int) -> tuple[np.ndarray, np.ndarray
     return np.vstack([common, pair[:1]]), np.vstack([common, pair[1:]])
 
 
+@pytest.mark.slow_cases("2-8-401-shifts1")
 @pytest.mark.parametrize(
     ("d", "pairs", "points", "shifts"),
     quick_first([(2, 8, 401, [0.0]), (2, 8, 401, SHIFTS), (1, 40, 8001, [0.0]), (1, 24, 8001, SHIFTS)], 2),
@@ -176,6 +177,7 @@ def test_no_replaced_row_on_a_line_exceeds_the_bound(sigma: float, ridge: float)
     assert np.all(found.max(axis=0)[bound > 1e-4] >= 0.2 * bound[bound > 1e-4])
 
 
+@pytest.mark.slow
 def test_no_split_of_eps_is_better_than_the_one_found() -> None:
     """A grid of splits, in both orders; and the curve never rises with eps."""
     for sigma, ridge in SETTINGS:
@@ -237,6 +239,7 @@ def test_eps_is_proven_at_delta_and_never_above_the_price_of_the_whole_jacobian(
     assert objective.eps_of(sigma, 0.0, delta) == math.inf
 
 
+@pytest.mark.slow
 def test_every_size_has_an_eps_which_falls_with_noise_ridge_and_delta() -> None:
     """sigma, ridge and delta as small and as large as any command line makes them; no overflow, no nan."""
     rng = np.random.default_rng(3)
@@ -248,6 +251,7 @@ def test_every_size_has_an_eps_which_falls_with_noise_ridge_and_delta() -> None:
             assert objective.eps_of(*less) <= eps * (1 + 1e-3) + 1e-12
 
 
+@pytest.mark.slow_cases("1.0", "1000000.0")
 @pytest.mark.parametrize("eps", [1e-30, pytest.param(1e-6, marks=pytest.mark.slow), 1.0, 1e6, 1e30])
 def test_every_eps_has_a_sigma(eps: float) -> None:
     for ridge in (1e-9, 1.0, 1e40):
@@ -257,6 +261,7 @@ def test_every_eps_has_a_sigma(eps: float) -> None:
             assert found <= eps * (1 + 1e-6) + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
 def test_noise_and_jacobian_apart_never_prove_more(delta: float) -> None:
     """Redberg, Koskela & Wang 2023 for a row that is replaced: the noise's loss is convex in ``s u - s'u'``, and so it
@@ -382,6 +387,7 @@ def largest_pure_loss(beta: float, ridge: float, rng: np.random.Generator) -> fl
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("beta", "ridge"), quick_first([(0.25, 0.77), (0.05, 2.376), (0.01, 0.02), (6.0, 0.1)], 2))
 def test_pure_eps_is_the_largest_loss_of_a_pair(beta: float, ridge: float) -> None:
     eps = objective.pure_eps_of(beta, ridge)

@@ -14,6 +14,7 @@ from dpml.privacy import gdp, pld
 COMPOSED = [(1.0, 1, 1e-5), (0.1, 100, 1e-5), (3.0, 20, 1e-6), (1e-3, 10**6, 1e-12), (1e-5, 10**6, 0.01), (50, 3, 1e-9)]
 
 
+@pytest.mark.slow_cases("0.001-1000000-1e-12")
 @pytest.mark.parametrize(("mu", "times", "delta"), COMPOSED)
 def test_gaussians_compose_to_a_gaussian(mu: float, times: int, delta: float) -> None:
     exact = gdp.eps_of(mu * math.sqrt(times), delta)
@@ -41,6 +42,7 @@ def exact_pure(eps: float, times: int, at: float) -> float:
         return float(total / (1 + mpmath.exp(e)) ** times)
 
 
+@pytest.mark.slow_cases("0.1-1000-0.05")
 @pytest.mark.parametrize(
     ("eps", "times", "delta"), [(0.1, 1000, 0.05), (0.7, 77, 1e-6), (1.0, 1, 1e-5), (3.0, 9, 1e-3)]
 )
@@ -65,6 +67,7 @@ def random_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return p / p.sum(), q / q.sum()
 
 
+@pytest.mark.slow
 def test_pairs_whose_directions_differ_against_every_outcome() -> None:
     """Two pairs, three and two times: all 4^5 outcomes, in both directions."""
     rng = np.random.default_rng(0)

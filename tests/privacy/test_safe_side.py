@@ -80,6 +80,7 @@ def test_the_gaussian_curve_and_its_inverses() -> None:
             assert log_delta >= (mpmath.log1p(-rest) if rest < 0.5 else mpmath.log(found)), (mu, eps)
 
 
+@pytest.mark.slow
 def test_nothing_is_given_away_either() -> None:
     """The answers are the exact ones to 11 digits, in mu."""
     rng = np.random.default_rng(1)
@@ -108,6 +109,7 @@ def composed(gaussians, spent, eps):
     return 1 - kept + kept * min(finite, mpf(1))
 
 
+@pytest.mark.slow_cases("both-6")
 @pytest.mark.parametrize(
     ("kind", "many"), [("gaussian", 50), pytest.param("pure", 25, marks=pytest.mark.slow), ("both", 6)]
 )
@@ -154,6 +156,7 @@ def test_the_last_of_equal_rounds() -> None:
 ONE, TWO = ([(parties, eps) for eps in (0.3, 1e-3, 2.0, 20.0)] for parties in (1, 2))
 
 
+@pytest.mark.slow_cases("2-0.3")
 @pytest.mark.parametrize(("parties", "eps"), [*ONE, *quick_first(TWO)])
 def test_sums_of_laplace_numbers(parties: int, eps: float) -> None:
     """One number, or the sum of two, of density exp(-beta |x|) beta/2, moved by 2: exact delta by its integral."""

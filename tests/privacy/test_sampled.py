@@ -32,6 +32,7 @@ MANY = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("neighbours", "rate", "noise", "rounds", "delta"),
     [
@@ -141,6 +142,7 @@ def test_who_takes_part_is_seen_as_a_binomial_number_of_gaussian_rounds(rounds, 
     assert exact * (1 - 1e-9) <= eps < exact * 1.001
 
 
+@pytest.mark.slow_cases("add_remove-0.1-1.0-50")
 @pytest.mark.parametrize(
     ("neighbours", "rate", "noise", "rounds"), [("add_remove", 0.1, 1.0, 50), ("replace", 0.3, 2.0, 20)]
 )

@@ -58,6 +58,9 @@ RUNS = [
 ]
 
 
+@pytest.mark.slow_cases(
+    "jayaraman-published-budgets25", "jayaraman_local-published-budgets27", "wddp-published-budgets53"
+)
 @pytest.mark.parametrize(
     ("name", "calibration", "budgets"),
     [

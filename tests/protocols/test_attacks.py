@@ -333,6 +333,7 @@ def test_thresholds_that_do_not_protect_are_refused(parties: int) -> None:
         assert graph.choose(parties, colluders).quorum >= least
 
 
+@pytest.mark.slow
 def test_every_partition_of_lists_has_one_list_that_is_answered() -> None:
     """Lists drawn at random for each of 6 parties, one a colluder that signs all: never two that get shares."""
     rng = np.random.default_rng(0)

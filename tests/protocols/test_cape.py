@@ -70,6 +70,7 @@ def test_proposition_2_and_remark_3_unequal_sites(sizes: tuple[int, ...]) -> Non
 # ---- drop-outs
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_zero_sum_noise_sums_to_zero_over_whoever_survives(data: st.DataObject) -> None:

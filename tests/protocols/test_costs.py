@@ -80,6 +80,7 @@ def test_the_claim_follows_from_rows(slopes) -> None:
 # ---- dpml secagg
 
 
+@pytest.mark.slow_cases("60-200-0.0")
 @pytest.mark.parametrize(
     ("M", "d", "drop"),
     [(2, 2000, 0.0), (10, 2000, 0.2), (60, 200, 0.0), pytest.param(150, 50, 0.1, marks=pytest.mark.slow)],

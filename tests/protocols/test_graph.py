@@ -109,6 +109,7 @@ def test_neighbours_are_mutual_and_as_many_as_asked_for(parties: int, degree: in
         assert all(party in neighbours[other] for other in others)
 
 
+@pytest.mark.slow
 def test_any_two_parties_are_neighbours_with_the_same_probability() -> None:
     """The bounds hold for colluders who do not choose seats. 36 pairs, 3000 seatings, five standard errors each."""
     parties, degree, runs, random = 9, 2, 3000, Random(0)

@@ -95,6 +95,7 @@ def test_colluders_who_sign_all_and_show_their_shares_get_that_sum_and_no_other(
             assert all(len(some) >= quorum - colluders for some in found)
 
 
+@pytest.mark.slow_cases("6-1-0-True")
 @pytest.mark.parametrize(
     ("parties", "colluders", "fewer", "earlier"),
     [(3, 1, 1, False), (4, 1, 1, False), (5, 1, 1, False), (5, 2, 1, False), (6, 3, 1, False), (6, 1, 0, True)],

@@ -24,6 +24,7 @@ def weights_at_zero(holders: list[int]) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.binary(min_size=32, max_size=32), st.data())
 def test_any_threshold_shares_determine_the_secret(secret: bytes, data: st.DataObject) -> None:

@@ -18,6 +18,7 @@ from dpml.protocols import (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=70, deadline=None)
 @given(st.data())
 def test_sum_is_exact_down_to_the_threshold_and_refused_below(data: st.DataObject) -> None:
@@ -82,6 +83,7 @@ def test_numbers_beside_must_be_finite() -> None:
     assert outcome.beside.tolist() == [[1.0], [2.0]]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_damage_on_the_wire_is_refused_or_ends_the_run(data: st.DataObject) -> None:

@@ -211,6 +211,7 @@ CLAIMS = {
 }
 
 
+@pytest.mark.slow_cases("nothing", "one")
 @pytest.mark.parametrize("kind", CLAIMS)
 def test_a_claim_alone_is_no_guarantee_of_a_view(run_command, own, kind) -> None:
     """Else the worst of all views is that of the others, or of none."""

@@ -458,6 +458,7 @@ def test_a_release_leaves_no_copy_of_the_rows(run_command, words, tmp_path) -> N
     assert not list((tmp_path / "cache").rglob("*.json"))
 
 
+@pytest.mark.slow
 def test_natural_parties_are_named_in_the_ledger_and_collude_with_the_aggregator(run_command, words) -> None:
     more = ["algo=ssp", "algo.unit=party", "dataset.party=who", "partition=natural", "M=3", "delta=1e-5"]
     for number in range(2):

@@ -44,6 +44,7 @@ def test_an_empty_ledger_has_spent_nothing_and_is_not_made_by_a_look(ledger):
     assert not ledger.path.exists()
 
 
+@pytest.mark.slow
 def test_what_is_entered_is_read_back_in_another_process(ledger):
     first = ledger.enter("algo=ssp eps=1", [gaussian(0.5), gaussian(0.7, "colluders")])
     ledger.publish(first, "f" * 64)
@@ -139,6 +140,7 @@ def test_what_is_not_proven_cannot_be_entered(ledger, guarantees):
     assert ledger.entries() == []
 
 
+@pytest.mark.slow
 @given(st.permutations([0.2, 0.5, 0.9]), st.lists(st.floats(0.01, 1), min_size=1, max_size=3))
 @settings(max_examples=10, deadline=None)
 def test_the_order_of_releases_does_not_matter(mus, epsilons):

@@ -123,6 +123,7 @@ def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, 
         assert Path(name).read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("uncomposed")
 def test_categories_that_a_model_does_not_know_are_told_of(run_command, people) -> None:
     """Written otherwise, they would be predicted as people without a job, and nobody would see it."""
@@ -176,6 +177,7 @@ def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -
     assert len(Ledger(tmp_path / "people.csv.ledger").entries()) == 1
 
 
+@pytest.mark.slow_cases("avg algo.lam=0.1 dataset.party=clinic partition=natural", "dpgd", "ssp_descent")
 @pytest.mark.parametrize(
     "algo",
     [
@@ -334,6 +336,7 @@ def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
     assert not (tmp_path / "model.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ssp", "dpfm", "la algo.lam=0.1", "gop"])
 @pytest.mark.usefixtures("uncomposed")
 def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch, algorithm) -> None:
@@ -453,6 +456,7 @@ def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> N
     assert "name a FILE of rows" in " ".join(run_command("dpml", "predict", "m.json").err.split())
 
 
+@pytest.mark.slow_cases("=1+1")
 @pytest.mark.parametrize("name", quick_first(["../../evil", "=1+1", "a/b", "", "x" * 300, "\x1b[2J"], 2))
 def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
     stated = ColumnBounds("x", {name: Range(0, 10), "b": ("=p", "q")}, (), ("a", "$b_{1$"))  # type: ignore[arg-type]
@@ -464,6 +468,7 @@ def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
     assert not re.search(r"(^|,)=", (tmp_path / "out" / "shapes.csv").read_text(), re.MULTILINE)
 
 
+@pytest.mark.slow_cases("days0", "days1")
 @pytest.mark.parametrize("days", [(18262.0, 18263.0), (18262.0, 19723.0), (-719162.0, 2932896.0)])
 def test_shapes_of_dates_have_dates_below_them(tmp_path, days) -> None:
     """Of a day, of four years, and of all years that a file can state."""
@@ -515,6 +520,7 @@ def test_a_model_that_cannot_be_used_is_one_sentence(tmp_path) -> None:
             read_model(tmp_path / "m.json")
 
 
+@pytest.mark.slow
 def test_every_byte_that_is_flipped_is_noticed_or_harmless(tmp_path) -> None:
     """A bit of each. Harmless: white space that becomes other white space, and 1E-05 for 1e-05."""
     path, text = tmp_path / "m.json", a_model().text()

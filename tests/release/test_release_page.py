@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "release.md").read_text(encoding="utf-8")
@@ -17,6 +18,7 @@ def blocks(language: str, page: str = PAGE) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_four_clinics_from_file_to_prediction(run_command, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))

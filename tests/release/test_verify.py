@@ -46,6 +46,7 @@ def exact_delta(mu: float, eps: float) -> mpmath.mpf:
         return tail(e / m - m / 2) - mpmath.exp(e) * tail(e / m + m / 2)
 
 
+@pytest.mark.slow
 def test_delta_is_enclosed_from_above_and_closely() -> None:
     generator = random.Random(0)
     for _ in range(300):
@@ -84,6 +85,7 @@ def certified(algorithm, budget: Budget, problem: Problem) -> dict | None:
     return json.loads(json.dumps(certificate(algorithm, budget, problem, proven)))
 
 
+@pytest.mark.slow_cases("logistic")
 @pytest.mark.parametrize("loss", ["logistic", "squared", "softmax"])
 def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
     seen, classes = set(), 4 if loss == "softmax" else 1
@@ -113,6 +115,7 @@ def test_laplace_numbers_in_every_coordinate_are_accepted(d) -> None:
                 assert proven == stated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [400, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_reported_eps_is_below_the_certified_one(settings) -> None:
     """And the verifier's is another only where it proves less, and says so."""

@@ -103,6 +103,7 @@ def released(algorithm: Any, budget: Budget, problem: Problem) -> dict[str, Any]
         return None
 
 
+@pytest.mark.slow_cases("capefm", "conv", "dpgd", "jayaraman", "ssp", "ssp_descent", "wddp")
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if name in ("psgd", "wdgd") else []) for name in options("algo")],

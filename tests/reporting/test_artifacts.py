@@ -26,6 +26,7 @@ MIXED = {
 }
 
 
+@pytest.mark.slow
 def test_differences_are_there_for_settings_that_some_algorithms_lack(tmp_path) -> None:
     with without_pictures():
         assert run(tmp_path, MIXED) == 0

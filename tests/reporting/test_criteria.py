@@ -126,6 +126,7 @@ def test_where_nothing_varies_the_sign_decides_and_one_run_says_nothing(same_noi
     assert one.holds is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("same_noise", [False, True])
 def test_it_is_wrong_as_often_as_it_says(same_noise):
     """1,000 pairs that do not differ: 5 seeds that differ by setting, 20 draws. Pairs of draws would often be wrong."""
@@ -160,6 +161,7 @@ def test_what_does_not_matter_counts_neither_for_nor_against(difference, holds, 
     assert one.significant == (difference > 0)
 
 
+@pytest.mark.slow
 def test_it_is_decided_wrongly_as_often_as_it_says():
     rng, trials = np.random.default_rng(4), 600
 

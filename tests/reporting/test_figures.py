@@ -309,6 +309,7 @@ def test_a_floor_is_thin_last_and_bends_no_axis():
     assert len(near.lines) == 3
 
 
+@pytest.mark.slow
 def test_panels_of_one_row_about_the_same_have_the_same_ends():
     def chart(most, **about):
         table = summary(*({"algo": "conv", "eps": e, "mean": e * most} | about for e in (0.5, 1.0)), metric="accuracy")

@@ -28,6 +28,7 @@ def read(cell: str, power: int) -> tuple[float, float]:
     return float(found[1]) * 10.0 ** (power + own), float(found[2] or "nan") * 10.0 ** (power + own)
 
 
+@pytest.mark.slow
 @given(COLUMN)
 def test_a_column_says_every_number_to_its_last_digit(column):
     means, halves = [sign * size for sign, size, _ in column], [half for _, _, half in column]

@@ -144,6 +144,7 @@ def test_what_intervals_are_over_in_words():
     assert replication(few) == "10 seeds, 1 draw each"
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_true_mean_as_often_as_it_says():
     """2,000 experiments of 5 seeds and 20 draws, seeds as different as draws: pooled draws would cover far less."""
     rng, experiments = np.random.default_rng(0), 2000

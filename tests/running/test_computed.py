@@ -107,6 +107,7 @@ def test_a_block_that_fails_says_why_and_leaves_nothing(tmp_path, module, worker
     assert [path.name for path in (tmp_path / "out" / "mine").iterdir()] == ["tiny_plan.csv"]
 
 
+@pytest.mark.slow
 def test_beside_cells_the_rows_of_cells_stay_as_they_are(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(artifacts, "plot_experiment", lambda *arguments: drawn.append(arguments) or ([], ""))

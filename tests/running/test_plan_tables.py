@@ -36,6 +36,7 @@ def done(tmp_path_factory):
     return plan.make_plan([task], store, plan.Options()), task
 
 
+@pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("together", quick_first([1, 2, 4], 2))
 def test_tables_do_not_depend_on_how_many_are_joined_at_once(done, together, monkeypatch) -> None:
     whole, task = done

@@ -75,6 +75,7 @@ def test_identity_is_settings_and_checksum_and_nothing_else(tmp_path):
     assert digest(entry.point.cell.identity("another")) != entry.key
 
 
+@pytest.mark.slow
 def test_second_time_nothing_is_run_and_every_byte_stays(finished, capsys):
     before = digests(finished)
     assert {"tiny.csv", "tiny.png", "tiny.svg", "tiny.md", "tiny_rows.csv", "tiny_tight.png"} <= set(before)
@@ -140,6 +141,7 @@ def test_a_dry_run_counts_the_cells_of_each_algorithm(finished, capsys):
     ]
 
 
+@pytest.mark.slow
 def test_an_outline_has_at_most_ten_lines(tmp_path):
     many = [job.task for i in range(30) for job in jobs(tmp_path, TINY, name=f"mine/{i}")]
     said = outline(make_plan(many, Store(tmp_path / ".cells"), Options()), Options())

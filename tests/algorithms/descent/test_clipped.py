@@ -93,6 +93,7 @@ def in_ball(x):
     return x / max(1.0, np.linalg.norm(x))
 
 
+@pytest.mark.slow_cases("squared")
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 def test_a_row_moves_a_sum_by_twice_the_clip_and_no_more(loss) -> None:
     clip = 0.3
@@ -105,6 +106,7 @@ def test_a_row_moves_a_sum_by_twice_the_clip_and_no_more(loss) -> None:
     assert 0.99 * 2 * clip <= farthest(moved, 8) <= 2 * clip * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_rows_of_a_party_move_its_part_by_twice_the_clip_and_its_count_by_one() -> None:
     clip = 0.2
 

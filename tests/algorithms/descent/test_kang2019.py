@@ -136,6 +136,7 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
                 assert mu == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow_cases("logistic")
 @pytest.mark.parametrize(("loss", "reach"), [(LOGISTIC, 0.98), (SIGMOID, 0.999)], ids=["logistic", "sigmoid"])
 def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
     """Maximised over rows, labels and models: never above 2G/n, and as good as reached."""
@@ -328,6 +329,7 @@ def test_a_loss_that_is_not_convex():
     assert algorithm.tried(BUDGET, parties.problem) == pytest.approx(6 * math.sqrt(3))
 
 
+@pytest.mark.slow
 def test_the_command_knows_the_sizes_of_a_run(run_command):
     """`dpml guarantee` and the rows of a run agree to the last digit, also where sizes are random."""
     words = ["algo=wddp", "partition=simplex", "partition.floor=9", "M=6", "eps=0.25", "algo.rounds=2", "seed=3"]
@@ -348,6 +350,7 @@ def test_party_sizes_are_those_of_the_partition():
         np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
 
 
+@pytest.mark.slow
 def test_the_command_takes_any_number_of_rows(run_command):
     """Only the parties' sizes are made, not their rows."""
     for rule in ("equal", "two_group"):

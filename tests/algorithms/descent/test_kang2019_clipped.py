@@ -38,6 +38,7 @@ def cut(loss, scores, y, clip):
 # ---- what a row moves
 
 
+@pytest.mark.slow_cases("jayaraman-loss0-0.1", "jayaraman-loss1-0.3", "wang-loss1-0.3")
 @pytest.mark.parametrize(("loss", "clip"), quick_first([(LOGISTIC, 0.1), (SQUARED, 0.3), (LOGISTIC, 0.7)], 2))
 @pytest.mark.parametrize("kind", ["wang", "jayaraman"])
 def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
@@ -134,6 +135,7 @@ def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip)
         np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
 
 
+@pytest.mark.slow
 def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
     """Huber's loss, and the logistic loss that goes on straight where it is as steep as the clip: SciPy's minimum."""
     budget, lam = Budget(math.inf, 1e-3), 0.02
@@ -187,6 +189,7 @@ def test_a_clip_that_nobody_sets_is_the_rules_where_noise_is_tight():
         assert kind(SIGMOID, **TIGHT).clip is None
 
 
+@pytest.mark.slow
 def test_rows_show_the_clip_that_a_rule_has_set(run_command):
     words = ["dpml-run", "algo=wang", "draws=2", "eps=1", "algo.rounds=3"]
     assert run_command(*words, "calibration=tight", "hydra.run.dir=tight").code == 0

@@ -165,6 +165,7 @@ def test_where_rounds_may_expand_it_is_composition_and_the_source_says_why():
     assert contracting[1].eps < contracting[3].eps
 
 
+@pytest.mark.slow_cases("published-rule", "tight-private")
 @pytest.mark.parametrize(
     ("calibration", "step_selection"),
     [

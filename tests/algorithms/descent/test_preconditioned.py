@@ -18,6 +18,7 @@ from dpml.sums import single_imprecision
 BUDGET, FREE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 
 
+@pytest.mark.slow
 def test_the_stages_against_another_accountant() -> None:
     """A pair's own distances in either stage: X'y and X'X by the statistics' scales, 2 clips in every sum."""
     problem = Problem(1, 500, 3)

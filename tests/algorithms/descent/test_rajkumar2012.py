@@ -60,6 +60,7 @@ def test_copies_that_are_counted_are_as_good_as_copies() -> None:
     assert np.allclose(gradients(given).each(w), parts, rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", quick_first(["published", "tight"]))
 def test_single_parties_have_the_noise_that_is_counted_together(calibration: str) -> None:
     """What each adds, measured: M equal sources, fresh and constant, which add up to the covariance of the sum."""
@@ -122,6 +123,7 @@ def test_one_round_of_psgd_is_procedure_3(calibration: str, protocol: str) -> No
     assert noise.var() == pytest.approx(variance, rel=5 * math.sqrt(4 / noise.size))
 
 
+@pytest.mark.slow
 def test_every_round_has_the_same_weight_in_the_last_model() -> None:
     """Rows so short that their gradient does not turn: the model is the mean of T sums, in noise and in gradient."""
     parties = binary_parties()

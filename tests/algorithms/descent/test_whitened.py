@@ -145,6 +145,7 @@ def test_no_replaced_unit_moves_integers_by_more_than_two_clips(name: str, unit:
     assert max(((sent[0][:, None] - sent[1][None]) ** 2).sum(axis=-1).ravel()) <= (2 * Q << BITS) ** 2
 
 
+@pytest.mark.slow
 @given(
     scores=arrays(np.float32, (5, 2, 3), elements=st.floats(width=32, allow_nan=True, allow_infinity=True)),
     clip=st.floats(2.0**-19, 2.0, width=32),
@@ -186,6 +187,7 @@ def unit_rows(X):
     return X / np.linalg.norm(X, axis=1, keepdims=True) * (1 - 1e-12)
 
 
+@pytest.mark.slow
 def test_errors_vanish_with_the_budget() -> None:
     """At eps = 1e4 models are within 1 % of those without privacy: accuracy of classes, error of targets."""
     cancer, digits, diabetes = load_breast_cancer(), load_digits(), load_diabetes()
@@ -267,6 +269,7 @@ def test_no_rows_in_the_unit_ball_are_longer_on_average_than_what_bounds_them() 
         assert len(hidden) == 0 or bound == pytest.approx(known.sum() + most)
 
 
+@pytest.mark.slow
 def test_noise_moves_predictions_by_no_less_than_the_rule_has_it() -> None:
     """Also where X'X is mostly noise: there it was 0.04, and models too short to reach the mean of the targets.
 
@@ -323,6 +326,7 @@ def test_rows_without_any_length_give_a_model_of_noise() -> None:
         assert np.any(released.weights) == math.isfinite(budget.eps)
 
 
+@pytest.mark.slow_cases("party-ClippedDescent", "party-WhitenedDescent", "sample-ClippedDescent")
 @pytest.mark.parametrize("kind", [ClippedDescent, WhitenedDescent])
 @pytest.mark.parametrize("unit", ["sample", "party"])
 def test_several_classes_are_learnt(kind, unit: str) -> None:
@@ -367,6 +371,7 @@ def test_steps_of_several_classes_grow(name: str, ends: tuple[float, float]) -> 
     np.testing.assert_allclose(far, np.full(T, 4 * clip * 1000))
 
 
+@pytest.mark.slow
 @each_loss
 @pytest.mark.parametrize("d", quick_first([2, 1, 5]))
 def test_a_row_moves_moments_and_labels_as_far_as_is_declared_and_no_farther(name: str, d: int) -> None:

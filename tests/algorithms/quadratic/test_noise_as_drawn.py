@@ -120,6 +120,7 @@ def test_the_noisy_objective_is_the_released_polynomial_at_its_minimiser(calibra
     assert np.allclose(release.metrics["noisy_objective"], value, rtol=1e-10)
 
 
+@pytest.mark.slow_cases("LaplaceFunctionalMechanism-tight-loss0", "algorithm0-tight-loss0")
 @pytest.mark.parametrize("loss", [SQUARED, pytest.param(LOGISTIC, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 @pytest.mark.parametrize("algorithm", quick_first([fm, LaplaceFunctionalMechanism, capefm, conv, local], 2))

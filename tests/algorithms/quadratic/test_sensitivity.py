@@ -165,6 +165,7 @@ def test_gradient_noise_energy() -> None:
     assert energy == pytest.approx(gradient_energy(Scales(0, 0.7, 0.4), d, float(np.linalg.norm(w))), rel=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: str) -> None:
@@ -186,6 +187,7 @@ def test_l1_sensitivity_bounds_what_brute_force_finds(loss: Loss, calibration: s
             assert found >= 0.8 * bound - 1e-6  # the bounds are not far off
 
 
+@pytest.mark.slow_cases("1-0.79-tight-loss0", "2-0.85-published-loss0", "2-0.85-tight-loss0")
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 @pytest.mark.parametrize(("d", "reached"), quick_first([(1, 0.79), (2, 0.85), (3, 0.85), (5, 0.9)], 2))

@@ -66,6 +66,7 @@ def test_the_split_for_rows_of_length_one() -> None:
         assert (on_square / on_linear) ** 2 == pytest.approx(r, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     """Pairs of parties of many rows, in units of the noise of M times the sum; parties of equal rows reach it."""
     algorithm, problem = SufficientStatistics(SQUARED, unit="party"), Problem(5, 500, 2)
