@@ -42,7 +42,6 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name on its first use."""
     for module, names in _HOMES.items():
         if name in names:
             globals()[name] = getattr(import_module(module), name)
@@ -51,4 +50,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]

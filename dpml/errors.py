@@ -1,5 +1,6 @@
 """Errors and warnings for users: one clear sentence instead of a traceback when a request cannot be fulfilled."""
 
+import re
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -19,12 +20,11 @@ def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
     Each name is shown with the prefix `before`, as it must be typed.
     """
     choices = sorted(allowed)
-    if not choices:
-        return "there is none."
-    close = get_close_matches(name, choices, n=1)
+    spellings = {re.sub("[-_]", "", choice.lower()): choice for choice in choices}  # people differ in these
+    close = get_close_matches(re.sub("[-_]", "", name.lower()), spellings, n=1)
     if close:
-        return f"did you mean {before + close[0]!r}?"
-    return f"choose one of {', '.join(before + choice for choice in choices)}."
+        return f"did you mean {before + spellings[close[0]]!r}?"
+    return f"choose one of {', '.join(before + choice for choice in choices)}." if choices else "there is none."
 
 
 def refuse_unknown(kind: str, names: Iterable[Any], allowed: Collection[Any], where: str) -> None:

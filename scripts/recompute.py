@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from dpml import paths
-from dpml.commands.jobs import ExperimentJob, experiment_jobs
+from dpml.api.jobs import ExperimentJob, experiment_jobs
 from dpml.config.compose import initialise
 from dpml.errors import nearest
 from dpml.reporting.evidence import read_rows

@@ -128,7 +128,7 @@ def uncomposed(monkeypatch: pytest.MonkeyPatch) -> None:
     """`dpml` changes the default configuration: that Hydra composes one of the words takes longer than a release."""
     from harness import composed  # loads Hydra, which most tests do not need
 
-    monkeypatch.setattr("dpml.commands.settings.of_dpml", lambda: composed)
+    monkeypatch.setattr("dpml.api.settings.of_dpml", lambda: composed)
 
 
 @pytest.fixture

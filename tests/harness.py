@@ -12,8 +12,8 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
 from dpml import paths
-from dpml.commands.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
-from dpml.commands.settings import Settings, parsed
+from dpml.api.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
+from dpml.api.settings import Settings, parsed
 from dpml.config.build import build_algorithm, check_keys, completed, instantiate
 from dpml.config.compose import compose, initialise, options
 from dpml.running import expansion

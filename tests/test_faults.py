@@ -116,7 +116,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_the_next_try_works(run_comm
         done = run_command(*words)
     assert done.code == 2
     assert "dpml-run: error: " in done.err
-    assert "the disk is full" in done.err
+    assert "no space left on device" in done.err
     assert not cells()
     assert not list(Path.cwd().rglob("rows.csv"))
     assert run_command(*words).code == 0

@@ -50,8 +50,8 @@ ORDER = (
     ("recipes",),
     ("reporting",),
     ("federated",),
-    ("commands",),
-    ("cli", "api"),
+    ("api",),
+    ("cli",),
 )
 TARGETS = {
     path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))["_target_"]
@@ -63,23 +63,23 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
-    "top level": ("dpml/*.py", 819, 700),
+    "top level": ("dpml/*.py", 818, 700),
     "data": ("dpml/data", 4975, 4100),
     "privacy": ("dpml/privacy", 2315, 2350),
     "optim": ("dpml/optim", 1959, 1400),
-    "mechanism": ("dpml/mechanism", 1940, 2000),
-    "algorithms": ("dpml/algorithms", 4311, 4000),
+    "mechanism": ("dpml/mechanism", 1936, 2000),
+    "algorithms": ("dpml/algorithms", 4285, 4000),
     "protocols": ("dpml/protocols", 1911, 1700),
-    "audit": ("dpml/audit", 2451, 2000),
+    "audit": ("dpml/audit", 2439, 2000),
     "config and running": ("dpml/config dpml/running", 2939, 1950),
     "reporting": ("dpml/reporting", 6406, 4200),
     "release": ("dpml/release", 1594, 1450),
     "federated": ("dpml/federated", 1905, 1600),
     "recipes": ("dpml/recipes", 638, 520),
-    "api, commands and cli": ("dpml/api dpml/commands dpml/cli", 4442, 2900),
+    "api and cli": ("dpml/api dpml/cli", 4185, 2900),
     "experiments": ("experiments", 1972, 2900),
     "scripts": ("scripts", 2994, 1500),
-    "tests": ("tests", 41398, 28000),
+    "tests": ("tests", 40804, 28000),
 }
 REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
 

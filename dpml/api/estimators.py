@@ -7,6 +7,7 @@ is fitted.
 """
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,28 +22,28 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from dpml.algorithms import Algorithm
-from dpml.api.account import count
-from dpml.api.arguments import plain
 from dpml.api.files import load, save
 from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, thinned, whose
+from dpml.api.settings import plain
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
 from dpml.config.compose import options
 from dpml.data import Dataset, Task, sha256
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.steps import to_both_sides
-from dpml.errors import UserError, nearest
+from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
-from dpml.privacy import Adversary, Guarantee
+from dpml.privacy import Adversary, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.facts import Facts, exact_algorithm, facts_about, option_node, require_linear_model
+from dpml.privacy.safe import written
+from dpml.release.facts import Facts, exact_algorithm, facts_about, option_node, require_linear_model, statement
 from dpml.release.ledger import Ledger, LedgerEntry, current
 from dpml.running.cell import limit_blas
 from dpml.seeds import generator
 
 
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
-    """The part that both estimators share. Subclasses encode the target and define the meaning of the scores."""
+    """The base of both estimators. Subclasses encode the target and interpret the scores."""
 
     bounds_: tuple[Array, Array]
     coef_: Array
@@ -53,7 +54,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     guarantees_: list[Guarantee]
     statement_: tuple[str, ...]
     setting_: str
-    _constant: bool  # `fit_intercept` of the fit, which the parameter need not be any more
+    _constant: bool  # `fit_intercept` at the fit; the parameter can change later
     _loss: str
 
     # many parameters: those of scikit-learn's estimators are their whole configuration
@@ -87,7 +88,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def __getstate__(self) -> Any:
-        """What a copy or another process gets: the ledger of the block around, too."""
+        """Return the state for a copy or another process, with the ledger of the surrounding `with` block."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
@@ -97,8 +98,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "coef_")
 
     @contextmanager
-    def _as_it_was_if_it_fails(self) -> Iterator[None]:
-        """A fit that ends early leaves no attribute beside those of an earlier one, whose model it does not tell of."""
+    def _rollback_on_error(self) -> Iterator[None]:
+        """Restore all attributes if a fit fails: those of an earlier fit describe its model."""
         before = dict(self.__dict__)
         try:
             yield
@@ -107,7 +108,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             raise
 
     def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None, weights: Sequence[Array]) -> Array:
-        """A release's model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); sets `guarantees_`."""
+        """Release a model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); set `guarantees_`."""
         asked = budget(epsilon(plain(self.eps, "eps"), "eps"), plain(self.delta, "delta"))
         algorithm = self._algorithm(task)
         seed = self._seed()
@@ -123,7 +124,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             holdings = None
             if party is not None:
                 holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), whose(party).tobytes())
-            count(self, facts, holdings)
+            self._enter(facts, holdings)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
@@ -131,20 +132,72 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         assert found is not None  # of a linear algorithm
         return np.array(found[0, 0])
 
-    def _algorithm(self, task: Task) -> Algorithm:
-        """The configured algorithm for a task.
+    def _enter(self, facts: Facts, holdings: str | None) -> None:
+        """Enter a fit whose noise is not drawn yet into the ledger, set what is proven, and warn of what is not.
 
-        Raises:
-            UserError: no algorithm has this name, one of its options is wrong, or it cannot do this task.
+        `holdings` is the `parties` of `Ledger.enter`.
         """
+        ledger, entry, counted = self.ledger or current(), None, "not at all, as nothing is proven."
+        if not isinstance(ledger, Ledger | None):
+            raise UserError(f"ledger must be a dpml.Ledger(PATH, cap=...) or None, got {ledger!r}.")
+        weakest = worst(facts.held)
+        if ledger is not None and math.isinf(weakest.eps):
+            why = "; and because ".join(facts.open) or f"that of algo={self.algo} at eps={self.eps:g} is infinite"
+            raise UserError(
+                f"no eps is proven of this fit, because {why}: a ledger that let it pass would tell a total that does "
+                "not hold. Fit it outside of the ledger's block, or without ledger=."
+            )
+        if self.eps != math.inf:
+            self._warn(facts, weakest)
+        parameters = {key: value for key, value in self.get_params().items() if key != "ledger"}
+        setting = f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
+        if math.isfinite(weakest.eps) and ledger is not None:
+            entry = ledger.enter(setting, facts.held, parties=holdings)
+            counted = f"entry {entry.number} of a ledger."
+        elif math.isfinite(weakest.eps):
+            counted = "in no ledger."
+            if hasattr(self, "facts_"):
+                warnings.warn(
+                    "this estimator was fitted before, and this fit is in no ledger: if rows of the same people were "
+                    "in both, more privacy is lost than guarantees_ says. dpml.Ledger(path, cap=...) adds fits up.",
+                    PrivacyWarning,
+                    stacklevel=4,
+                )
+        self.setting_, self.facts_, self.guarantees_ = setting, facts, list(facts.guarantees)
+        self.entry_, self.ledger_ = entry, ledger
+        self.statement_ = (*statement(facts), f"Counted: {counted}")
+
+    def _warn(self, facts: Facts, weakest: Guarantee) -> None:
+        """Warn where less is proven than was asked for."""
+        if facts.open:
+            advice = ["give bounds (and y_bounds), ranges known without a look"] if facts.ranges == "fitted" else []
+            advice += ["leave random_state out"] if facts.randomness == "seed" else []
+            message = f"nothing is proven of this model, because {'; and because '.join(facts.open)}."
+            message += f" {'; '.join(advice).capitalize()}." if advice else ""
+        elif weakest.eps > self.eps:
+            message = (
+                f"eps={self.eps:g} was asked for, but what is {'declared' if facts.author else 'proven'} of "
+                f"algo={self.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
+            )
+        elif weakest.delta * facts.problem.N >= 1:
+            message = (
+                f"delta={weakest.delta:g} is 1/N or more, so that the model may show a record of the "
+                f"N={facts.problem.N:,} as it is: choose a smaller delta."
+            )
+        else:
+            return
+        warnings.warn(message, PrivacyWarning, stacklevel=5)
+
+    def _algorithm(self, task: Task) -> Algorithm:
+        """Build the configured algorithm for a task."""
         name = text(self.algo, "algo")
         known = options("algo")
         if name not in known:
             raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
-        own = self.algo_options or {}
-        if not isinstance(own, Mapping):
-            raise UserError(f"algo_options must be a dictionary, got {own!r}.")
-        node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in own.items()}}
+        chosen = self.algo_options or {}
+        if not isinstance(chosen, Mapping):
+            raise UserError(f"algo_options must be a dictionary, got {chosen!r}.")
+        node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in chosen.items()}}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
         algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
         require_linear_model(algorithm)
@@ -153,7 +206,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
-        """The parties: by their ids if there are any, otherwise of equal size and at random."""
+        """Deal the rows by the parties' ids if there are any, otherwise in equal numbers and at random."""
         adversary = Adversary(optional(number)(plain(self.colluders, "colluders"), "colluders"))
         if party is None:
             M = whole(plain(self.parties, "parties"), "parties")
@@ -166,7 +219,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     def _seed(self) -> int:
-        """The seed of the random streams: 128 bits from the operating system, unless one is given."""
+        """Return the seed of the random streams: `random_state`, or 128 bits from the operating system."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         given = self.random_state.item() if isinstance(self.random_state, np.generic) else self.random_state
@@ -176,25 +229,25 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     @property
     def _stated(self) -> bool:
-        """Whether all ranges were given."""
+        """Return whether all ranges are public."""
         return self.bounds is not None and getattr(self, "y_bounds", ()) is not None
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-        """The ends of the ranges of `values` (n, p), each (p,): as given, or fitted to the values."""
+        """Return the ends of the ranges of `values` (n, p), each (p,): public ones, or those of the values."""
         width = values.shape[1]
         if given is not None:
             return checked_ranges(given, key, width)
         return values.min(axis=0), values.max(axis=0)
 
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
-        """Scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
+        """Compute the scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
         check_is_fitted(self)
         rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), *self.bounds_, self._constant)
         return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
 
     @property
     def _weights(self) -> Array:
-        """Those of rows in the unit ball, (K, d)."""
+        """Return the weights for rows in the unit ball, (K, d)."""
         weights = np.atleast_2d(self.coef_)
         return np.column_stack([weights, np.atleast_1d(self.intercept_)]) if self._constant else weights
 
@@ -206,16 +259,13 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             floating: also with floating-point noise: the file says that it is proven for real numbers only.
             unsafe: also if nothing is proven of the model, or it is in no ledger: the file says so.
             declared: also if its guarantee is the word of code that is not part of dpml: the file says so.
-
-        Raises:
-            UserError: it is not allowed, or ranges were fitted to the rows, which the file would show.
         """
         check_is_fitted(self)
         save(self, Path(path), floating=floating, unsafe=unsafe, declared=declared)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """The estimator in a model file; its classes are strings. It was fitted elsewhere: parameters are defaults."""
+        """Read the estimator in a model file. Its classes are strings, and its parameters are defaults."""
         return load(cls(), Path(path))
 
     def _keep(self, weights: Array) -> None:
@@ -282,7 +332,6 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         n_features_in_: p.
 
     Raises:
-        UserError: at `fit`: a parameter is wrong, or no noise meets this budget.
         ValueError: X or y are not valid input for scikit-learn's estimators.
     """
 
@@ -295,7 +344,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         (n,), each in [0, 1] and from its own row alone, is private as the rows are: a row is used with this
         probability, and is zeros otherwise (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
         """
-        with self._as_it_was_if_it_fails():
+        with self._rollback_on_error():
             rows, labels = validate_data(self, X, y, dtype=np.float64)
             weights = checked_weights(sample_weight, rows)
             check_classification_targets(labels)
@@ -315,18 +364,18 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Scores x'w, (n,): at least 0 for ``classes_[1]``; or (n, K) for K > 2 classes."""
+        """Return the scores x'w, (n,): at least 0 for ``classes_[1]``; or (n, K) for K > 2 classes."""
         check_is_fitted(self)
         K = len(self.classes_)
         return self._scores(X, 1 if K == 2 else K)
 
     def predict(self, X: ArrayLike) -> Any:
-        """The label of every row, (n,)."""
+        """Return the label of every row, (n,)."""
         found = self.decision_function(X)
         return self.classes_[(found >= 0).astype(int) if found.ndim == 1 else np.argmax(found, axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """The probability of every class, (n, K), by the model of the loss: the sigmoid or softmax of the scores."""
+        """Return the probability of every class, (n, K): the sigmoid or softmax of the scores."""
         found = self.decision_function(X)
         if self._loss not in ("logistic", "softmax"):
             raise UserError(f"a model by loss={self._loss} gives no probabilities: use predict or decision_function.")
@@ -346,7 +395,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
             ) from None
 
     def _takes_several(self) -> bool:
-        """Whether the algorithm takes more than two classes."""
+        """Return whether the algorithm takes more than two classes."""
         with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
             return bool(self._algorithm("multiclass"))
         return False
@@ -415,7 +464,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Release one model of rows X (n, p) and targets y (n,); the others are as for `PrivateClassifier`."""
-        with self._as_it_was_if_it_fails():
+        with self._rollback_on_error():
             rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
             weights = checked_weights(sample_weight, rows)
             target = np.asarray(y, dtype=float)[:, None]
@@ -429,7 +478,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """The target of every row, (n,), in its original unit."""
+        """Return the target of every row, (n,), in its original unit."""
         found = self._scores(X)
         low, high = self.y_bounds_
         return (low + high) / 2 + ((high - low) / 2 or 1.0) * found

@@ -1,17 +1,39 @@
 """`dpml.guarantee`, `dpml.attack`, `dpml.load`: one setting; `dpml.check`: one recipe; `dpml.rows`: what runs wrote."""
 
+import json
+import math
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpml.api.arguments import one_job
-from dpml.audit import Finding
-from dpml.commands import data
-from dpml.commands.audit import AttackRequest
-from dpml.commands.guarantee import guarantees_of
-from dpml.data import Dataset
+from omegaconf import DictConfig
+
+from dpml.algorithms import Algorithm
+from dpml.api.settings import Settings, compose_one, one_setting
+from dpml.atomic import seal_object
+from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
+from dpml.config.build import (
+    budget,
+    build_adversary,
+    build_algorithm,
+    build_partition,
+    class_of,
+    files,
+    instantiate,
+    optional,
+    whole,
+)
+from dpml.data import Dataset, Source
+from dpml.data.heterogeneity import Skew
+from dpml.data.partition import LabelRule, Natural, Parties, Partition, check_task, partition
 from dpml.errors import UserError, nearest
-from dpml.privacy import Guarantee
+from dpml.mechanism.declared import guaranteed
+from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
+from dpml.privacy.guarantee import HELD
 from dpml.recipes import Judged, judge, recipe_of
+from dpml.release.certificate import certificate
+from dpml.running.cell import Cell
+from dpml.seeds import generator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +42,7 @@ _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
 
 def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Guarantee]:
-    """The guarantees of a release in every view, claimed and proven: `dpml guarantee`. Touches no data.
+    """Compute the guarantees of a release in every view, claimed and proven: `dpml guarantee`. Touches no data.
 
     >>> import dpml
     >>> for g in dpml.guarantee(algo="capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30, calibration="tight"):
@@ -37,12 +59,11 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
         keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d default to those of the
             data set.
     """
-    guarantees, _ = guarantees_of(one_job("guarantee", overrides, keys, config_dir))
-    return guarantees
+    return PlannedRelease.of(one_setting("guarantee", overrides, keys, config_dir)).guaranteed()
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
-    """The results of attacks on a release in every view, beside the claimed and the proven eps: `dpml audit`.
+    """Attack a release in every view; compare the result with the claimed and the proven eps: `dpml audit`.
 
     The data are synthetic: the worst neighbours known from a proof or a search. The eps that an attack demonstrates
     (`Finding.attacked`) is a lower bound; if it is above the proven eps, there is a bug (`Finding.verdict`).
@@ -58,11 +79,12 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
         keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs have defaults for audits
             (docs/audit.md).
     """
-    return AttackRequest.of(one_job("attack", overrides, keys, config_dir)).findings()
+    release, draws, seed = attacked(one_setting("attack", overrides, keys, config_dir))
+    return audit(*release, draws, seed)
 
 
 def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
-    """What a training recipe of anybody guarantees in every view: `dpml check`.
+    """Judge what a training recipe guarantees in every view: `dpml check`.
 
     >>> import dpml
     >>> for view in dpml.check(rounds=100, noise_multiplier=10, delta=1e-5, unit="client", clients=20, claimed_eps=3):
@@ -80,7 +102,7 @@ def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
 
 
 def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Dataset:
-    """A data set as `dpml.run` uses it: training and test arrays with rows in the unit ball.
+    """Load a data set as `dpml.run` uses it: training and test arrays with rows in the unit ball.
 
     >>> import dpml
     >>> data = dpml.load("wdbc", N=100, seed=1)
@@ -97,12 +119,13 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
         Arrays that may be read-only and memory-mapped.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides if isinstance(word, str)]
-    settings = one_job("load", named, keys, config_dir)
+    settings = one_setting("load", named, keys, config_dir)
     for name in settings.given:
         key = name.partition(".")[0]
         if key not in _OF_DATA:
             raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
-    return data.load(settings)
+    config, _ = compose_one(settings, "load")
+    return _load(config, instantiate(config.dataset, "dataset"))
 
 
 def rows(path: str | Path) -> "pd.DataFrame":
@@ -111,3 +134,99 @@ def rows(path: str | Path) -> "pd.DataFrame":
 
     path = Path(path)
     return read_rows(path / "rows.csv" if path.is_dir() else path.with_name(f"{path.name}_rows.csv"))
+
+
+def _load(config: DictConfig, source: Source) -> Dataset:
+    N, seed = optional(whole)(config.N, "N"), whole(config.seed, "seed")
+    if N is not None and N < 1:  # 0 would stand for all rows
+        raise UserError(f"N must be at least 1, got N={N}.")
+    if seed < 0:
+        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
+    return source.load(files(config), N, generator(seed, "data"))
+
+
+def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
+    """Deal the rows of a data set; return how unequal the parties are, the rule, and the parties."""
+    config, d = compose_one(settings, "data partition")
+    if d is not None:
+        raise UserError("unknown key 'd': the features do not matter here.")
+    dataset: Source = instantiate(config.dataset, "dataset")
+    # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
+    rule = build_partition(instantiate(config.partition, "partition"), class_of(config.algo.get("_target_"), "algo"))
+    M = whole(config.M, "M")
+    check_task(rule, dataset.info.task, dataset.info.name)
+    data, seed = _load(config, dataset), whole(config.seed, "seed")
+    parties = partition(data, rule, M, generator(seed, "partition"))
+    return Skew.of(parties, generator(seed, "partition", "chance")), rule, parties
+
+
+class PlannedRelease(NamedTuple):
+    """A release of one setting, of which no data are known."""
+
+    algorithm: Algorithm
+    budget: Budget
+    problem: Problem
+
+    @classmethod
+    def of(cls, settings: Settings) -> "PlannedRelease":
+        """Build the algorithm, the budget and the problem that settings describe."""
+        config, d = compose_one(settings, "guarantee")
+        dataset: Source = instantiate(config.dataset, "dataset")
+        algorithm = build_algorithm(config, dataset)
+        cell = Cell(
+            dataset=dataset,
+            partition=build_partition(instantiate(config.partition, "partition"), algorithm),
+            algorithm=algorithm,
+            M=whole(config.M, "M"),
+            N=optional(whole)(config.N, "N"),
+            seed=whole(config.seed, "seed"),
+            budgets=(budget(config.eps, config.delta),),
+            draws=1,
+            adversary=build_adversary(config.adversary),
+        )
+        problem = cell.problem if d is None else replace(cell.problem, d=d)
+        return cls(algorithm, cell.budgets[0], _as_known(problem, cell.partition, algorithm.name))
+
+    def guaranteed(self) -> list[Guarantee]:
+        """Compute the guarantees in every view."""
+        return guaranteed(*self)
+
+    def certificate(self) -> str:
+        """Return the content of the certificate's file; raise UserError if nothing is proven."""
+        proven = [g for g in self.guaranteed() if g.basis in HELD]
+        if not all(math.isfinite(g.eps) for g in proven):
+            raise UserError(f"nothing is proven of algo={self.algorithm.name} here, so that there is no certificate.")
+        return json.dumps(seal_object(certificate(*self, proven)), indent=1) + "\n"
+
+
+def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
+    """Return the problem without party sizes if `rule` needs the data to compute them.
+
+    Using the sizes is a UserError then, and so is a rule that may leave rows out: even N is unknown.
+    """
+    if not isinstance(rule, LabelRule | Natural):
+        return problem
+    why = (
+        f"what algo={algo} is guaranteed may depend on how many rows the parties have, and partition={rule.name} does "
+        f"not tell without the data: choose a partition by size, or see guarantees.csv of a run."
+    )
+    if not getattr(rule, "every_row", False):
+        raise UserError(why)
+    return UnsizedProblem(problem, why)
+
+
+def attacked(settings: Settings) -> tuple[PlannedRelease, int, int]:
+    """Return the release that an audit attacks, on synthetic data, the number of draws, and the seed."""
+    config, d = compose_one(settings, "audit")
+    given = settings.given
+    for key, few in ROUNDS.items():
+        if key in config.algo and f"algo.{key}" not in given:
+            config.algo[key] = few
+    algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
+    M = whole(config.M, "M")
+    N = whole(config.N, "N") if config.N is not None else default_rows(algorithm) * M
+    colluders = build_adversary(config.adversary).count(M)
+    problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
+    draws = whole(config.draws, "draws") if "draws" in given else DRAWS
+    release = PlannedRelease(algorithm, budget(config.eps, config.delta), problem)
+    return release, draws, whole(config.seed, "seed")

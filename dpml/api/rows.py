@@ -27,7 +27,7 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
 
 
 def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
-    """The ends of public ranges, each (width,)."""
+    """Return the ends of public ranges, each (width,)."""
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)) for end in given)
     except (TypeError, ValueError):
@@ -43,7 +43,7 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
 
 
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
-    """Rows (n, d), each kept with the probability that is the product of its `weights` (n,), else zeros.
+    """Keep each row (n, d) with the product of its `weights` (n,) as the probability; replace other rows by zeros.
 
     This is cost-proportionate rejection sampling (Zadrozny, Langford & Abe 2003): in the mean over `rng`, a sum over
     the rows has each of them times its weight. A coin is drawn for each row whatever is in it. Given the coins, a row

@@ -1,4 +1,4 @@
-"""`dpml.run`: the results of `dpml-run`, as data frames."""
+"""`dpml.run`: the results of `dpml-run`, as data frames, a table and a figure."""
 
 import logging
 import warnings
@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from dpml.api.arguments import settings_of
-from dpml.commands.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job, together
-from dpml.commands.settings import composer, jobs_of
+from dpml.api.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job, together
+from dpml.api.settings import composer, jobs_of, settings_of
 from dpml.errors import UserError
+from dpml.reporting.run_table import claims_in, run_table
+from dpml.reporting.statistics import summarise
 from dpml.running.plan import Options
 
 _NOT_HERE = {
@@ -20,21 +21,49 @@ _NOT_HERE = {
     "hydra": "no folder is written to, and there is no launcher",
     "objective": "take the mean of the rows",
 }
+_WIDTH = 7.0  # inches of a figure
 logging.getLogger("dpml").addHandler(logging.NullHandler())  # a program's own handlers decide what is logged
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """The measurements of a run.
 
     Attributes:
-        rows: One number per row, in `metric` and `value`, beside the setting, seed and draw, the claimed and the proven
-            eps: the table rows.csv of `dpml-run`.
+        rows: One number per row, in `metric` and `value`, with the setting, the seed and the draw, the claimed and the
+            proven eps: the table rows.csv of `dpml-run`.
         guarantees: One view and basis per row: the table guarantees.csv.
     """
 
     rows: pd.DataFrame
     guarantees: pd.DataFrame
+
+    def __repr__(self) -> str:
+        if not len(self.rows):
+            return "no rows: nothing was computed"
+        counts = f"{len(self.rows):,} rows (.rows), {len(self.guarantees):,} guarantees (.guarantees)"
+        return f"{self.table().to_string(index=False)}\n{counts}"
+
+    def table(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return a line per setting: what varies, mean ± half the 95 % interval, claimed and proven eps (`dpml table`).
+
+        `metrics`: those shown; by default accuracy or rmse and the optimality gap, if they were measured.
+        """
+        found = run_table(summarise(self.rows), metrics, claims_in(self.guarantees)).texts
+        return pd.DataFrame(found["rows"], columns=found["columns"])
+
+    def plot(self, x: str | None = None, metrics: Sequence[str] | None = None) -> Any:
+        """Draw each metric against a setting in a Matplotlib figure, a curve per algorithm (`dpml plot`).
+
+        Args:
+            x: eps, delta, M, N, another setting, or inverse_eps; by default the first that varies.
+            metrics: by default the optimality gap, or else the loss, and accuracy or rmse.
+        """
+        from dpml.reporting.charts import run_charts  # loads Matplotlib
+        from dpml.reporting.figures import paper_figure
+
+        figure, _ = paper_figure(run_charts(summarise(self.rows), x, metrics), _WIDTH, {})
+        return figure
 
 
 def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Result:
@@ -61,8 +90,6 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
         keys: the same as keyword arguments, ``eps=[0.1, 1]``.
 
     Raises:
-        UserError: a setting is wrong, or cannot be computed with these data; nothing else of the sweep is computed if
-            this is known without the data.
         CellsFailedError: a cell failed, which is a bug; the message gives the path of the traceback.
         KeyboardInterrupt: finished cells are kept.
     """
@@ -90,5 +117,5 @@ def _computed(jobs: Sequence[RunJob], options: Options, results: Path) -> Result
             job.check(plan)
         for sentence in plan.refused(job.task):
             warnings.warn(f"left out: {sentence}", stacklevel=3)
-        tables.append(job.tables(plan))
+        tables.append(job.tables(plan)[:2])
     return Result(*(together(parts) for parts in zip(*tables, strict=True)))

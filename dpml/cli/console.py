@@ -8,7 +8,7 @@ import pandas as pd
 from dpml.cli.columns import print_table
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
-from dpml.reporting.run_table import RunTable, claims_in, proven_text, run_table
+from dpml.reporting.run_table import RunTable, claims_in, column, proven_text, run_table
 from dpml.reporting.statistics import about_intervals, settings, summarise
 from dpml.screen import Screen
 
@@ -91,16 +91,17 @@ def _unequal(summary: pd.DataFrame) -> list[str]:
 
 
 def _show_sweep(console: Screen, table: RunTable) -> None:
+    metrics = {name: column(name, table.keys) for name in table.metrics}
     lines = []
     for line in table.lines.to_dict("records"):
         means = [
-            _mean({key: line[f"{name}_{key}"] for key in ("interval", "count", "missing")} | {"mean": line[name]})
-            for name in table.metrics
+            _mean({key: line[f"{name}_{key}"] for key in ("interval", "count", "missing")} | {"mean": line[head]})
+            for name, head in metrics.items()
         ]
         proven = proven_text(line["proven_eps"], line["declared_eps"])
         privacy = (short(line["claimed_eps"]), proven, str(line["proven_view"]))
         lines.append((*(short(line[key]) for key in table.keys), *means, *privacy))
-    heads = (*table.keys, *table.metrics, "claimed ε", "proven ε", "view")
+    heads = (*table.keys, *metrics.values(), "claimed ε", "proven ε", "view")
     print_table(console, heads, lines)
 
 

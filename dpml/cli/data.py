@@ -1,17 +1,24 @@
-"""`dpml data`: list the data sets and their state on this machine, fetch them, and check their files."""
+"""`dpml data`: list, fetch and check data sets, and deal their rows to parties."""
 
 import argparse
 import sys
 import textwrap
 from pathlib import Path
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Lines
 from rich.text import Text
 
+from dpml.api.settings import Settings, is_private
+from dpml.arrays import Array, Index
 from dpml.cli import load
+from dpml.cli.columns import print_table
+from dpml.cli.files import AS_PRIVATE, stem
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
+from dpml.data.heterogeneity import Skew, distances
+from dpml.data.partition import Parties, Partition
 from dpml.data.sources import cache
 from dpml.data.sources.files import change, difference, fresh_content, known_content
 from dpml.data.table import Tabular, joint_checksum
@@ -19,15 +26,19 @@ from dpml.errors import UserError
 from dpml.screen import Screen
 
 _COLOURS = {"ready": "green", "raw only": "yellow", "incomplete": "red", "missing": "red"}  # of states
+_EXPLAINED = (
+    "distance: total variation between a party's mix of classes and that of all rows, 0 (alike) to 1; by chance: of "
+    "parties of the same sizes whose rows are dealt at random"
+)
 _PARTIES, _SOURCES = 110, 160  # terminal widths from which `dpml data list` shows these columns
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run_data(arguments: argparse.Namespace) -> None:
     """Carry out `dpml data ACTION`."""
-    actions = {"list": _list, "get": _get, "check": _check, "path": _path}
+    actions = {"list": _list, "get": _get, "check": _check, "path": _path, "partition": _partition}
     action = actions.get(arguments.data_command)
-    if action is None:  # describe and partition have their own modules, which import more
-        action = load(arguments.data_command).run
+    if action is None:
+        action = load("describe").run  # loads pandas
     action(arguments)
 
 
@@ -173,3 +184,42 @@ def _path(arguments: argparse.Namespace) -> None:
 
 def _print_folders(files: Files) -> None:
     print(f"data files     {', '.join(map(str, files.roots))}\nparsed arrays  {cache.root()}")
+
+
+def _partition(arguments: argparse.Namespace) -> None:
+    """Deal the rows as a run would, and print what the parties hold; draw a figure if asked to."""
+    from dpml.api.functions import dealt  # loads the audits
+
+    figure = None if arguments.figure is None else stem(arguments.figure)
+    skew, rule, parties = dealt(Settings(arguments.overrides, config_dir=arguments.config_dir))
+    _show_parties(skew, rule, parties)
+    if figure is not None:
+        from dpml.reporting.heterogeneity import draw  # loads Matplotlib
+
+        words = [word for word in arguments.overrides if not is_private(word)]
+        for path in draw(skew, f"dpml data partition {' '.join(words)}", figure):
+            print(path, file=sys.stderr)
+
+
+def _show_parties(skew: Skew, rule: Partition, parties: Parties) -> None:
+    console = Screen()
+    lines = [
+        ["rows", *_summary(skew.sizes)],
+        ["classes", *_summary(skew.held)],
+        ["distance", *_summary(skew.distances)],
+        ["distance by chance", *_summary(distances(skew.chance))],
+    ]
+    print_table(console, ["per party", "smallest", "median", "mean", "largest"], lines)
+    M, N, K = len(skew.sizes), len(parties.y), len(skew.names)
+    kinds = "intervals of the target" if skew.intervals else "classes"
+    counts = f"partition={rule.name} of dataset={parties.data.name}: {N:,} rows, M={M:,} parties, {K} {kinds}"
+    auxiliary = len(parties.X_auxiliary)
+    rest = {"auxiliary": auxiliary, "unused": len(parties.data.y) - N - auxiliary}
+    counts += "".join(f", {rows:,} {kind} rows" for kind, rows in rest.items() if rows)
+    console.print(f"{counts}; {_EXPLAINED}")
+    console.print(AS_PRIVATE)
+
+
+def _summary(values: Array | Index) -> list[str]:
+    numbers = (float(number) for number in (values.min(), np.median(values), values.mean(), values.max()))
+    return [f"{number:.4g}" if number < 1000 else f"{number:,.0f}" for number in numbers]

@@ -39,7 +39,7 @@ _ROWS = 200  # of each party while the number is unknown: the guarantee does not
 _LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
-def run(arguments: Namespace) -> None:
+def run_federate(arguments: Namespace) -> None:
     """Carry out the action."""
     for name in ("wait", "timeout"):
         seconds = getattr(arguments, name, 1.0)

@@ -1,4 +1,4 @@
-"""`dpml`: its commands and their options. Each command is in the module of its name, which is loaded when it runs."""
+"""`dpml`: its commands and their options. The module of a command is loaded when it runs."""
 
 import argparse
 import sys
@@ -8,11 +8,20 @@ from typing import Any
 
 from dpml import packs
 from dpml.cli import load
-from dpml.cli.errors import exit_on_mistakes
+from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys, refuse_settings
 from dpml.cli.files import add_own_file, add_written
-from dpml.cli.words import refuse_dashed_keys, refuse_settings
-from dpml.errors import UserError
+from dpml.errors import UserError, nearest
 from dpml.version import __version__
+
+_MODULES = {
+    "privacy": ("guarantee", "audit", "check", "secagg"),
+    "papers": ("plot", "table", "merge", "report", "cite", "verify"),
+    "models": ("release", "ledger"),
+    "predict": ("predict",),
+    "data": ("data",),
+    "federate": ("federate",),
+    "main": ("completion",),
+}
 
 
 def main() -> None:
@@ -33,14 +42,27 @@ def _main() -> None:
     if more:
         commands.error(f"unrecognized arguments: {' '.join(more)}")
     packs.add(getattr(arguments, "pack", []))
-    load(arguments.command).run(arguments)
+    module = next(module for module, names in _MODULES.items() if arguments.command in names)
+    getattr(load(module), f"run_{arguments.command}")(arguments)
+
+
+def run_completion(arguments: argparse.Namespace) -> None:
+    """Print a script that completes commands and options in a shell."""
+    import shtab
+
+    print(shtab.complete(parser(), arguments.shell))
 
 
 class _Parser(argparse.ArgumentParser):
-    """No option may be shortened: `--delta 1e-5` would be taken for `--delta-anyway`."""
+    """A parser that suggests the nearest name, and allows no option to be shortened: `--delta` is a setting."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            name = action.metavar or next(iter(action.option_strings), action.dest)
+            raise UserError(f"unknown {str(name).lower()} {value!r}: {nearest(value, action.choices)}")
 
 
 @cache  # reading a command line changes nothing in it
@@ -56,10 +78,10 @@ def parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _command(commands: Any, name: str, description: str, verb: str = "", more: str = "") -> argparse.ArgumentParser:
-    """A command. Its description is a noun phrase after a verb, or without one a sentence of its own."""
-    text = f"{verb} {description}" if verb else f"{description[:1].upper()}{description[1:]}"
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=description, description=f"{text}{more or '.'}")
+def _command(commands: Any, name: str, description: str, more: str = ".") -> argparse.ArgumentParser:
+    """Add a command; its own help shows `description` and `more`."""
+    text = f"{description[:1].upper()}{description[1:]}{more}"
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=description, description=text)
     return parser
 
 
@@ -68,10 +90,9 @@ def _config_dir(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config-dir", "-cd", metavar="DIR", type=Path, help=help_)
 
 
-def _settings(parser: argparse.ArgumentParser, help_: str) -> None:
-    """KEY=VALUE, as many as there are, and the folder of options of one's own."""
+def _settings(parser: argparse.ArgumentParser, help_: str, metavar: str = "KEY=VALUE") -> None:
     _config_dir(parser)
-    parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help=help_)
+    parser.add_argument("overrides", nargs="*", metavar=metavar, help=help_)
 
 
 def _json(parser: argparse.ArgumentParser, help_: str) -> None:
@@ -87,15 +108,14 @@ def _output(parser: argparse.ArgumentParser, metavar: str | None = None, **optio
 
 
 def _about_guarantees(commands: Any) -> None:
-    said = "what a release is guaranteed in every view; touches no data"
-    guarantee = _command(commands, "guarantee", said, "Print")
+    guarantee = _command(commands, "guarantee", "compute the guarantees of a release in every view; touches no data")
     help_ = "as for dpml-run, one value each; M, N and d may be any numbers (default: the data set's own)"
     _settings(guarantee, help_)
     _json(guarantee, "a JSON list with one entry per view and basis")
     _certificate(guarantee)
-    said = "what an attacker achieves against a release, beside what is claimed and proven"
-    more = ". The data are made up: the worst neighbours that a proof or a search knows."
-    audit = _command(commands, "audit", said, "Print", more)
+    text = "attack a release, and compare the result with what is claimed and proven"
+    more = ". The data are synthetic: the worst neighbours known from a proof or a search."
+    audit = _command(commands, "audit", text, more)
     help_ = (
         "as for dpml-run, one value; N (default 2000 M; algo.unit=party: 100 M; networks, wdgd: 20 M), d (2), "
         "draws (100000), algo.rounds (20) and algo.epochs (10) are the audit's own"
@@ -104,15 +124,15 @@ def _about_guarantees(commands: Any) -> None:
     help_ = "draw what attacks achieve: FILE.png and FILE.svg, a panel a view"
     audit.add_argument("--figure", type=Path, metavar="FILE", help=help_)
     _json(audit, "a JSON list with one entry per view")
-    said = "what a training recipe of anybody guarantees in every view, beside what is claimed"
-    check = _command(commands, "check", said, "Print", ": docs/howto/check.md.")
+    text = "compute what anybody's training recipe guarantees in every view"
+    check = _command(commands, "check", text, ": docs/howto/check.md.")
     check.add_argument("overrides", nargs="*", metavar="RECIPE.yaml | KEY=VALUE", help="rounds, noise_multiplier, ...")
     _json(check, "a JSON list with one entry per view")
     _certificate(check)
 
 
 def _data(commands: Any) -> None:
-    data = _command(commands, "data", "data sets: what there is, what is here; fetch and verify")
+    data = _command(commands, "data", "list, fetch, verify and describe data sets")
     actions = data.add_subparsers(dest="data_command", required=True, metavar="ACTION")
 
     def action(name: str, description: str) -> argparse.ArgumentParser:
@@ -123,7 +143,7 @@ def _data(commands: Any) -> None:
         parser.set_defaults(mirror=None, offline=True)
         return parser
 
-    action("list", "every data set, and whether it is here")
+    action("list", "list every data set, and whether it is here")
     get = action("get", "fetch, verify and parse data sets")
     get.add_argument("names", nargs="+", metavar="NAME", help="as in `dpml data list`, or all")
     help_ = "fetch from here, laid out as a data folder (default: $DPML_MIRROR)"
@@ -133,25 +153,22 @@ def _data(commands: Any) -> None:
     get.set_defaults(offline=False)
     check = action("check", "read every raw file that is here again and compare its content")
     check.add_argument("names", nargs="*", metavar="NAME", help="which sets (default: all)")
-    path = action("path", "where data files and parsed arrays lie")
+    path = action("path", "print where data files and parsed arrays are")
     path.add_argument("names", nargs="*", metavar="NAME", help="the raw files of these sets (default: the folders)")
     _describe(actions)
-    partition = actions.add_parser(
-        "partition",
-        help="how unequal parties are: rows, classes, mixes of classes",
-        description="Deal the rows of a data set as a run would, and print how unequal parties are.",
-    )
+    text = "deal the rows of a data set as a run would, and print how unequal the parties are"
+    partition = _command(actions, "partition", text)
     _settings(partition, "as for dpml-run, one value each")
     partition.add_argument("--figure", type=Path, metavar="FILE", help="draw what parties hold: FILE.png and FILE.svg")
 
 
 def _describe(actions: Any) -> None:
-    said = "what a run would make of a CSV or Parquet file of your own"
+    text = "print how a run would read a CSV or Parquet file of your own"
     more = (
         ": the type, the values and the gaps of each column, the task and the steps. "
         "All of it is read from the rows and is as private as they are."
     )
-    describe = _command(actions, "describe", said, "Print", more)
+    describe = _command(actions, "describe", text, more)
     describe.add_argument("file", type=Path, metavar="FILE", help="FILE.csv, .csv.gz, or .parquet")
     add_own_file(describe)
     help_ = "count the values outside what this file states"
@@ -166,7 +183,7 @@ def _pack(parser: argparse.ArgumentParser) -> None:
 
 
 def _for_papers(commands: Any) -> None:
-    plot = _command(commands, "plot", "a figure for a paper, of a run, a sweep or a figure", "Draw")
+    plot = _command(commands, "plot", "draw a figure for a paper from a run, a sweep or a figure")
     _rows(plot)
     plot.add_argument("--x", help="eps, delta, M, N, another setting, or inverse_eps (default: what varies)")
     help_ = "axes with a log scale: x, y, xy or none (default: as it suits)"
@@ -175,12 +192,12 @@ def _for_papers(commands: Any) -> None:
     help_ = "lines NAME: TEXT, for algorithms, entries of the legend, settings and metrics"
     plot.add_argument("--labels", type=Path, metavar="FILE.yaml", help=help_)
     _output(plot, default=Path("figure.pdf"), help=".pdf, .png or .svg (default: %(default)s)")
-    table = _command(commands, "table", "a table for a paper, of a run, a sweep or a figure", "Write")
+    table = _command(commands, "table", "write a table for a paper from a run, a sweep or a figure")
     _rows(table)
     _output(table, help=".md, .csv, .parquet or .tex (default: print Markdown)")
     for parser in (plot, table):
         parser.add_argument("--force", action="store_true", help="replace the file")
-    cite = _command(commands, "cite", "BibTeX of dpml, and of the papers whose figures it regenerates", "Print")
+    cite = _command(commands, "cite", "print BibTeX of dpml and of the papers whose figures it regenerates")
     _pack(cite)
     cite.add_argument("name", nargs="?", help="dpml, or a paper as in results/ (default: all)")
 
@@ -196,13 +213,13 @@ def _rows(parser: argparse.ArgumentParser) -> None:
 
 
 def _about_sums(commands: Any) -> None:
-    said = "a secure sum of random vectors by the real protocol: is it right, how long did it take, how many bytes"
-    secagg = _command(commands, "secagg", said, "Run")
+    text = "run a secure sum of random vectors by the real protocol; print its time and its bytes"
+    secagg = _command(commands, "secagg", text)
     secagg.add_argument("-M", type=int, default=10, help="parties (default: %(default)s)")
     secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
     secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
-    said = "one model of the rows of parties on machines of their own"
-    federate = _command(commands, "federate", said, more=": docs/federation.md.")
+    text = "train one model on the rows of parties that keep them on their own machines"
+    federate = _command(commands, "federate", text, ": docs/federation.md.")
     actions = federate.add_subparsers(dest="action", required=True, metavar="ACTION")
     for add in (_begin, _agree, _take_part):
         add(actions)
@@ -228,14 +245,13 @@ def _adversary(parser: argparse.ArgumentParser) -> None:
 
 
 def _begin(actions: Any) -> None:
-    said = "a folder for each party and the aggregator, with the steps of a release"
-    begin = _command(actions, "init", said)
+    begin = _command(actions, "init", "write a folder for each party and the aggregator, with the steps of a release")
     _plan(begin)
     begin.add_argument("parties", nargs="+", metavar="NAME", help="the parties' names, or how many there are")
     begin.add_argument("--aggregator", required=True, metavar="HOST:PORT", help="where parties will call")
     _adversary(begin)
     begin.add_argument("-o", "--folder", type=Path, required=True)
-    trial = _command(actions, "try", "all of it on this machine, a party for each file")
+    trial = _command(actions, "try", "run all of it on this machine, one party per file")
     _plan(trial)
     trial.add_argument("files", type=Path, nargs="+", metavar="FILE.csv")
     _adversary(trial)
@@ -244,7 +260,7 @@ def _begin(actions: Any) -> None:
 
 
 def _agree(actions: Any) -> None:
-    card = _command(actions, "card", "a party's card for a plan: how many rows it has, and its verification key")
+    card = _command(actions, "card", "write a party's card for a plan: its number of rows and its verification key")
     _plan(card)
     card.add_argument("data", type=Path, metavar="FILE.csv")
     card.add_argument("--key", type=Path, required=True, help="the signing key, made if there is none; tell nobody")
@@ -262,8 +278,8 @@ def _agree(actions: Any) -> None:
 
 
 def _take_part(actions: Any) -> None:
-    said = "an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key"
-    tls = _command(actions, "tls", said)
+    text = "write an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key"
+    tls = _command(actions, "tls", text)
     tls.add_argument("host", metavar="HOST", help="the name or address by which parties call the aggregator")
     tls.add_argument("-o", "--folder", type=Path, required=True)
     party = _command(actions, "party", "take part in a release: call the aggregator, answer, and get the model")
@@ -275,8 +291,7 @@ def _take_part(actions: Any) -> None:
     party.add_argument("--ledger", type=Path, help="default: FILE.csv.ledger")
     _cap(party)
     _waiting(party)
-    said = "take the sums of the parties that call, and make the model"
-    aggregator = _command(actions, "aggregator", said)
+    aggregator = _command(actions, "aggregator", "take the sums of the parties that call, and make the model")
     aggregator.add_argument("--plan", type=Path, required=True)
     aggregator.add_argument("--listen", required=True, metavar="HOST:PORT")
     aggregator.add_argument("--certificate", type=Path, metavar="FILE.pem", help="its certificate, for TLS")
@@ -309,11 +324,10 @@ def _any_delta(parser: argparse.ArgumentParser) -> None:
 
 
 def _release(commands: Any) -> None:
-    said = "one model for publication: noise that nobody can know, entered into a ledger before it is drawn"
-    release = _command(commands, "release", said, "Make")
-    _config_dir(release)
+    text = "make one model for publication, with secret noise; a ledger records it first"
+    release = _command(commands, "release", text)
     help_ = "a CSV or Parquet file, and settings as for dpml-run, one value each; no seed"
-    release.add_argument("overrides", nargs="*", metavar="FILE | KEY=VALUE", help=help_)
+    _settings(release, help_, "FILE | KEY=VALUE")
     help_ = "what is publicly known of the file's columns (dataset.bounds)"
     release.add_argument("--bounds", type=Path, metavar="FILE.yaml", help=help_)
     add_own_file(release)
@@ -327,7 +341,9 @@ def _release(commands: Any) -> None:
 
 
 def _after_a_release(commands: Any) -> None:
-    predict = _command(commands, "predict", "what a published model says of the rows of a file", "Print", ", as CSV.")
+    predict = _command(
+        commands, "predict", "print the predictions of a published model for the rows of a file", ", as CSV."
+    )
     predict.add_argument("model", type=Path, metavar="MODEL", help="the model's file")
     help_ = "a CSV file with the columns that the model needs"
     predict.add_argument("file", type=Path, nargs="?", metavar="FILE", help=help_)
@@ -337,13 +353,12 @@ def _after_a_release(commands: Any) -> None:
     predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
     add_written(predict)
     _output(predict, "FILE", help="where to (default: the screen)")
-    said = "compute a published model's guarantees, or the verdicts and tables of results, anew"
-    verify = _command(commands, "verify", said)
+    text = "compute a model's guarantees, or the verdicts and tables of results, again"
+    verify = _command(commands, "verify", text)
     _pack(verify)
     what = "a model, what `dpml guarantee --certificate` wrote, or results, a paper or a figure (default: %(default)s)"
     verify.add_argument("path", nargs="?", type=Path, default=Path("results"), metavar="FILE|FOLDER", help=what)
-    said = "what has been released about some people, and what that adds up to"
-    ledger = _command(commands, "ledger", said, "Print")
+    ledger = _command(commands, "ledger", "print what has been released about some people, and its total")
     ledger.add_argument("ledger", type=Path, metavar="FILE", help="the ledger, as `dpml release` names it")
     ledger.add_argument("--delta", type=float, default=1e-5, help="at which eps is told (default: %(default)g)")
     _json(ledger, "all that is in it, as JSON")
@@ -353,10 +368,10 @@ def _others(commands: Any) -> None:
     merge = _command(commands, "merge", "put the tables of several runs or sweeps together")
     merge.add_argument("folders", nargs="+", type=Path, help="folders that a dpml-run wrote to, with rows.csv in them")
     _output(merge, default=Path("results/merged"), help="default: %(default)s")
-    said = "pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
-    report = _command(commands, "report", said)
+    text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
+    report = _command(commands, "report", text)
     _pack(report)
     report.add_argument("results", nargs="?", type=Path, default=Path("results"), help="default: %(default)s")
-    said = "a script that completes dpml's commands and options in your shell: docs/howto/commands.md"
-    completion = _command(commands, "completion", said, "Print")
+    text = "print a script that completes commands and options in your shell"
+    completion = _command(commands, "completion", text, ": docs/howto/commands.md.")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"))

@@ -19,7 +19,7 @@ from dpml.printable import plain_cell
 from dpml.release.model import PROBABILITY, Model, read_model
 
 
-def run(arguments: Namespace) -> None:
+def run_predict(arguments: Namespace) -> None:
     """Write a table with a prediction for every row of the file, in the file's order."""
     model = read_model(arguments.model)
     refuse_replacing(arguments.output, arguments.model, arguments.file)

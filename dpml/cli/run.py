@@ -4,10 +4,15 @@ If a sweeper or launcher other than Hydra's basic ones is chosen (Optuna, joblib
 plan, wherever that launcher runs it. The jobs share the stored cells; their tables are merged in the sweep's folder.
 """
 
+import argparse
+import logging
 import os
 import shlex
+import shutil
 import sys
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +25,11 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from dpml import paths
-from dpml.cli import sweeper
-from dpml.cli.console import axes, show
-from dpml.cli.errors import exit_on_mistakes
-from dpml.cli.words import add_packs, multirun_first, quote_long_lists, refuse_dashed_keys
-from dpml.commands.folders import close_log, discard_if_empty, keep_failure, keep_log, log
-from dpml.commands.jobs import (
+from dpml import packs, paths
+from dpml.api.jobs import (
     ERROR,
     INTERRUPTED,
+    CellsFailedError,
     ExperimentJob,
     IncompleteError,
     Job,
@@ -43,7 +44,12 @@ from dpml.commands.jobs import (
     options_of,
     write_jobs,
 )
-from dpml.commands.settings import Settings
+from dpml.api.settings import Settings
+from dpml.atomic import write_atomically
+from dpml.cli import sweeper
+from dpml.cli.console import axes, show
+from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
+from dpml.config.build import spread
 from dpml.config.compose import register_experiments, register_options
 from dpml.data.sources import cache
 from dpml.errors import UserError
@@ -55,6 +61,9 @@ _CONFIG: Any = {"config_path": str(paths.folder("conf")), "config_name": "config
 _BASIC = ("BasicSweeper", "BasicLauncher")
 Stamps = tuple[tuple[int, int], ...]
 _TABLES = ("rows.csv", "guarantees.csv", "manifest.json")
+_LOG = "dpml-run.log"
+_LONG = 1_000  # characters of a word
+log = logging.getLogger("dpml")
 
 
 def main() -> None:
@@ -65,12 +74,13 @@ def main() -> None:
 
 
 def _main() -> None:
-    said, sys.argv[1:] = sys.argv[1:], add_packs(sys.argv[1:])
+    said, sys.argv[1:] = sys.argv[1:], _add_packs(sys.argv[1:])
     register_experiments()
     register_options()
     sweeper.register()
     refuse_dashed_keys(sys.argv[1:], sys.argv[1:])
-    sys.argv[1:] = quote_long_lists(multirun_first(sys.argv[1:]))
+    words = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))  # which Hydra wants in front
+    sys.argv[1:] = [_quoted(word) if len(word) > _LONG else word for word in words]
     command = Command(said)
     token = _command.set(command)
     try:
@@ -84,9 +94,9 @@ def _main() -> None:
     finally:
         _command.reset(token)
         cache.WRITES.set(True)
-        close_log()
+        _close_log()
         for folder in [*command.folders, *([command.sweep] if command.sweep else [])]:
-            discard_if_empty(folder)
+            _discard_if_empty(folder)
     if status:
         sys.exit(status)
 
@@ -161,7 +171,7 @@ class Command:
             return 0
         if self.failed and not self.sweep:
             raise self.failed[0][2]
-        keep_log(self.sweep or self.folders[0])
+        _keep_log(self.sweep or self.folders[0])
         status = 0
         if self.jobs:
             plan, status = compute_jobs(self.jobs, self.options, self.results, self.text)
@@ -182,7 +192,7 @@ class Command:
         jobs, self.jobs = self.jobs, []
         try:
             if jobs:
-                keep_log(folder)
+                _keep_log(folder)
                 plan = self._computed(jobs, f"dpml-run {words}")
                 if self.objective and isinstance(jobs[0], RunJob) and not self.options.dry:
                     value = mean_of(jobs[0].tables(plan)[0], self.objective)
@@ -221,7 +231,7 @@ class Command:
             for path in one.paths:
                 log.info("written: %s", os.path.relpath(path))
             if one.error is None:
-                self._show(plan, one)
+                self._show(one)
             elif self.sweep is None and len(self.jobs) == 1 and isinstance(one.error, UserError):
                 raise one.error
             elif isinstance(one.job, ExperimentJob):
@@ -230,23 +240,21 @@ class Command:
                 self.failed.append((one.job.folder, one.job.settings.text, one.error))
         return not any(isinstance(one.job, RunJob) for one in refused.values())
 
-    def _show(self, plan: Plan, one: JobOutcome) -> None:
+    def _show(self, one: JobOutcome) -> None:
         job = one.job
         if isinstance(job, ExperimentJob):
             for path in one.paths:
                 print(f"written: {os.path.relpath(path)}")
             if not one.paths:
                 print(f"up to date: {os.path.relpath(job.base)}.*")
-        elif self.sweep:
-            print(f"done: {job.settings.text}")
-        else:
-            made = _show_tables(*(one.tables or job.tables(plan)), job.folder)
+        elif not self.sweep:
+            made = _show_tables(job.folder)
             print(f"Written to {os.path.relpath(job.folder)}/: {', '.join([*_TABLES, *made])}")
 
     def _report_failures(self) -> None:
         """Print every failure in one line and keep it in error.txt; the other jobs go on."""
         for folder, words, error in self.failed:
-            print(f"failed: {words}: {keep_failure(folder, words, error)}", file=sys.stderr)
+            print(f"failed: {words}: {_keep_failure(folder, words, error)}", file=sys.stderr)
         self.failed = []
 
     @property
@@ -267,8 +275,7 @@ class Command:
         done = [folder for folder in folders if (folder / "rows.csv").exists()]
         if done:
             merge_jobs(sweep, done, self.text)
-            rows, guarantees = (pd.read_csv(sweep / name) for name in ("rows.csv", "guarantees.csv"))
-            made = _show_tables(rows, guarantees, sweep)
+            made = _show_tables(sweep)
             print(f"Written to {os.path.relpath(sweep)}/: {', '.join([*_TABLES, *made])}, of {len(done)} jobs")
         failed = [folder for folder in folders if (folder / ERROR).exists()]
         for folder in self.keeps.keys() & {*done, *failed}:
@@ -310,11 +317,12 @@ def _is_basic(context: Any) -> bool:
     return all(name in str(part["_target_"]) for name, part in parts)
 
 
-def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path) -> list[str]:
+def _show_tables(folder: Path) -> list[str]:
     """Print the tables of a run or a sweep; of several settings, also write a table, and a figure if it has an x axis.
 
     Returns the names of the files.
     """
+    rows, guarantees = (pd.read_csv(folder / name) for name in ("rows.csv", "guarantees.csv"))
     show(rows, guarantees)
     table = run_table(summarise(rows), claims=claims_in(guarantees))
     paths = write_tables(table, folder) if table.keys else []
@@ -327,3 +335,69 @@ def _show_tables(rows: pd.DataFrame, guarantees: pd.DataFrame, folder: Path) -> 
         if name not in made:
             (folder / name).unlink(missing_ok=True)
     return made
+
+
+# ---- words
+
+
+def _add_packs(words: Sequence[str]) -> list[str]:
+    """Register the packs that ``--pack DIR`` names; return the other words."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--pack", type=Path, action="append", default=[])
+    known, others = parser.parse_known_args(words)
+    packs.add(known.pack)
+    return others
+
+
+def _quoted(word: str) -> str:
+    """Return a list of whole numbers as a text, which `config.build.spread` reads.
+
+    Hydra finds each item of a list by going through all items before it, three times: 20,000 seeds took 100 seconds.
+    """
+    key, _, value = word.partition("=")
+    return f"{key}='{value}'" if isinstance(spread(value, key), list) else word
+
+
+# ---- output folders
+
+
+def _keep_log(folder: Path) -> None:
+    """Log to a file in `folder`; the file is created with the first line."""
+    handler = logging.FileHandler(folder / _LOG, delay=True, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    _close_log()
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = log.disabled = False  # Hydra disables loggers that exist before it starts
+
+
+def _close_log() -> None:
+    for handler in list(log.handlers):
+        log.removeHandler(handler)
+        handler.close()
+
+
+def _keep_failure(folder: Path, words: str, error: Exception) -> str:
+    """Write why a job failed to its folder, and remove its tables unless they are right; return the reason."""
+    expected = isinstance(error, UserError | CellsFailedError)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / ERROR, f"{error}\n" if expected else "".join(traceback.format_exception(error)))
+    if not isinstance(error, IncompleteError):
+        for name in (*_TABLES, *FILES, *FIGURE):  # left by an earlier run in the same folder
+            (folder / name).unlink(missing_ok=True)
+    reason = str(error)
+    if not expected:
+        reason = f"{type(error).__name__}: {error} (traceback in {os.path.relpath(folder)}/{ERROR})"
+    log.error("%s: %s", words, reason)
+    return reason
+
+
+def _discard_if_empty(folder: Path) -> None:
+    """Remove an output folder that has no results, and the folders above it that are empty."""
+    if any(next(folder.glob(f"{under}{name}"), None) for name in ("rows.csv", ERROR) for under in ("", "*/")):
+        return
+    shutil.rmtree(folder / ".hydra", ignore_errors=True)
+    for name in (_LOG, "multirun.yaml"):
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        os.removedirs(os.path.relpath(folder))  # relative: never the working folder or one above it

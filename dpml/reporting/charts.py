@@ -28,9 +28,6 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
         x: a setting, or ``inverse_eps`` for 1/eps; by default the first of eps, delta, M, N and the settings of the
             command line that has more than one value.
         metrics: by default the optimality gap, or else the loss, and accuracy or RMSE.
-
-    Raises:
-        UserError: there is no such setting or metric.
     """
     x = _known_axis(summary, x)
     present = list(dict.fromkeys(summary["metric"]))
@@ -44,11 +41,7 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
 
 
 def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
-    """The requested x axis, or the first setting that has more than one value.
-
-    Raises:
-        UserError: it is not a setting of these rows.
-    """
+    """The requested x axis, or the first setting that has more than one value."""
     own = [key for key in settings(summary) if key not in _AXES]
     if x is None:
         numbers = [key for key in own if pd.api.types.is_numeric_dtype(summary[key])]
@@ -60,11 +53,7 @@ def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """The rows of a summary that a panel draws. Rows without a value of x, for lack of that setting, appear at every x.
-
-    Raises:
-        UserError: a column that the panel asks for is missing, or no row has its metric.
-    """
+    """Return the rows of a summary that a panel draws. Rows that lack the setting x appear at every x."""
     rows = summary[summary["block"] == panel.block]
     for key, value in panel.where.items():
         refuse_unknown("key", [key], rows.columns, "a panel's where")
@@ -155,9 +144,6 @@ def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFra
         experiment: as in its file.
         points: its combinations of settings.
         published: the paper's points.
-
-    Raises:
-        UserError: a metric, a column, a series or a claim is unknown; names the nearest known one.
     """
     settings: dict[str, set[str]] = {}
     metrics: dict[str, set[str]] = {}

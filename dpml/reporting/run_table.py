@@ -35,9 +35,9 @@ class RunTable:
     Attributes:
         keys: the settings that vary, a column each.
         metrics: those shown.
-        lines: the columns `keys`; METRIC, METRIC_interval (half the 95 % interval), METRIC_count and METRIC_missing of
-            every metric; claimed_eps, NaN if nobody claims one; proven_eps, proven_view; and declared_eps where the
-            word of code that is not part of dpml stands in place of a proof.
+        lines: the columns `keys`; METRIC (`column`), METRIC_interval (half the 95 % interval), METRIC_count and
+            METRIC_missing of every metric; claimed_eps, NaN if nobody claims one; proven_eps, proven_view; and
+            declared_eps where the word of code that is not part of dpml stands in place of a proof.
         caption: what all lines share, and what the intervals are over.
     """
 
@@ -51,7 +51,7 @@ class RunTable:
         """The table to read: every number with half its interval, the proven eps rounded up."""
         columns = {HEADS.get(key, key): list(map(text, self.lines[key])) for key in self.keys}
         for name in self.metrics:
-            means, halves = self.lines[name], self.lines[f"{name}_interval"]
+            means, halves = self.lines[column(name, self.keys)], self.lines[f"{name}_interval"]
             rounding = (name == "optimality_gap") & (means.abs() < ZERO)
             power, cells = numerals(means.mask(rounding, 0.0).tolist(), halves.mask(rounding).tolist())
             head = metric(name) + (f" /{times(power)}".replace("·", " ") if power else "")
@@ -78,6 +78,11 @@ class RunTable:
         if kind == "tex":
             return latex(self.texts, self.caption)
         return f"{markdown(self.texts)}\n{self.caption}\n"
+
+
+def column(metric: str, keys: Sequence[str]) -> str:
+    """Return the name of the column of a metric's mean, which differs from that of a setting, such as `loss`."""
+    return f"mean_{metric}" if metric in keys else metric
 
 
 def run_table(
@@ -112,7 +117,7 @@ def _line(
     for name in metrics:
         found = measured.loc[name] if name in measured.index else None
         line |= {
-            name: np.nan if found is None else found["mean"],
+            column(name, keys): np.nan if found is None else found["mean"],
             f"{name}_interval": np.nan if found is None else found["interval"],
             f"{name}_count": 0 if found is None else found["count"],
             f"{name}_missing": 0 if found is None else found.get("missing", 0),  # old tables lack it

@@ -15,9 +15,8 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 import dpml
-from dpml.api.arguments import settings_of
-from dpml.commands import jobs
-from dpml.commands.settings import jobs_of
+from dpml.api import jobs
+from dpml.api.settings import jobs_of, settings_of
 from dpml.data import Files
 from dpml.data.sets.wdbc import WDBC
 from dpml.seeds import generator
@@ -50,7 +49,7 @@ def test_the_package_is_cheap_to_import():
 def test_every_public_name_is_there_and_documented():
     for name in dpml.__all__:
         assert getattr(dpml, name).__doc__, name
-    assert set(dpml.__all__) <= set(dir(dpml))
+    assert dir(dpml) == sorted([*dpml.__all__, "__version__"])
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         dpml.nothing  # noqa: B018
 
@@ -88,10 +87,21 @@ def test_a_run_writes_cells_only_and_the_command_finds_them(run_command, tmp_pat
     assert "block" not in result.rows
 
 
+def test_a_result_is_read_as_a_table_and_a_figure(folder):
+    result = dpml.run(algo="fm", loss=["logistic", "squared"], M=1, draws=2)
+    table = result.table(["loss", "accuracy"])  # a setting and a metric have the same name
+    assert list(table["loss"]) == ["logistic", "squared"]
+    assert all(" ± " in text for text in table["training loss f(w)"])
+    assert repr(result).splitlines()[0].split()[:3] == ["loss", "test", "accuracy"]
+    (axes,) = result.plot(x="M", metrics=["accuracy"]).axes
+    assert axes.lines
+
+
 def test_a_dry_run_computes_nothing(folder, capsys):
     result = dpml.run("run.dry=true", algo="fm", M=1)
     assert "to run" in capsys.readouterr().out
     assert len(result.rows) == 0
+    assert repr(result) == "no rows: nothing was computed"
     assert list(folder.glob("results/.cells/*/*.json")) == []
 
 

@@ -17,9 +17,9 @@ import pandas as pd
 from numpy.random import PCG64
 from scipy.special import ndtr, ndtri
 
+from dpml.api.release import request_of
+from dpml.api.settings import Settings
 from dpml.audit.half_noise import Quiet
-from dpml.commands.release import request_of
-from dpml.commands.settings import Settings
 from dpml.data.partition import partition
 from dpml.mechanism.carriers import Carrier
 from dpml.privacy import entropy

@@ -224,7 +224,7 @@ def model_used(path: Path) -> None:
         proba = False
 
     Arguments.model = path  # type: ignore[attr-defined]
-    predict.run(Arguments)  # type: ignore[arg-type]
+    predict.run_predict(Arguments)  # type: ignore[arg-type]
     for cell in pd.read_csv(out, dtype=str, keep_default_na=False)["prediction"]:
         check_text(cell)
         assert not cell.lstrip().startswith(("=", "@", "+c", "-2+"))

@@ -13,7 +13,7 @@ from dpml.algorithms import Release, require_domain
 from dpml.audit import Finding, audit
 from dpml.audit.attacks import NORMALS, learn_direction, learn_medians, learn_normals
 from dpml.audit.black_box import candidates
-from dpml.cli.audit import _show
+from dpml.cli.privacy import _show_findings
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import Budget, Guarantee, Problem, gdp, noise
@@ -164,7 +164,7 @@ def test_lower_bounds_are_shown_rounded_down(capsys) -> None:
                       verdict="no violation seen", **known)  # fmt: skip
     assert finding.judgement == "no violation seen (power 0.79)"
     assert replace(finding, power=1 - 1e-9).judgement == "no violation seen (too few draws)"
-    _show([finding], 1000, PROBLEM)
+    _show_findings([finding], 1000, PROBLEM)
     shown = capsys.readouterr().out
     assert "0.9746 " in shown
     assert "0.9999 " in shown

@@ -11,7 +11,7 @@ from harness import tables
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpml import paths
-from dpml.cli import secagg
+from dpml.cli import privacy
 from dpml.running.rows import COLUMNS
 
 
@@ -140,10 +140,10 @@ def test_a_secure_sum_uses_one_thread(monkeypatch) -> None:
     """Its products are small: a second thread added half as much CPU time and took nothing off the wall clock."""
     seen = []
     monkeypatch.setattr(
-        "dpml.cli.secagg.measure", lambda *_: seen.extend(one["num_threads"] for one in threadpool_info()) or {}
+        "dpml.protocols.costs.measure", lambda *_: seen.extend(one["num_threads"] for one in threadpool_info()) or {}
     )
     with threadpool_limits(2):
-        secagg.run(Namespace(M=2, d=2, drop=0.0))
+        privacy.run_secagg(Namespace(M=2, d=2, drop=0.0))
     assert set(seen) == {1}
 
 

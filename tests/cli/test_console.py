@@ -110,6 +110,13 @@ def test_a_sweep_over_four_keys_says_everything(shown) -> None:
         assert any(line.split()[:4] == values and mean in line for line in lines)
 
 
+def test_a_setting_and_a_metric_of_one_name_have_a_column_each(shown) -> None:
+    heads = ["loss", "mean_loss", "accuracy"]
+    lines = shown(rows_of(loss=["logistic", "squared"]), 120).splitlines()
+    assert any(line.split()[:3] == heads for line in lines)
+    assert {line.split()[0] for line in lines if "colluders" in line} == {"logistic", "squared"}
+
+
 def test_tuned_is_a_column_where_it_varies_and_said_once_where_not(shown) -> None:
     out = shown(rows_of(eps=[0.1, 1.0], tuned=["fixed", "oracle"]), 120)
     assert "tuned" in out
@@ -162,8 +169,8 @@ def piped(run_command, monkeypatch):
     def run(program: str, *arguments: str) -> list[str]:
         done = run_command(program, *arguments)
         assert done.code == 0, done.err
-        # the plan, and what was done and written, are commands and paths, which cannot be broken
-        lines = [line for line in done.out.splitlines() if not re.match("job |done: |Written to ", line)]
+        # the plan and what was written are names and paths, which cannot be broken
+        lines = [line for line in done.out.splitlines() if not re.match("job |Written to ", line)]
         if "--json" in arguments:
             return lines
         assert max(map(cell_len, lines)) <= 80

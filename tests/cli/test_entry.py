@@ -89,7 +89,7 @@ getattr(cli, {entry!r})()
         ("dpml_run", "hydra", ["dpml-run"]),
         ("dpml_run", "dpml.cli.run", ["dpml-run"]),
         ("dpml", "dpml.cli.main", ["dpml", "guarantee"]),
-        ("dpml", "dpml.cli.guarantee", ["dpml", "guarantee"]),
+        ("dpml", "dpml.cli.privacy", ["dpml", "guarantee"]),
     ],
 )
 def test_ctrl_c_while_modules_are_loaded(tmp_path, entry, module, argv) -> None:
@@ -102,7 +102,7 @@ def test_ctrl_c_later(run_command, monkeypatch) -> None:
     def interrupt(arguments) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpml.cli.secagg.run", interrupt)
+    monkeypatch.setattr("dpml.cli.privacy.run_secagg", interrupt)
     done = run_command("dpml", "secagg")
     assert (done.code, done.out, done.err) == (130, "", "")
 
@@ -119,7 +119,7 @@ def test_ctrl_c_while_options_are_looked_up(run_command, monkeypatch, step) -> N
 
 def test_who_ignores_ctrl_c_goes_on_ignoring_it(tmp_path) -> None:
     program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + INTERRUPT.format(
-        entry="dpml", module="dpml.cli.secagg", argv=["dpml", "secagg", "-M", "2", "-d", "2"]
+        entry="dpml", module="dpml.cli.privacy", argv=["dpml", "secagg", "-M", "2", "-d", "2"]
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,7 +12,7 @@ from matplotlib.text import Text
 from quick import quick_first
 
 import dpml
-from dpml.cli.cite import citations
+from dpml.cli.papers import citations
 from dpml.reporting.chosen import chosen
 from dpml.reporting.figures import paper_figure
 from dpml.reporting.style import STYLE

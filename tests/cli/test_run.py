@@ -19,8 +19,8 @@ from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf, open_dict
 
 from dpml import cli, paths
+from dpml.api.jobs import experiment_jobs
 from dpml.cli import sweeper
-from dpml.commands.jobs import experiment_jobs
 from dpml.config.build import completed
 from dpml.config.compose import initialise
 from dpml.errors import UserError

@@ -24,6 +24,8 @@ def test_bash_completes(run_command, words, expected) -> None:
         ("dpml-run algo=capefm --eps=2", "dpml-run: error: --eps=2 is a setting, not an option: write eps=2."),
         ("dpml-run -m --algo.shift 2", "--algo.shift is a setting, not an option: write algo.shift=2."),
         ("dpml release --delta", "--delta is a setting, not an option: write delta=VALUE."),
+        ("dpml gaurantee algo=capefm", "dpml: error: unknown command 'gaurantee': did you mean 'guarantee'?"),
+        ("dpml data lst", "dpml: error: unknown action 'lst': did you mean 'list'?"),
         ("dpml run algo=capefm", "runs and sweeps have a command of their own: write dpml-run, with a dash."),
     ],
 )

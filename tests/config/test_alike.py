@@ -11,7 +11,7 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from quick import quick_first
 
-from dpml.commands import settings
+from dpml.api import settings
 from dpml.config import readers
 from dpml.config.alike import Alike
 from dpml.config.compose import initialise

@@ -12,8 +12,8 @@ from scipy.io import savemat
 from sklearn.datasets import load_breast_cancer
 from variants import with_info
 
-from dpml.commands.jobs import run_job
-from dpml.commands.settings import Settings
+from dpml.api.jobs import run_job
+from dpml.api.settings import Settings
 from dpml.config import catalogue
 from dpml.data import Dataset, Files, Raw, Source, checksum
 from dpml.data.preprocess import distinct, private_note

@@ -9,7 +9,7 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from dpml import packs, paths
-from dpml.commands.jobs import experiment_jobs
+from dpml.api.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
 from dpml.data.sets.official import HAR, HAR73
 from dpml.reporting.cards import card_of

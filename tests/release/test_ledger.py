@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from dpml.commands.release import request_of
-from dpml.commands.settings import Settings
+from dpml.api.release import request_of
+from dpml.api.settings import Settings
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, beside, spent

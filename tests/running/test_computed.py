@@ -164,7 +164,7 @@ def test_what_is_missing_is_filled_in():
         ({"_target_": "no_such_module.curve"}, "No module named 'no_such_module'"),
         (
             {"_target_": "curves.analytic.curve", "m": 1},
-            "unknown key 'm' in block a of experiment=mine/tiny: choose one of M",
+            "unknown key 'm' in block a of experiment=mine/tiny: did you mean 'M'",
         ),
         ({"_target_": "curves.analytic.curve"}, "needs a value for 'M'"),
     ],

@@ -6,8 +6,8 @@ from typing import ClassVar
 import pytest
 from harness import composed
 
-from dpml.commands.jobs import run_job
-from dpml.commands.settings import Settings
+from dpml.api.jobs import run_job
+from dpml.api.settings import Settings
 from dpml.errors import UserError
 from dpml.running.cell import Cell
 from dpml.running.expansion import _values

@@ -1,4 +1,4 @@
-"""The jobs of one command (a run, the jobs of a sweep, or experiments): their tasks in one plan, files and tables."""
+"""Turn a composed configuration into jobs (runs, experiments), compute them in one plan, and write their files."""
 
 import os
 import shlex
@@ -14,8 +14,8 @@ import pandas as pd
 from omegaconf import DictConfig, OmegaConf
 
 from dpml import packs
+from dpml.api.settings import Settings, is_private, refuse_several
 from dpml.atomic import write_atomically
-from dpml.commands.settings import Settings, is_private, refuse_several
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
 from dpml.data.partition import draws_sizes
@@ -25,7 +25,7 @@ from dpml.reporting.modified import only_block, refuse_ambiguous, truthful
 from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
-from dpml.running.plan import Options, Plan, Tables, Task, make_plan
+from dpml.running.plan import Options, Plan, Task, make_plan
 from dpml.running.runner import announce, carry_out, outline
 from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
@@ -33,12 +33,10 @@ from dpml.screen import Screen
 
 INTERRUPTED = 130
 ERROR = "error.txt"
-"""Why a job's folder has no files."""
+"""The file that says why a job's folder has no results."""
 
-PLAN = "plan.csv"
-"""The plan of the last dry run, in the results folder."""
-
-NO_RELEASE = "an experiment, not a release: whoever knows the seed can subtract the noise"
+_PLAN = "plan.csv"  # of the last dry run, in the results folder
+_NO_RELEASE = "an experiment, not a release: whoever knows the seed can subtract the noise"
 
 
 class CellsFailedError(Exception):
@@ -46,7 +44,7 @@ class CellsFailedError(Exception):
 
 
 class IncompleteError(UserError):
-    """A job's tables are written and right, but lack a budget, or have no mean to return."""
+    """A job's tables are right but lack a budget, or the objective has no mean."""
 
 
 @dataclass(frozen=True)
@@ -70,29 +68,25 @@ class RunJob:
             if entry.status == "failed":
                 raise CellsFailedError(f"{entry.reason} (traceback in {plan.store.log(entry.key)})")
 
-    def write(self, plan: Plan) -> "JobOutcome":
+    def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame, list[Mapping[str, Any]]]:
+        """Return its rows, its guarantees, and where its data come from."""
+        rows, guarantees, provenance = plan.tables(self.task)
+        return rows.drop(columns="block"), guarantees.drop(columns="block"), provenance
+
+    def write(self, plan: Plan) -> list[Path]:
         """Write its tables and, last, the manifest. Each file appears whole or not at all; raises as `check` does."""
         self.check(plan)
-        tables = plan.tables(self.task)
-        rows, guarantees = _without_blocks(tables)
+        rows, guarantees, provenance = self.tables(plan)
         self.folder.mkdir(parents=True, exist_ok=True)
         paths = [self.folder / name for name in ("guarantees.csv", "rows.csv", "manifest.json")]
         write_atomically(paths[0], guarantees.to_csv(index=False))
         write_atomically(paths[1], rows.to_csv(index=False))
-        made = {"note": NO_RELEASE, "config": dict(self.config), "dataset": tables.provenance}
+        made = {"note": _NO_RELEASE, "config": dict(self.config), "dataset": provenance}
         facts = {**made, "seed": self.config["seed"], **environment(plan.versions(self.task))}
         own = any(point.cell and getattr(point.cell.dataset, "own", False) for point, _ in plan.points[self.task.name])
         beside(self.folder).keep_with(facts, paths[:2], private=own)
         (self.folder / ERROR).unlink(missing_ok=True)  # left by an earlier run in the same folder
-        return JobOutcome(self, paths, None if len(plan.tasks) > 1 else (rows, guarantees))
-
-    def tables(self, plan: Plan) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Its rows and its guarantees."""
-        return _without_blocks(plan.tables(self.task))
-
-
-def _without_blocks(tables: Tables) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return tables.rows.drop(columns="block"), tables.guarantees.drop(columns="block")
+        return paths
 
 
 @dataclass(frozen=True)
@@ -113,14 +107,14 @@ class ExperimentJob:
         if all(entry.status in ("skipped", "failed") for entry in entries):
             raise _nothing(self.publication.experiment.name, [entry.reason for entry in entries])
 
-    def write(self, plan: Plan) -> "JobOutcome":
+    def write(self, plan: Plan) -> list[Path]:
         """Write everything that is made from its cells, unless the files exist and were made from the same cells."""
         from dpml.reporting import artifacts  # draws and counts: slow to load
 
         self.check(plan)
         self.base.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.base.with_name(f"{self.base.name}_plan.csv"), plan.listing([self.task]))
-        return JobOutcome(self, artifacts.write(self.publication, plan, self.task, self.base))
+        return artifacts.write(self.publication, plan, self.task, self.base)
 
 
 Job = RunJob | ExperimentJob
@@ -132,21 +126,21 @@ Job = RunJob | ExperimentJob
 def composed_jobs(
     config: DictConfig, settings: Settings, folder: Path, name: str, sources: Sequence[Path]
 ) -> list[Job]:
-    """The jobs of what Hydra composed: a run, called `name`, with files in `folder`; or experiments from `sources`."""
+    """Return the jobs of what Hydra composed: a run `name`, with files in `folder`; or experiments from `sources`."""
     if PACKAGE in config:
         return [*experiment_jobs(config, settings.words, sources)]
     return [run_job(config, settings, folder, name)]
 
 
 def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "run") -> RunJob:
-    """The job of a composed configuration without an experiment."""
+    """Return the job of a composed configuration without an experiment."""
     refuse_several(settings)
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
     check_keys(plain)
     given = {key: value for key, value in settings.given.items() if key.partition(".")[0] in SETTINGS}
     points = Expansion(plain, given).run()
     cells = [point.cell for point in points if point.cell is not None and point.cell.first == 0]
-    # of one algorithm and budgets: a seed counts where it draws the parties' sizes
+    # the checks depend on the parties' sizes, and on the seed only where it draws them
     sizes = {(cell.M, cell.N, cell.seed if draws_sizes(cell.partition) else None): cell for cell in cells}
     for cell in sizes.values():
         cell.check()
@@ -154,7 +148,7 @@ def run_job(config: DictConfig, settings: Settings, folder: Path, name: str = "r
 
 
 def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[Path]) -> list[ExperimentJob]:
-    """The jobs of a composed configuration with an experiment: one experiment, all of one paper, or all.
+    """Return the jobs of a composed configuration with an experiment: one experiment, all of one paper, or all.
 
     Args:
         config: the configuration that Hydra composed.
@@ -186,7 +180,7 @@ def experiment_jobs(config: DictConfig, words: Sequence[str], sources: Sequence[
 def _experiment_job(
     name: str, config: DictConfig, words: Sequence[str], sources: Sequence[Path]
 ) -> tuple[ExperimentJob, list[str]]:
-    """An experiment's job, and those of `words` that could change its numbers but change none."""
+    """Return an experiment's job, and the `words` that could change its numbers but change none."""
     from dpml.reporting.charts import check, read_published  # experiments only
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
@@ -222,7 +216,7 @@ def _nothing(name: str, reasons: Iterable[str | None]) -> UserError:
 
 
 def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
-    """Where an experiment's files go: with changed numbers it is a trial, in a folder named after the changes."""
+    """Return the path of an experiment's files; changes of its numbers have a folder of their own."""
     if not changes:
         return results / name
     text = ",".join(changes)
@@ -237,19 +231,19 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
-    """The title, with the data sets that the panels show, or all where there are none, in place of ``{dataset}``."""
+    """Return the title; ``{dataset}`` becomes the data sets of the panels, or of all cells if there are no panels."""
     shown = {panel.block for panel in experiment.panels}
     titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and (not shown or p.block in shown))
     return experiment.title.replace("{dataset}", ", ".join(titles))
 
 
 def public_command(words: Sequence[str]) -> str:
-    """The command that reproduces the numbers on any machine: without folders and options of `run`."""
+    """Return the command that reproduces the numbers on any machine: without folders and options of `run`."""
     return "dpml-run " + shlex.join(word for word in words if not is_private(word))
 
 
 def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
-    """The user's own folders with experiments: those among Hydra's configuration sources."""
+    """Return the user's own folders with experiments, from Hydra's configuration sources."""
     return [Path(source.path) / PACKAGE for source in config_sources if source.schema == "file" and source.path]
 
 
@@ -257,21 +251,21 @@ def experiment_folders(config_sources: Sequence[Any]) -> list[Path]:
 
 
 def options_of(config: Mapping[str, Any] | DictConfig) -> Options:
-    """The options under `run`."""
+    """Return the options under `run`."""
     given: Any = config["run"]
     plain: Any = OmegaConf.to_container(given, resolve=True) if OmegaConf.is_config(given) else given
     return Options(**convert_options(plain, Options, "run"))
 
 
 def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: str) -> tuple[Plan, int]:
-    """Plan all jobs together and compute what is missing. Returns the plan and an exit status (0: go on and write)."""
+    """Plan all jobs together and compute what is missing; return the plan and an exit status (0: go on and write)."""
     plan = make_plan([job.task for job in jobs], Store(results / ".cells"), options)
     console, errors = Screen(), Screen(stderr=True)
     if len(jobs) == 1 and not options.dry:
         jobs[0].check(plan)
     announce(plan, options, console)
     if options.dry:
-        path = results / PLAN
+        path = results / _PLAN
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, plan.listing(plan.tasks))
         for line in outline(plan, options):
@@ -291,11 +285,10 @@ def compute_jobs(jobs: Sequence[Job], options: Options, results: Path, command: 
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The outcome of a job: the files written, or the reason why there are none; the tables of an only run."""
+    """The outcome of a job: the files written, or the reason why there are none."""
 
     job: Job
     paths: list[Path]
-    tables: tuple[pd.DataFrame, pd.DataFrame] | None = None
     error: Exception | None = None
 
 
@@ -312,10 +305,10 @@ def write_jobs(plan: Plan, jobs: Sequence[Job], stopped: bool) -> list[JobOutcom
         if stopped and any(entry.status in ("to run", "failed") for entry in plan.of(job.task)):
             continue
         try:
-            written.append(job.write(plan))
+            written.append(JobOutcome(job, job.write(plan)))
         except (UserError, CellsFailedError) as error:
             written.append(JobOutcome(job, [], error=error))
-    # the pages about all experiments of a folder are listed with its last job
+    # the pages about all experiments of a folder are listed with the last job in it
     last = {one.job.base.parents[1]: one for one in written if isinstance(one.job, ExperimentJob) and not one.job.trial}
     for folder, one in last.items():
         from dpml.reporting.artifacts import write_claims  # experiments only
@@ -342,15 +335,15 @@ def _tell(console: Screen, message: str, style: str = "yellow") -> None:
 
 
 def together(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One table from those of several jobs; the same setting twice is one setting."""
+    """Join the tables of several jobs; a row that occurs twice is kept once."""
     columns = dict.fromkeys(column for table in tables for column in table)
-    # a column without a value imposes no type on those of the other tables
+    # a column without a value must not change the type of this column in the other tables
     known = pd.concat([table.dropna(axis=1, how="all") for table in tables], ignore_index=True)
     return known.reindex(columns=list(columns)).drop_duplicates(ignore_index=True)
 
 
 def merge_jobs(sweep: Path, jobs: Sequence[Path], command: str) -> None:
-    """Write the tables of a sweep's jobs, all in one, into its folder, with a manifest."""
+    """Join the tables of a sweep's jobs in the sweep's folder, with a manifest."""
     from dpml.reporting.tables import read_table  # slow to load
 
     paths = [sweep / name for name in ("guarantees.csv", "rows.csv")]
@@ -358,15 +351,11 @@ def merge_jobs(sweep: Path, jobs: Sequence[Path], command: str) -> None:
         table = pd.concat([read_table(job / path.name, ()) for job in jobs], ignore_index=True)
         write_atomically(path, table.drop_duplicates().to_csv(index=False))
     merged = [os.path.relpath(job, sweep) for job in jobs]
-    beside(sweep).keep_with({"note": NO_RELEASE, "command": command, "merged": merged}, paths)
+    beside(sweep).keep_with({"note": _NO_RELEASE, "command": command, "merged": merged}, paths)
 
 
 def mean_of(rows: pd.DataFrame, metric: str) -> float:
-    """The mean of a metric.
-
-    Raises:
-        IncompleteError: there is NaN among its values. The mean of the others would be better for what went wrong.
-    """
+    """Return the mean of a metric; raise IncompleteError if a value is NaN: the mean of the others would mislead."""
     known = list(rows["metric"].unique())
     if metric not in known:
         raise UserError(f"objective={metric} is no metric of this run: choose one of {', '.join(known)}.")

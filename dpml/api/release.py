@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig
 
 from dpml.algorithms import Algorithm
-from dpml.commands.settings import Settings, compose_one
+from dpml.api.settings import Settings, compose_one
 from dpml.config.build import (
     budget,
     build_adversary,

@@ -2,27 +2,29 @@
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from dpml.config import alike
-from dpml.config.build import GROUPS, check_keys, spread, whole
+from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread, whole
 from dpml.config.compose import PACKAGE, compose, options
 from dpml.config.override_errors import Line, unknown_option, user_errors
 from dpml.errors import UserError
 
 _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
+Swept = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Some settings: `words`, KEY=VALUE each, in Hydra's syntax; `values` by key, which need none."""
+    """Settings: `words` are KEY=VALUE in Hydra's syntax; `values` are Python values by key."""
 
     words: Sequence[str] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -30,36 +32,29 @@ class Settings:
 
     @property
     def text(self) -> str:
-        """The words as one line of a shell."""
+        """Return the words as one line of a shell."""
         return shlex.join(self.words)
 
     @property
     def given(self) -> dict[str, Any]:
-        """What is set, by key.
-
-        Raises:
-            UserError: one of the words cannot be read.
-        """
+        """Return all values that are set, by key."""
         return {override.key_or_group: override.value() for override in parsed(self.words)} | dict(self.values)
 
     def without(self, key: str) -> "Settings":
-        """All settings but those of one key."""
+        """Return all settings except those of one key."""
         words = [word for word in self.words if not word.startswith(f"{key}=")]
         return Settings(words, {name: value for name, value in self.values.items() if name != key}, self.config_dir)
 
     def composed(self, by: Callable[[list[str]], DictConfig] | None = None) -> DictConfig:
-        """The configuration: the defaults, changed by the words, then by the values.
+        """Return the configuration: the defaults, changed by the words, then by the values.
 
         Args:
-            by: what composes words; None is Hydra, which a process asks once for words that differ in values only.
-
-        Raises:
-            UserError: a word cannot be read, or there is no such key or option.
+            by: a function that composes words (`composer`); None: that of this process, or Hydra.
         """
         choices = [f"{group}='{self._option(group)}'" for group in GROUPS if group in self.values]
         line = Line([*self.words, *choices], self.config_dir)
         if by is None and self.config_dir is None and not any(word.startswith(f"{PACKAGE}=") for word in self.words):
-            by = of_dpml()  # of a user's own files nobody knows whether they have changed
+            by = of_dpml()  # a user's own files can change meanwhile
         with user_errors(line):
             config = by(list(line.overrides)) if by else compose(line.overrides, self.config_dir)
             for key, value in self.values.items():
@@ -75,27 +70,71 @@ class Settings:
 
 
 def is_private(word: str) -> bool:
-    """Whether a word sets where files are, or how cells are computed: no number depends on it."""
+    """Return whether no number depends on a word: it sets where files are, or how cells are computed."""
     key = word.lstrip("+~").partition("=")[0]
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
 
 def parsed(words: Sequence[str]) -> list[Override]:
-    """The overrides that Hydra reads from some words.
-
-    Raises:
-        UserError: it cannot read one of them.
-    """
+    """Return the overrides that Hydra reads from some words."""
     with user_errors(Line(words)):
         return [alike.parsed(word) for word in words]
 
 
-def jobs_of(settings: Settings, swept: Mapping[str, Sequence[Any]]) -> Iterator[Settings]:
-    """The jobs of a sweep, as `dpml-run -m` makes them: the product of all lists in the words, and of those `swept`.
+# ---- a function's arguments
 
-    Raises:
-        UserError: a sweep in the words has no list of values.
+
+def settings_of(
+    overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
+) -> tuple[Settings, Swept]:
+    """Return a function's overrides and keyword arguments as settings, and the keys that are swept with their values.
+
+    A list is a value of the keys in `LISTED`, and a sweep of any other key.
     """
+    for word in overrides:
+        if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
+            raise UserError(f"an override must be text, 'KEY=VALUE', got {word!r}.")
+    values = {key: plain(value, key) for key, value in keys.items()}
+    for key, value in values.items():
+        if value == []:
+            raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+    swept = {key: value for key, value in values.items() if isinstance(value, list) and key not in LISTED}
+    single = {key: value for key, value in values.items() if key not in swept}
+    return Settings(list(overrides), single, None if config_dir is None else Path(config_dir)), swept
+
+
+def one_setting(
+    function: str, overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
+) -> Settings:
+    """Return the settings of a function that takes one value of every key."""
+    settings, swept = settings_of(overrides, keys, config_dir)
+    several = {word.key_or_group: word.input_line for word in parsed(settings.words) if word.is_sweep_override()}
+    several |= {key: f"{key}={','.join(map(str, values))}" for key, values in swept.items() if len(values) > 1}
+    for key, text in several.items():
+        raise UserError(f"dpml.{function} takes one {key}, got {text}.")
+    return replace(settings, values={**settings.values, **{key: values[0] for key, values in swept.items()}})
+
+
+def plain(value: Any, key: str) -> Any:
+    """Return a value as YAML has it: NumPy's numbers as Python's, paths as text, sequences as lists."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, range) and value.step == 1 and len(value) > 1 and key in RANGED and value.start >= 0:
+        return f"{value.start}..{value.stop - 1}"
+    if isinstance(value, list | tuple | range | np.ndarray):
+        return [plain(item, key) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise UserError(f"{key} must be a number, text, True, False, None, or a list of them, got {value!r}.")
+
+
+# ---- one job or several
+
+
+def jobs_of(settings: Settings, swept: Swept) -> Iterator[Settings]:
+    """Yield the jobs of a sweep, as `dpml-run -m` makes them: all combinations of the lists of values."""
     choices: list[list[str]] = []
     for word, override in zip(settings.words, parsed(settings.words), strict=True):
         if not override.is_sweep_override():
@@ -112,19 +151,19 @@ def jobs_of(settings: Settings, swept: Mapping[str, Sequence[Any]]) -> Iterator[
 
 
 def composer(settings: Settings) -> Callable[[list[str]], DictConfig]:
-    """What composes the words of the jobs of a sweep: Hydra, once for those that differ in values only."""
+    """Return a function that composes the words of a sweep's jobs, once for jobs that differ in values only."""
     folder = settings.config_dir
     return alike.Alike(partial(compose, config_dir=folder), lambda group: bool(options(group, folder)))
 
 
 @cache
 def of_dpml() -> Callable[[list[str]], DictConfig]:
-    """What composes words that name dpml's own options only, for all of this process."""
+    """Return the function that composes words that name options of dpml only, one for this process."""
     return composer(Settings())
 
 
 def refuse_several(settings: Settings) -> None:
-    """Raise UserError if an option is chosen by a list of names: Hydra would take the last, with keys of the others."""
+    """Raise UserError if a list of names chooses an option: Hydra would take the last, with keys of the others."""
     given = settings.given
     for group in GROUPS:
         names = given.get(group)
@@ -135,14 +174,10 @@ def refuse_several(settings: Settings) -> None:
 
 
 def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | None]:
-    """The configuration of one setting, and the number of features if `d` is set.
-
-    Raises:
-        UserError: a key or a value is wrong, or there are several eps, delta, M or N.
-    """
+    """Return the configuration of one setting, and the number of features if `d` is set."""
     refuse_several(settings)
     config = settings.without("d").composed()
-    if "algo._target_" in settings.given:  # another class than that of the default, whose options it does not have
+    if "algo._target_" in settings.given:  # this class lacks the options of the default class
         with open_dict(config):
             config.algo = {key: value for key, value in config.algo.items() if f"algo.{key}" in settings.given}
     check_keys(config)

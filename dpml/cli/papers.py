@@ -1,0 +1,145 @@
+"""`dpml plot`, `table`, `merge`, `report`, `cite` and `verify`: figures, tables and pages from rows that exist."""
+
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dpml import packs
+from dpml.atomic import write_atomically
+from dpml.cli.files import refuse_overwriting
+from dpml.errors import UserError, nearest
+from dpml.plain import read_mapping
+from dpml.version import __version__
+
+_INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
+_DPML = f"""\
+@software{{dpml,
+  author = {{{{The dpml authors}}}},
+  title = {{dpml: experiments in multiparty differentially private learning}},
+  version = {{{__version__}}},
+  year = {{2026}},
+  license = {{MIT}},
+}}"""
+
+
+def run_plot(arguments: Namespace) -> None:
+    """Draw a figure for a paper, and print its path and what its caption should say."""
+    from dpml.reporting.chosen import chosen  # loads Matplotlib
+    from dpml.reporting.figures import paper_figure, save_for_paper
+
+    output, width = arguments.output, _width(arguments.width)
+    refuse_overwriting(output, arguments.force, ("pdf", "png", "svg"))
+    names = _names(arguments.labels) if arguments.labels else {}
+    charts = chosen(arguments.path).where(arguments.where).charts(arguments.x, arguments.metric)
+    if arguments.log is not None:
+        xscale, yscale = ("log" if axis in arguments.log else "linear" for axis in "xy")
+        charts = [replace(chart, panel=replace(chart.panel, xscale=xscale, yscale=yscale)) for chart in charts]
+    figure, caption = paper_figure(charts, width, names)
+    save_for_paper(figure, output)
+    print(output)
+    print(caption)
+
+
+def _width(text: str) -> float:
+    """Return a column's width in inches."""
+    length = re.fullmatch(r"(\d+\.?\d*|\.\d+) ?(in|cm|mm|pt)", text)
+    inches = float(length[1]) * _INCHES[length[2]] if length else 0.0
+    if not 1.5 <= inches <= 20:
+        raise UserError(f"--width must be 1.5in to 20in, such as 3.3in, 84mm, 8.4cm or 240pt, got {text}.")
+    return inches
+
+
+def _names(path: Path) -> Mapping[str, str]:
+    """Read the names that a YAML file gives to what a figure shows."""
+    try:
+        content = read_mapping(path, "names", deepest=1)
+    except OSError as error:
+        raise UserError(f"--labels {path} cannot be read: {error.strerror}.") from None
+    if not all(isinstance(text, str) for text in (*content, *content.values())):
+        raise UserError(f"--labels {path} must have a line NAME: TEXT for each name, such as capefm: CAPE-FM.")
+    return content
+
+
+def run_table(arguments: Namespace) -> None:
+    """Write a table for a paper, or print it as Markdown."""
+    from dpml.reporting.chosen import chosen
+    from dpml.reporting.run_table import FORMATS, run_table
+
+    if arguments.output:
+        refuse_overwriting(arguments.output, arguments.force, FORMATS)
+    rows = chosen(arguments.path).where(arguments.where)
+    table = run_table(rows.summary, arguments.metric, rows.claims)
+    if arguments.output is None:
+        print(str(table.written("md")), end="")
+        return
+    write_atomically(arguments.output, table.written(arguments.output.suffix[1:]))
+    print(arguments.output)
+
+
+def run_merge(arguments: Namespace) -> None:
+    """Write the merged tables of several runs or sweeps, and print their paths."""
+    from dpml.reporting.tables import merge
+
+    for path in merge(arguments.folders, arguments.output):
+        print(path)
+
+
+def run_report(arguments: Namespace) -> None:
+    """Write pages about experiments, runs and sweeps, and print the path of the first."""
+    from dpml.reporting.html import write_report
+
+    print(write_report(arguments.results))
+
+
+def run_cite(arguments: Namespace) -> None:
+    """Print one BibTeX entry, or all."""
+    entries = citations()
+    if arguments.name not in (None, *entries):
+        raise UserError(f"there is no {arguments.name!r} to cite: {nearest(arguments.name, entries)}")
+    print("\n\n".join([entries[arguments.name]] if arguments.name else entries.values()))
+
+
+def citations() -> dict[str, str]:
+    """Return the BibTeX entries by name: dpml's, as in CITATION.cff, and the papers', by the names of their packs."""
+    from dpml.reporting.cards import card_of
+
+    cards = {name: card_of(name) for name in packs.known()}
+    return {"dpml": _DPML} | {name: card.citation.strip() for name, card in cards.items() if card and card.citation}
+
+
+def run_verify(arguments: Namespace) -> None:
+    """Compute the verdicts and tables of results, a paper or a figure again from their rows, or a model's guarantees.
+
+    A model's guarantees follow from its certificate. `dpml/release/verify.py` computes them: it needs nothing of dpml,
+    may be copied anywhere, and exits with 1 or 2 where the certificate does not give a stated eps.
+    """
+    path = arguments.path
+    if not path.is_dir() and not path.with_name(f"{path.stem}_rows.csv.xz").is_file():
+        from dpml.release import verify as certificate
+
+        if code := certificate.main(str(path)):
+            sys.exit(code)
+        return
+    from dpml.reporting.cards import card_of
+    from dpml.reporting.evidence import verify
+
+    experiments = verdicts = values = wrong = 0
+    for one in verify(path):
+        counts = f"{one.verdicts} verdicts, {one.values} values of tables"
+        print(f"{one.experiment}: {counts}: {'not so' if one.wrong else 'ok'}")
+        for line in one.wrong:
+            print(f"  {line}")
+        card = card_of(one.experiment.partition("/")[0])
+        if one.wrong and card and card.headline:
+            print(f"  the headline of its page may be wrong now: {card.headline}")
+        experiments, verdicts, values = experiments + 1, verdicts + one.verdicts, values + one.values
+        wrong += len(one.wrong)
+    if wrong:
+        raise UserError(f"{wrong} statements of {path} do not follow from its rows.")
+    print(
+        f"Recomputed from the stored rows: {verdicts:,} verdicts and {values:,} values of tables of {experiments} "
+        "experiments. All are as written. The rows themselves were not computed again."
+    )
