@@ -134,20 +134,6 @@ def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
     return points if len(points) else None
 
 
-def with_published(summary: pd.DataFrame, panels: Sequence[Panel], published: pd.DataFrame) -> pd.DataFrame:
-    """The summary with a column `published`: the point that a panel draws over this row, as its authors stored it."""
-    summary = summary.assign(published=float("nan"))
-    for panel in panels:
-        theirs = points_of(published, panel)
-        if theirs is None:
-            continue
-        known = {(algo, f"{x:g}"): mean for algo, x, mean in theirs[["algo", "x", "mean"]].itertuples(index=False)}
-        rows = shown(summary, panel)
-        for row, algo, x in zip(rows.index, rows["algo"], rows[panel.x], strict=True):
-            summary.loc[row, "published"] = known.get((algo, f"{x:g}"), float("nan"))
-    return summary
-
-
 # ---- before any work is done
 
 

@@ -180,42 +180,9 @@ class Verdict:
         words = f"{self.decision}{f' on {self.on}' if self.on else ''}"
         return f"on a substitute, {self.substitute}: {words}" if self.substitute else words
 
-    @property
-    def effect(self) -> str:
-        """The effect that decides, where it is, and what it had to be."""
-        if not self.deciding:
-            return ""
-        one = self.deciding
-        reading = f"[{one['reading']}] " if len(self.readings) > 1 else ""
-        return (
-            f"{reading}{_place(one)}{f' at {at}' if (at := one['x']) else ''}: {one['effect']} (needs {one['needs']})"
-        )
-
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the groups of one of `readings`, by the keys of `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
-
-    @property
-    def numbers(self) -> list[str]:
-        """A line for every interpretation: its outcome, and the groups that turned out otherwise than they had to."""
-        return [f"[{one['name']}] {_line(one, self.groups(one))}" for one in self.readings]
-
-
-def _place(group: Mapping[str, str]) -> str:
-    against = f" against {group['against']}" if group["against"] else ""
-    return ", ".join(filter(None, [group["block"], group["algorithm"] + against]))
-
-
-def _line(reading: Mapping[str, Any], groups: Sequence[Mapping[str, Any]]) -> str:
-    """The outcome of an interpretation in words."""
-    parts = [reading["outcome"], *reading["lacks"]]
-    for outcome in (IN_WORDS[False], IN_WORDS[None]):
-        own = [one for one in groups if one["outcome"] == outcome and not one["why"]]
-        places = [f"{_place(one)} ({one['hold']} of {one['of']} hold)" for one in own]
-        parts += [f"{outcome}: {'; '.join(places)}"] if places else []
-    left_out = dict.fromkeys(f"{one['block']} ({one['why']})" for one in groups if one["why"])
-    parts += [f"does not count: {', '.join(left_out)}"] if left_out else []
-    return "; ".join(parts)
 
 
 def every(values: Iterable[bool | None]) -> bool | None:

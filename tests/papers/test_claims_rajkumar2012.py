@@ -138,7 +138,7 @@ def test_a_bound_is_kept_by_nine_in_ten(seeds, far, decision):
     assert verdict.decision == decision
     assert decide(CLAIMS["R5.3"], measured) == "cannot be tested here"
     if seeds == 20:
-        assert "kept by 20 of 20 [0.861, 1]" in verdict.effect
+        assert "kept by 20 of 20 [0.861, 1]" in verdict.deciding["effect"]
 
 
 @pytest.mark.parametrize(("off", "decision"), [(0.0, "reproduced"), (0.5, "not reproduced")])

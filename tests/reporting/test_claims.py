@@ -93,7 +93,7 @@ def test_what_few_seeds_cannot_show_is_undecided_and_the_seeds_that_would_are_na
     few, many = (evidence({"capefm": [2, 2, 1.75]}, noise=0.4, shape=(seeds, 1)) for seeds in (6, 400))
     verdict = judge(claim_tests.improves(["d20_eps"], ["capefm"]), few)
     assert verdict.decision == "undecided with these seeds"
-    assert verdict.numbers == ["[true] is undecided; is undecided: d20_eps, capefm against capefm (0 of 1 hold)"]
+    assert verdict.readings[0]["groups"] == [["d20_eps", "capefm", "capefm", "is undecided", 0, 1, ""]]
     assert judge(claim_tests.improves(["d20_eps"], ["capefm"]), many).decision == "reproduced"
     # as many seeds without a difference rule out one that matters
     flat_ = evidence({"capefm": [2, 2, 2]}, noise=0.5, shape=(400, 1))
@@ -133,7 +133,7 @@ def test_a_reading_that_is_undecided_neither_hides_nor_makes_a_dependence():
 
     assert decision("a", "c").decision == decision("b", "c").decision == "undecided with these seeds"
     assert decision("a", "b", "c").decision == "depends on an unstated choice"
-    assert decision("a", "b", "c").numbers[2] == "[c] is undecided; is undecided: b, x against y (0 of 1 hold)"
+    assert decision("a", "b", "c").readings[2]["groups"] == [["b", "x", "y", "is undecided", 0, 1, ""]]
 
 
 @pytest.mark.parametrize(("largest", "decision"), [(1.9, "reproduced"), (2.2, "not reproduced")])
@@ -261,7 +261,8 @@ def test_readings_that_disagree_are_the_verdict():
 def test_a_reading_that_was_not_computed_leaves_the_claim_open():
     verdict = judge(claim_tests.improves(["d20_eps"], ["capefm"]), evidence({"capefm": [3, 2, 1]}), (OTHER, READING))
     assert verdict.decision == "cannot be tested here"
-    assert verdict.numbers == ["[plotted] cannot be tested here; not computed: d20_eps", "[true] holds"]
+    outcomes = [(one["outcome"], one["lacks"]) for one in verdict.readings]
+    assert outcomes == [("cannot be tested here", ["not computed: d20_eps"]), ("holds", [])]
 
 
 def test_a_reading_that_was_not_computed_hides_no_dependence():
