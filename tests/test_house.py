@@ -72,7 +72,7 @@ ROOMS = {
     "protocols": ("dpml/protocols", 1911, 1700),
     "audit": ("dpml/audit", 2439, 2000),
     "config and running": ("dpml/config dpml/running", 2936, 1950),
-    "reporting": ("dpml/reporting", 6383, 4200),
+    "reporting": ("dpml/reporting", 6336, 4200),
     "release": ("dpml/release", 1594, 1450),
     "federated": ("dpml/federated", 1905, 1600),
     "recipes": ("dpml/recipes", 638, 520),
