@@ -98,7 +98,7 @@ def y_axis(axes: Axes, scale: Scale, metric: str) -> None:
 def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
     """Set the scale of a panel's x axis and its ticks, which are `names` if the axis has words."""
     if names:
-        axes.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 14) for name in names], fontsize=7)
+        axes.set_xticks(range(len(names)), [textwrap.fill(name.replace("/", " "), 8) for name in names], fontsize=6.5)
         axes.margins(x=0.2)
         return
     # eps of 0 and of infinity have no position on a log axis
@@ -127,7 +127,7 @@ def _log_with_zero(axes: Axes, values: pd.Series) -> None:
     least = values[values > 0].min()
     axes.set_xscale("symlog", linthresh=least, linscale=0.45)
     powers = 10.0 ** np.arange(np.ceil(np.log10(least) - 1e-9), np.floor(np.log10(values.max()) + 1e-9) + 1)
-    powers = powers[-1::-2][::-1] if len(powers) > 4 else powers  # labels of more would overlap
+    powers = powers[-1:0:-2][::-1] if len(powers) > 4 else powers  # labels of more would overlap
     axes.set_xticks([0.0, *powers], ["0", *(f"{power:g}" for power in powers)])
     axes.xaxis.set_minor_locator(NullLocator())
 

@@ -1,7 +1,6 @@
 """`dpml-run`: runs, sweeps and experiments are one plan: kept, resumed, interrupted, overridden alike."""
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -271,18 +270,6 @@ def test_terminated_it_leaves_nothing_behind(run_command, tmp_path, monkeypatch)
     assert (outcome.code, outcome.err.strip()) == (128 + signal.SIGTERM, "")  # the end of the line of progress
     assert len(cells()) == 1
     assert only_cells_are_in(tmp_path)
-
-
-def test_temporary_names_are_unique_even_for_one_process_number(tmp_path, monkeypatch):
-    from dpml.atomic import write_atomically
-
-    seen = []
-    replace = Path.replace
-    monkeypatch.setattr(os, "getpid", lambda: 1)
-    monkeypatch.setattr(Path, "replace", lambda path, target: (seen.append(path.name), replace(path, target)))
-    for _ in range(2):
-        write_atomically(tmp_path / "file", "content")
-    assert len(set(seen)) == 2
 
 
 # ---- trials
