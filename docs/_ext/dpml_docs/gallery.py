@@ -16,25 +16,15 @@ def pages() -> dict[str, str]:
         for folder in sorted(RESULTS.iterdir())
         if any(folder.glob("*.md"))
     }
-<<<<<<< HEAD
-    others = {path.stem: _shown(path) for path in RESULTS.glob("*.md") if path.stem != "claims"}
-    contents = _contents([*(f"{name}/claims" for name in folders), *others, "/frontier"])
-    found = {"index": _shown(RESULTS / "claims.md") + contents} | others
-=======
     others = [path for path in RESULTS.glob("*.md") if path.stem != "claims"]
     contents = [*(f"{name}/claims" for name in folders), "/frontier", *(path.stem for path in others)]
     found = {"index": _shown(RESULTS / "claims.md") + _contents(contents)}
->>>>>>> pages
     for name, own in folders.items():
         path = RESULTS / name / "claims.md"
         text = _shown(path) if path.is_file() else f"# {name.capitalize()}\n"
         found[f"{name}/claims"] = text + _contents(own)
         found |= {f"{name}/{stem}": _shown(RESULTS / name / f"{stem}.md") for stem in own}
-<<<<<<< HEAD
-    return found
-=======
     return found | {path.stem: _shown(path) for path in others}
->>>>>>> pages
 
 
 def _shown(path: Path) -> str:
