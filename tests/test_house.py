@@ -64,7 +64,7 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
     "top level": ("dpml/*.py", 818, 700),
-    "data": ("dpml/data", 4975, 4100),
+    "data": ("dpml/data", 4974, 4100),
     "privacy": ("dpml/privacy", 2315, 2350),
     "optim": ("dpml/optim", 1959, 1400),
     "mechanism": ("dpml/mechanism", 1936, 2000),

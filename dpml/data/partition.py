@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Task
 from dpml.data.memmap import take
-from dpml.data.preprocess import distinct
+from dpml.data.preprocess import FOLDED, distinct
 from dpml.errors import UserError
 from dpml.privacy import Adversary, Problem
 
@@ -65,14 +65,10 @@ class Parties:
 
     @cached_property
     def folded(self) -> Rows:
-        """The private rows, for sums over all parties.
-
-        Duplicate rows are merged if they are at least a quarter of all rows; otherwise all rows are
-        returned, with None for the counts.
-        """
-        first, _, counts = distinct(self.X, self.y)
-        if len(first) > 0.75 * len(self.y):
+        """The private rows for sums over all parties, merged with their counts; None for the counts if not merged."""
+        if len(self.y) > FOLDED:
             return self.X, self.y, None
+        first, _, counts = distinct(self.X, self.y)
         return self.X[first], self.y[first], counts.astype(float)
 
     def of(self, k: int) -> slice:

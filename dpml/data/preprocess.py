@@ -236,6 +236,9 @@ def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
     return "; ".join([*said, *(["rows with a missing value left out"] if left_out else [])])
 
 
+FOLDED = 1 << 19  # equal rows are merged up to this public number of rows, so that no time shows how often they repeat
+
+
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
     """The distinct rows of X (n, d), with labels y (n,) if given: (first, where, counts).
 

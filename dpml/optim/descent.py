@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, blocks
-from dpml.data.preprocess import distinct
+from dpml.data.preprocess import FOLDED, distinct
 from dpml.optim.logistic import hard_targets
 from dpml.optim.losses import LOSSES as ALL_LOSSES
 from dpml.optim.losses import Loss
@@ -204,10 +204,10 @@ class MergedRows:
 
     @cached_property
     def _merged(self) -> Rows:
+        if len(self.y) > FOLDED:
+            return self._plain
         signed = self.y[:, None] * self.X
         first, _, counts = distinct(signed)
-        if len(first) > 0.75 * len(signed):
-            return self._plain
         return Rows.of(LOGISTIC, signed[first], np.ones(len(first)), counts.astype(float), np.float64)
 
 

@@ -207,11 +207,11 @@ def test_metrics_of_folded_rows_are_those_of_all_rows(K, lam):
     np.testing.assert_allclose(found["optimality_gap"].ravel(), mean + lam / 2 * np.sum(flat**2, axis=1) - lowest)
 
 
-def test_rows_that_hardly_repeat_are_left_as_they_are():
-    data = Dataset("plain", "binary", np.eye(8), np.ones(8), np.eye(8), np.ones(8))
-    parties = partition(data, Equal(), 2, np.random.default_rng(0))
-    assert parties.folded[0] is parties.X
-    assert parties.folded[2] is None
+def test_whether_rows_are_merged_is_decided_by_their_public_number_alone(monkeypatch):
+    for rows, most in [(np.eye(4), 3), (np.eye(4), 4), (np.ones((4, 4)) / 2, 3), (np.ones((4, 4)) / 2, 4)]:
+        monkeypatch.setattr("dpml.data.partition.FOLDED", most)
+        data = Dataset("plain", "binary", rows, np.ones(4), rows, np.ones(4))
+        assert (partition(data, Equal(), 2, np.random.default_rng(0)).folded[2] is None) == (most < 4)
 
 
 def test_remembered_as_long_as_the_parties_live():
