@@ -190,7 +190,7 @@ def test_the_noise_of_a_model_is_that_which_is_counted():
     exact, *draws = np.array([[*model.coef_[0], *model.intercept_] for model in models])
     (noisy,) = LocalAggregation(LOSSES["logistic"], "tight").messages(Budget(1.0), Problem(1, 100, 13))
     low, high = gamma.ppf([1e-6, 1 - 1e-6], 1300)
-    assert low < np.linalg.norm(draws - exact, axis=1).sum() / noisy.scale < high
+    assert low < np.linalg.norm(draws - exact, axis=1).sum() / noisy.noise < high
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def test_the_page_is_followed_literally(tmp_path, run_command):
         "reproduced", "undecided with these seeds", "undecided with these seeds", "not reproduced"
     ]  # fmt: skip
     assert (verdicts["S1.T"]["deciding"]["x"], verdicts["S1.T"]["deciding"]["effect"]) == ("10", "11.03")
-    assert "(S1.T)" in Path("results/claims.md").read_text()
+    assert "(S1.T)" in Path("results/smith2026/claims.md").read_text()
     assert run_command("dpml", "cite", "smith2026").out.startswith("@misc{smith2026,")
     # whoever does not name the pack runs none of its code
     os.environ[packs.ENVIRONMENT] = ""

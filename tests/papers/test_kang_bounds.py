@@ -111,4 +111,4 @@ twins: false
     assert client[3] > client[1] > 0.5
     assert accuracy[accuracy["algo.calibrate_for"] == "client"]["proven_eps"].to_numpy() == pytest.approx([0.5, 0.5])
     page = (tmp_path / "out" / "small.md").read_text()
-    assert re.search(r"\| wddp \| paper \| tight \| client \|.* client \| - \| 0\.5 \|", page)
+    assert re.search(r"\| WD-DP \| paper \| tight \| client \|.* client \| - \| 0\.5 \|", page)

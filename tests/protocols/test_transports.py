@@ -29,7 +29,7 @@ def test_sum_is_exact_down_to_the_threshold_and_refused_below(data: st.DataObjec
     session = Session.of(parties, 3, complete(parties, threshold))
     to_the_end = [k for k in range(parties) if silent.get(k, Stage.DONE) is Stage.DONE]
     if len(to_the_end) < threshold:
-        with pytest.raises(ProtocolError, match=f"fewer than the {threshold}"):
+        with pytest.raises(ProtocolError, match=f"fewer than the quorum of {threshold}"):
             in_process(session, inputs, None, silent)
         return
     outcome = in_process(session, inputs, None, silent)
