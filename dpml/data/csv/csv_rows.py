@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from multiprocessing import parent_process
@@ -14,7 +14,7 @@ import numpy as np
 from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.data.csv.columns import Kind, as_text, feature, profile_of
+from dpml.data.csv.columns import AS_NUMBERS, Kind, as_text, feature, profile_of
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, sha256
@@ -199,10 +199,10 @@ def _build(options: CsvOptions, stated: ColumnBounds | None) -> tuple[cache.Arra
     if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
     features = list(stated.of(sources, file.path)) if stated else sources
-    columns = read(file, [*sources, options.label, *([options.party] if options.party is not None else [])])
+    columns = read(file, *needed(sources, options.label, options.party, stated))
     label = columns[options.label]
-    if len(label.codes) < 2:
-        has = "one row" if len(label.codes) else "no rows"
+    if len(label) < 2:
+        has = "one row" if len(label) else "no rows"
         raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
     if stated:
         kinds: Kinds = {name: (stated.kind(name), stated.values(name)) for name in features}
@@ -269,6 +269,14 @@ def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
     return {each.name: (each.kind, each.values) for each in profiles}
 
 
+def needed(
+    features: Sequence[str], label: str | None, party: str | None, stated: ColumnBounds | None
+) -> tuple[list[str], set[str]]:
+    """Return the columns to be read, and those of which the texts are needed: labels, parties and stated texts."""
+    other = [name for name in (label, party) if name is not None]
+    return [*features, *other], {*other, *(stated.texts if stated else ())}
+
+
 def _arrays(
     columns: Columns, kinds: Kinds, labels: Labels, options: CsvOptions, stated: ColumnBounds | None
 ) -> tuple[Array, Array, Index | None, int]:
@@ -319,12 +327,12 @@ def _test(
 ) -> tuple[Array, Array, int]:
     """Return features and labels of the test rows, in the form of the training rows, and how many are left out."""
     file = open_file(options.paths["test"], options.written)
-    needed = [*(stated.sources if stated else kinds), str(options.label)]
-    for name in needed:
+    names = [*(stated.sources if stated else kinds), str(options.label)]
+    for name in names:
         if name not in file.names:
             raise UserError(f"{file.path} has no column {name!r}, which {rows.path} has: {nearest(name, file.names)}")
-    columns = read(file, needed)
-    if not len(columns[needed[-1]].codes):
+    columns = read(file, names, [name for name in names if name not in kinds or kinds[name][0] not in AS_NUMBERS])
+    if not len(columns[names[-1]]):
         raise UserError(f"{file.path} has no rows below the names.")
     X, y, _, left = _arrays(columns, kinds, labels, options, stated)
     if not len(y):

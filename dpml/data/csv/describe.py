@@ -23,9 +23,9 @@ from dpml.data.csv.columns import (
     with_commas,
     with_unit,
 )
-from dpml.data.csv.csv_rows import CsvOptions, roles
+from dpml.data.csv.csv_rows import CsvOptions, needed, roles
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import Columns, CsvFile, TextColumn, open_file, read
+from dpml.data.csv.reading import Columns, CsvFile, FileColumn, open_file, read
 from dpml.data.info import Column, Range
 from dpml.errors import UserError
 
@@ -81,8 +81,8 @@ def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Descrip
     features = roles(file, options)
     if stated is not None:
         stated.of(features, path)
-    columns = read(file, [*features, *(name for name in (label, party) if name is not None)])
-    rows = len(columns[features[0]].codes)
+    columns = read(file, *needed(features, label, party, stated))
+    rows = len(columns[features[0]])
     if not rows:
         raise UserError(f"{path} has no rows below the names.")
     labels = None if label is None else find_labels(columns[label], "auto", None, stated)
@@ -229,14 +229,14 @@ def as_meant(options: CsvOptions) -> Noticed:
     return Noticed(options, tuple(sentences))
 
 
-def _gaps(column: TextColumn) -> list[str]:
+def _gaps(column: FileColumn) -> list[str]:
     """The words for a missing value among texts that are numbers but for them; empty if others are not either."""
     words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
     likely = [text for text in words if text.lower() in WORDS_FOR_MISSING]
     return likely if len(likely) == len(words) < len(column.texts) else []
 
 
-def hint(column: TextColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
+def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
     """Return what may be wrong with a column that can be a feature, and the key for that; empty if nothing is."""
     if profile.problem:
         return ""
@@ -261,10 +261,10 @@ def hint(column: TextColumn, profile: ColumnProfile, y: Array | None, labels: La
     return ""
 
 
-def _cells(column: TextColumn) -> Array:
+def _cells(column: FileColumn) -> Array:
     """A number for every row: its number, or the place of its text; NaN if it is missing."""
     if column.is_number:
-        return column.rows([np.nan if number is None else number for number in column.numbers])
+        return column.cells()
     return column.rows(range(len(column.texts)))
 
 
