@@ -26,12 +26,27 @@ from dpml.errors import UserError, nearest
 
 Missing = Literal["drop", "keep", "refuse"]
 FITTED = "fitted"
+UNSET: Any = None
+"""The value of an option that the user does not set."""
+
+USUAL: dict[str, Any] = {
+    "drop": (),
+    "missing": "drop",
+    "steps": ("one_hot", "symmetric", "bias", "sample_norm"),
+    "encoding": "utf-8",
+    "decimal": "point",
+    "na": (),
+}
+"""Defaults of the options that a bounds file may set."""
+
 _NO_FILE = "dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN."
 
 
 @dataclass(frozen=True)
 class CsvOptions:
     """A file and the roles of its columns: the options of dataset=csv that reading the file depends on.
+
+    What is not set is as the bounds file says, or else as `USUAL`.
 
     Attributes:
         path: FILE.csv, .csv.gz, or .parquet (needs pyarrow).
@@ -40,12 +55,14 @@ class CsvOptions:
         positive: The label that is +1; null: the second of the two labels in order.
         drop: Columns that are not used, such as ids: [COLUMN, ...].
         party: The column that names the party of a row; it is not a feature.
-        missing: What becomes of rows with missing values: `drop`, `keep` (needs the step `impute`), or `refuse`.
+        missing: What becomes of rows with missing values: `drop` (the default), `keep` (needs the step `impute`), or
+            `refuse`.
         bounds: Where scales, categories and classes come from: the rows (`fitted`), or FILE.yaml that states them.
         test_path: A file of test rows with the same columns, instead of `test_fraction`.
-        encoding: What the bytes of the files mean: `utf-8`, `utf-16`, `latin-1`, `cp1252`, or another of Python's.
+        encoding: What the bytes of the files mean: `utf-8` (the default), `utf-16`, `latin-1`, `cp1252`, or another of
+            Python's.
         separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: found out.
-        decimal: `point` or `comma`, before the decimals of a number.
+        decimal: `point` (the default) or `comma`, before the decimals of a number.
         na: Texts that stand for a missing value, besides the usual ones: [TEXT, ...].
         cache: Keep the parsed rows in the user's cache, which nobody else can read, for the next run.
     """
@@ -54,24 +71,23 @@ class CsvOptions:
     label: str | None = None
     task: str = "auto"
     positive: Any = None
-    drop: tuple[str, ...] = ()
+    drop: tuple[str, ...] = UNSET
     party: str | None = None
-    missing: str = "drop"
+    missing: str = UNSET
     bounds: str = field(default=FITTED, metadata=PLACE)
     test_path: str | None = field(default=None, metadata=PLACE)
-    encoding: str = "utf-8"
+    encoding: str = UNSET
     separator: str | None = None
-    decimal: str = "point"
-    na: tuple[Any, ...] = ()
+    decimal: str = UNSET
+    na: tuple[Any, ...] = UNSET
     cache: bool = field(default=False, metadata=PLACE)
     stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
 
     def __post_init__(self) -> None:
-        if self.bounds != FITTED and self.paths["bounds"].is_file():
-            usual = {each.name: each.default for each in fields(self)}
-            for key, value in load(self.paths["bounds"]).reading.items():
-                if key in usual and getattr(self, key) == usual[key]:  # what is typed comes first
-                    object.__setattr__(self, key, value)
+        stated = load(self.paths["bounds"]).reading if self.bounds != FITTED and self.paths["bounds"].is_file() else {}
+        for key, value in {**USUAL, **stated}.items():
+            if getattr(self, key, value) is UNSET:
+                object.__setattr__(self, key, value)
         if self.missing not in get_args(Missing):
             raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
         if not isinstance(self.positive, str | int | float | None):

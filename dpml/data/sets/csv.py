@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
-from dpml.data.csv.csv_rows import FITTED, CsvOptions, CsvRows, checksum, read_rows
+from dpml.data.csv.csv_rows import FITTED, UNSET, CsvOptions, CsvRows, checksum, read_rows
 from dpml.data.preprocess import maps, split_apply
 from dpml.data.steps import PRIVATE, SCHEMA, STATED, after_one_hot
 from dpml.errors import UserError
@@ -20,12 +20,12 @@ class CSV(CsvOptions):
 
     Args:
         test_fraction: The share of the rows, drawn at random, that is for testing.
-        steps: Preprocessing, in order.
+        steps: Preprocessing, in order; null: what the bounds file says, or else [one_hot,symmetric,bias,sample_norm].
     """
 
     own: ClassVar[bool] = True
     test_fraction: float = 0.2
-    steps: tuple[str, ...] = ("one_hot", "symmetric", "bias", "sample_norm")
+    steps: tuple[str, ...] = UNSET
 
     @property
     def info(self) -> Info:
