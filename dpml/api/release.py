@@ -22,10 +22,9 @@ from dpml.config.build import (
 from dpml.config.complete import require_complete
 from dpml.data import Files, Info, Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.data.csv.csv_rows import USUAL, roles
 from dpml.data.csv.reading import open_file
 from dpml.data.partition import Partition
-from dpml.data.sets.csv import CSV
+from dpml.data.sets.csv import CSV, USUAL, roles
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task

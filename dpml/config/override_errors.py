@@ -106,9 +106,9 @@ def _of_key(key: str, line: Line) -> str:
 
 
 def _is_csv_option(name: str) -> bool:
-    from dpml.data.csv.csv_rows import CsvOptions  # here, as it loads pandas
+    from dpml.data.sets.csv import CSV  # here, as it loads pandas
 
-    return name in {each.name for each in fields(CsvOptions)}
+    return name in {each.name for each in fields(CSV)}
 
 
 def _group(group: str, line: Line) -> DictConfig | None:

@@ -22,7 +22,7 @@ from dpml.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-_AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` uses
+AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` uses
 _PARTS = ("X", "y", "X_test", "y_test")
 
 
@@ -140,7 +140,7 @@ class Tabular:
     def key(self, digest: str) -> dict[str, Any]:
         """What the parsed files depend on: their content, the code that reads them, and the options it may use."""
         loader = type(self)
-        options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING}
+        options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in AFTER_PARSING}
         version = code.digest(code.DATA, code.named(loader))
         return {"loader": loader.__qualname__, "code": version, "options": options, "sha256": digest}
 

@@ -19,8 +19,7 @@ from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of, budget, class_of, epsilon, number, optional
 from dpml.config.complete import require_all_rows
 from dpml.data import Task
-from dpml.data.csv.csv_rows import USUAL
-from dpml.data.sets.csv import CSV
+from dpml.data.sets.csv import CSV, USUAL
 from dpml.errors import UserError, nearest
 from dpml.mechanism.counting import counting
 from dpml.mechanism.program import Program

@@ -9,11 +9,10 @@ from test_csv_files import sentence
 
 from dpml.data import Files
 from dpml.data.csv import column_bounds
-from dpml.data.csv.csv_rows import CsvOptions, read_rows
 from dpml.data.csv.describe import bounds_text, describe
 from dpml.data.partition import Equal, partition
 from dpml.data.preprocess import private_note
-from dpml.data.sets.csv import CSV
+from dpml.data.sets.csv import CSV, read_rows
 from dpml.data.steps import norms
 from dpml.errors import UserError
 
@@ -158,7 +157,7 @@ def test_what_is_asked_for_and_what_is_stated_agree(files):
 
 def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(write):
     path = write(ROWS)
-    text = bounds_text(describe(CsvOptions(path, "income")))
+    text = bounds_text(describe(CSV(path, "income")))
     options = {"label": "income", "test_fraction": 0}
     from_file = load(CSV(path=path, bounds=write(text.replace("from_rows: true\n", ""), "b.yaml"), **options))
     np.testing.assert_allclose(from_file.X, load(CSV(path=path, **options)).X, atol=1e-15)
@@ -168,7 +167,7 @@ def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(writ
 def test_any_text_survives_in_a_written_file(write, word):
     quoted = word.replace('"', '""')
     path = write(f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')
-    text = bounds_text(describe(CsvOptions(path, "y"))).replace("from_rows: true\n", "")
+    text = bounds_text(describe(CSV(path, "y"))).replace("from_rows: true\n", "")
     columns = column_bounds.load(Path(write(text, "b.yaml"))).columns
     assert columns["c"] == tuple(sorted([word, "other", "more"]))
 
@@ -249,7 +248,7 @@ def test_a_row_is_read_as_it_is_alone_whatever_the_others_are(files, kind, decim
     def read(chosen):
         lines = [f"7;{cell}" if of_label else f"{cell};1" for cell in chosen]
         try:
-            found = read_rows(CsvOptions(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
+            found = read_rows(CSV(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
         except UserError:
             return None
         return np.column_stack([found.X, found.y])
@@ -274,7 +273,7 @@ def test_a_missing_value_leaves_the_categories_of_other_rows(tmp_path):
     for name, values in (("whole", whole), ("gaps", gaps)):
         pd.DataFrame(values, dtype="Int64").to_parquet(tmp_path / name)
         options = {"path": str(tmp_path / name), "bounds": str(tmp_path / "b.yaml"), "label": "y", "missing": "keep"}
-        found.append(read_rows(CsvOptions(**options)))
+        found.append(read_rows(CSV(**options)))
     np.testing.assert_array_equal(found[0].X, [[0, 5], [1, 6], [2, 7], [0, 8]])
     np.testing.assert_array_equal(found[1].X, [[-1, np.nan], *found[0].X[1:]])
     np.testing.assert_array_equal(found[1].y, [-1, 1, 1, -1])

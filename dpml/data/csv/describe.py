@@ -23,10 +23,10 @@ from dpml.data.csv.columns import (
     with_commas,
     with_unit,
 )
-from dpml.data.csv.csv_rows import CsvOptions, needed, roles
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, FileColumn, open_file, read
 from dpml.data.info import Column, Range
+from dpml.data.sets.csv import CSV, needed, roles
 from dpml.errors import UserError
 
 
@@ -57,7 +57,7 @@ class Description:
     classes: tuple[float, ...]
     parties: int | None
     complete: int
-    options: CsvOptions
+    options: CSV
     noticed: tuple[str, ...] = ()
     stated: ColumnBounds | None = None
 
@@ -72,7 +72,7 @@ class Description:
         return sum(profile.levels or 1 for profile in self.features if not profile.problem)
 
 
-def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Description:
+def describe(options: CSV, stated: ColumnBounds | None = None) -> Description:
     """Return the content of a file; naming a label is optional."""
     noticed = as_meant(options)
     options = noticed.options
@@ -154,7 +154,7 @@ def bounds_text(description: Description) -> str:
         content["target"] = _range(*description.classes)
     elif labels is not None:
         content["classes"] = list(labels.classes)
-    options, usual = description.options, CsvOptions()
+    options, usual = description.options, CSV()
     reading = {key: getattr(options, key) for key in ("label", "party", "drop", *WRITTEN)}
     content |= {
         key: list(said) if isinstance(said, tuple) else said
@@ -201,11 +201,11 @@ _FEW = 20
 class Noticed:
     """A file as it was probably meant: the options that read it like this, and a sentence for each that differs."""
 
-    options: CsvOptions
+    options: CSV
     sentences: tuple[str, ...] = ()
 
 
-def as_meant(options: CsvOptions) -> Noticed:
+def as_meant(options: CSV) -> Noticed:
     """Return the options with the decimal character and texts for missing values that the file seems to have."""
     file = open_file(options.paths["rows"], options.written)
     if not file.is_text:
