@@ -13,10 +13,9 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features, check_bounds, split_apply
+from dpml.data.preprocess import Features, Record, after_one_hot, check_bounds, split_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
-from dpml.data.steps import Record, after_one_hot
 from dpml.errors import UserError
 
 if TYPE_CHECKING:

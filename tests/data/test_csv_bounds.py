@@ -11,9 +11,8 @@ from dpml.data import Files
 from dpml.data.csv import column_bounds
 from dpml.data.csv.describe import bounds_text, describe
 from dpml.data.partition import Equal, partition
-from dpml.data.preprocess import private_note
+from dpml.data.preprocess import norms, private_note
 from dpml.data.sets.csv import CSV, read_rows
-from dpml.data.steps import norms
 from dpml.errors import UserError
 
 ROWS = "age,gain,job,member,income\n31,0,nurse,yes,low\n52,999,judge,no,high\n44,9,clerk,yes,high\n29,0,nurse,no,low\n"

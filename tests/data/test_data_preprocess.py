@@ -9,8 +9,7 @@ from scipy import sparse
 
 from dpml.data import preprocess
 from dpml.data.info import Range
-from dpml.data.preprocess import distinct, fit_apply, private_note, stated_apply, width
-from dpml.data.steps import STEPS, norms
+from dpml.data.preprocess import STEPS, distinct, fit_apply, norms, private_note, stated_apply, width
 from dpml.errors import UserError
 
 SCALING = [

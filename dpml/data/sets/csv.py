@@ -21,10 +21,9 @@ from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, sha256
 from dpml.data.info import Column, Task
-from dpml.data.preprocess import maps, split_apply
+from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, after_one_hot, maps, split_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw, stamp
-from dpml.data.steps import PRIVATE, SCHEMA, STATED, after_one_hot
 from dpml.data.table import AFTER_PARSING, joint_checksum
 from dpml.errors import UserError, nearest
 
