@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from hashlib import blake2b
 from itertools import takewhile
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -636,33 +636,14 @@ def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
     """The distinct rows of X (n, d), with labels y (n,) if given: (first, where, counts).
 
     `first` (m,) are the first appearances, in order; row i is a copy of row ``first[where[i]]``, and ``counts[j]`` rows
-    are copies of row ``first[j]``. Weighted sums over ``X[first]`` with the counts are the sums over all rows.
+    are copies of row ``first[j]``. Weighted sums over ``X[first]`` with the counts are the sums over all rows. Rows are
+    equal if a digest of their bytes is; no two different rows with the same digest are known.
     """
-    parts = [X] if y is None else [X, y[:, None]]
-    keys = _row_keys(parts)
-    _, first, where, counts = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
-    if not all(np.array_equal(part[rows], part[first[where[rows]]]) for part in parts for rows in blocks(*part.shape)):
-        # two different rows have the same key, which is very rare: compare bytes; + 0.0 turns -0.0 into 0.0
-        whole = np.ascontiguousarray(np.column_stack(parts) + 0.0)
-        texts = whole.view(np.dtype((np.void, whole.strides[0]))).ravel()
-        _, first, where, counts = np.unique(texts, return_index=True, return_inverse=True, return_counts=True)
-    order = np.argsort(first)
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return first[order], place[where], counts[order]
-
-
-def _row_keys(parts: Sequence[Array]) -> NDArray[np.uint64]:
-    """A 64-bit hash of every row, the same for equal rows: a random linear form of the entries' scrambled bits."""
-    rng = np.random.default_rng(0)
-    keys = np.zeros(len(parts[0]), dtype=np.uint64)
-    spread = np.uint64(0x9E3779B97F4A7C15)  # odd: without this factor numbers such as 0.5 would differ in few bits
-    for part in parts:
-        odd = 2 * rng.integers(2**63, size=part.shape[1], dtype=np.uint64) + np.uint64(1)
-        for rows in blocks(*part.shape):
-            bits = (part[rows] + 0.0).view(np.uint64)
-            bits *= spread
-            bits ^= bits >> np.uint64(32)
-            bits *= odd
-            keys[rows] += bits.sum(axis=1)
-    return keys
+    places: dict[bytes, int] = {}
+    where = np.empty(len(X), dtype=np.intp)
+    for rows in blocks(*X.shape):
+        whole = X[rows] if y is None else np.column_stack([X[rows], y[rows]])
+        digests = (blake2b(row).digest() for row in np.ascontiguousarray(whole + 0.0))  # which turns -0.0 into 0.0
+        where[rows] = [places.setdefault(digest, len(places)) for digest in digests]
+    _, first, counts = np.unique(where, return_index=True, return_counts=True)
+    return first, where, counts

@@ -8,7 +8,7 @@ import codecs
 import csv
 import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -76,11 +76,7 @@ class Dialect:
 
     def numbers(self, texts: Sequence[str]) -> list[float | None]:
         """Return the number that each text is: NaN for one of `gaps`, None for a text that is no number."""
-        values: Sequence[float | None] = ()
-        if self.decimal == "." and not any("_" in text for text in texts):
-            with suppress(ValueError):  # a fast path for texts that all are numbers
-                values = list(map(float, texts))
-        return [float("nan") if value in self.gaps else value for value in values or map(self._parsed, texts)]
+        return [float("nan") if value in self.gaps else value for value in map(self._parsed, texts)]
 
     def _parsed(self, text: str) -> float | None:
         return _float(text if self.decimal == "." else "_" if "." in text else text.replace(self.decimal, "."))
