@@ -16,9 +16,9 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from dpml import packs
-from dpml.atomic import write_atomically
 from dpml.config.build import instantiate
 from dpml.config.compose import PACKAGE, compose
+from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims
 from dpml.reporting.cards import claims_about

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dpml.errors import UserError
-from dpml.plain import read_mapping
+from dpml.files import read_mapping
 from dpml.recipes.frameworks import FRAMEWORKS, translated
 from dpml.recipes.recipe import TrainingRecipe, typed
 

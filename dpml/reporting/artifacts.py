@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dpml.atomic import write_atomically
+from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, shown
