@@ -27,7 +27,7 @@ from dpml.data.heterogeneity import Skew
 from dpml.data.partition import LabelRule, Natural, Parties, Partition, check_task, partition
 from dpml.errors import UserError, nearest
 from dpml.files import seal_object
-from dpml.mechanism.declared import guaranteed
+from dpml.mechanism.guarantees import guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
 from dpml.privacy.guarantee import HELD
 from dpml.recipes import Judged, judge, recipe_of

@@ -24,7 +24,7 @@ from dpml.config.build import algorithm_of
 from dpml.data.partition import LabelRule, Natural, Parties, Partition
 from dpml.errors import UserError
 from dpml.files import shipped_folder
-from dpml.mechanism.declared import author, guaranteed
+from dpml.mechanism.guarantees import author, guaranteed
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
