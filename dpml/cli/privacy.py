@@ -15,7 +15,7 @@ from dpml.plain import to_json
 from dpml.privacy import Problem
 from dpml.privacy.safe import written, written_below
 from dpml.recipes import certificate_of, judge, recipe_of, sentence
-from dpml.recipes.reading import is_word
+from dpml.recipes.frameworks import is_word
 from dpml.screen import Screen
 
 if TYPE_CHECKING:
