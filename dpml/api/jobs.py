@@ -4,7 +4,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from dpml.config.experiments import PACKAGE
 from dpml.data.partition import draws_sizes
 from dpml.data.sources import cache
 from dpml.errors import UserError, nearest
+from dpml.running.cell import Cell
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point, options_of
 from dpml.running.plan import Options, Plan, Results, listing, make_plans
@@ -96,7 +97,7 @@ def ask(settings: Settings) -> Asked:
     finally:
         cache.WRITES.reset(token)
     if not found:
-        _check_sizes(plans[0].points)
+        _skip_unless(Cell.check, (point for point in plans[0].points if point.status == "to run"))
     return Asked(config, plain, plans, run_options)
 
 
@@ -136,24 +137,25 @@ def _run(
     single = {key: value for key, value in overrides.items() if key not in GROUPS or key in settings.lists}
     experiment = Experiment(_RUN, "", "", {**names, **axes, **single, "metrics": metrics}, {"all": {}})
     points = replace(expansion, options={**expansion.options, **contents}).points(experiment, {})
+    _skip_unless(lambda cell: cell.problem, points)  # before data are fetched
     return experiment, points, {}
 
 
-def _check_sizes(points: Sequence[Point]) -> None:
-    """Skip points that cannot be calibrated, before any data are read.
+def _skip_unless(check: Callable[[Cell], object], points: Iterable[Point]) -> None:
+    """Skip the points whose cells raise UserError in a check.
 
-    The checks depend on the parties' sizes, and on the seed only where it draws them.
+    The check depends on the parties' sizes, and on the seed only where it draws them.
     """
     known: dict[tuple[Any, ...], str] = {}
     for point in points:
         cell = point.cell
-        if cell is None or point.status != "to run":
+        if cell is None:
             continue
         seed = cell.seed if draws_sizes(cell.partition) else None
-        kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.draws, seed)
+        kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)
         if kind not in known:
             try:
-                cell.check()
+                check(cell)
                 known[kind] = ""
             except UserError as error:
                 known[kind] = str(error)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpml import packs, paths
-from dpml.api.jobs import INTERRUPTED, Asked, ask, compute, mean_of, write_experiment, write_run
+from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, mean_of, write_experiment, write_run
 from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import GROUPS, class_of
@@ -111,7 +111,10 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
         return _write_experiments(asked), None
     (plan,) = asked.plans
     folder = folder or _folder(asked, sweep)
-    results = write_run(asked, folder, command)
+    try:
+        results = write_run(asked, folder, command)
+    except CellsFailedError:  # which the lines above report
+        return 1, None
     for sentence in plan.left_out():
         print(f"left out: {sentence}", file=sys.stderr)
     made = _show_tables(folder)
