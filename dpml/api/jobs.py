@@ -13,7 +13,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml import packs
 from dpml.api.settings import Settings, is_private, refuse_several
-from dpml.atomic import write_atomically
 from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, convert_options, grid, unknown_key
 from dpml.config.compose import EXTRA, check_option, options, parsed, set_value
@@ -21,6 +20,7 @@ from dpml.config.experiments import PACKAGE
 from dpml.data.partition import draws_sizes
 from dpml.data.sources import cache
 from dpml.errors import UserError, nearest
+from dpml.files import write_atomically
 from dpml.running.cell import Cell
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point, options_of
@@ -282,7 +282,7 @@ def _changed(
     from dpml.reporting.charts import check, read_published  # experiments only
     from dpml.reporting.modified import only_block, refuse_ambiguous, truthful
 
-    experiment = expansion.available(only_block(experiment, expansion.config["block"]), overrides)
+    experiment = only_block(experiment, expansion.config["block"])
     refuse_ambiguous(experiment, overrides)
     points = expansion.points(experiment, overrides)
     check(experiment, points, read_published(experiment.folders, experiment.name.rpartition("/")[0]))

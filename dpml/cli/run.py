@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dpml import packs, paths
+from dpml import packs
 from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, mean_of, write_experiment, write_run
 from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
@@ -21,6 +21,7 @@ from dpml.config.compose import VERSION_BASE, options
 from dpml.config.docstrings import meanings
 from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
+from dpml.files import shipped_folder
 
 _ELSEWHERE = ("hydra/launcher=", "hydra/sweeper=")
 _HEADER = """\
@@ -187,7 +188,7 @@ def _by_hydra(settings: Settings, multirun: bool) -> None:
     words = [word if _is_plain(word) else f"++{word}" for word in settings.words]
     folder = ["--config-dir", str(settings.config_dir)] if settings.config_dir else []
     sys.argv[1:] = [*(["-m"] if multirun else []), *folder, *words]
-    hydra.main(str(paths.folder("conf")), "config", **VERSION_BASE)(_job)()
+    hydra.main(str(shipped_folder("conf")), "config", **VERSION_BASE)(_job)()
 
 
 def _is_plain(word: str) -> bool:

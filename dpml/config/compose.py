@@ -15,11 +15,11 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
-from dpml import paths
 from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread, unknown_key
 from dpml.config.experiments import PACKAGE, natural
 from dpml.errors import UserError, nearest
+from dpml.files import shipped_folder
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Hydra 1.3 warns without this argument, and 1.4 with it."""
@@ -61,7 +61,7 @@ def options(group: str, config_dir: Path | None = None) -> list[str]:
     """Return the options of a configuration group: those of dpml, and the user's own in `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
-    folders = [paths.folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    folders = [shipped_folder("conf") / group, *([config_dir / group] if config_dir else [])]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     return sorted({path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}, key=natural)
 
@@ -164,7 +164,7 @@ def _initialised() -> Iterator[None]:
     theirs = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with hydra.initialize_config_dir(str(paths.folder("conf")), **VERSION_BASE):
+        with hydra.initialize_config_dir(str(shipped_folder("conf")), **VERSION_BASE):
             yield
     finally:
         GlobalHydra.instance().hydra = theirs

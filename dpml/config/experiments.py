@@ -7,7 +7,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from dpml import packs, paths
+from dpml import packs
+from dpml.files import shipped_folder
 
 PACKAGE = "experiment"
 """The key that names an experiment, and the folder of the user's own."""
@@ -21,7 +22,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 def files(config_dir: Path | None = None) -> dict[str, Path]:
     """Return the files by name. Files whose last name starts with ``_`` are templates of others."""
-    homes = {*paths.folder("experiments").glob("[!_.]*/"), *packs.known().values()}
+    homes = {*shipped_folder("experiments").glob("[!_.]*/"), *packs.known().values()}
     found = {
         f"{home.name}/{path.stem}": path
         for home in sorted(homes)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpml import code
-from dpml.atomic import seal_object, unseal_object, write_atomically
 from dpml.config.experiments import natural
 from dpml.errors import UserError
+from dpml.files import seal_object, unseal_object, write_atomically
 from dpml.reporting.cards import card_of
 from dpml.running.environment import provenance
 from dpml.running.plan import Plan

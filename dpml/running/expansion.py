@@ -27,7 +27,6 @@ from dpml.running.cell import Cell
 from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
 from dpml.running.store import Record
-from dpml.running.substitutes import stands_in, using
 
 DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
@@ -76,18 +75,6 @@ class Expansion:
         """The location of the data, as a path that is valid in every worker."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
-
-    def available(self, experiment: Experiment, overrides: Mapping[str, Any]) -> Experiment:
-        """The experiment on data that can be had here: with a substitute where official files are missing."""
-        used = {}
-        for pair in () if "dataset" in overrides else experiment.substitutes.items():
-            for name in pair:
-                if ("dataset", name) not in self.options:
-                    raise UserError(f"unknown data set {name!r} in the substitutes of experiment={experiment.name}.")
-            official, other = (self._once("dataset", self.options["dataset", name]) for name in pair)
-            if stands_in(other, official, self.files):
-                used[pair[0]] = other
-        return using(experiment, used)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
         """Every combination of every block of an experiment, in the file's order."""
@@ -158,8 +145,7 @@ class Expansion:
 def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Option]:
     """The options that an experiment names."""
     blocks = [block for _, block in _blocks(experiment, overrides)]
-    named = {(group, name) for block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
-    return named | {("dataset", name) for pair in experiment.substitutes.items() for name in pair}
+    return {(group, name) for block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
 
 
 def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:

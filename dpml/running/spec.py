@@ -81,8 +81,7 @@ class Experiment:
     `metrics` themselves. What is claimed about it is in the card of its pack (`dpml.packs`).
     `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has its own
     figure; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the page
-    which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table. `substitutes`
-    names data sets that stand for others, by the official name, only where the official files cannot be had.
+    which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table.
 
     A file does not have the last three: the `command` that reproduces the numbers anywhere, the `changes` of its
     numbers on the command line, and the `folders` that may have the paper's published points.
@@ -101,7 +100,6 @@ class Experiment:
     twins: bool = True
     rank_by: Sequence[str] = ()
     oracle: Oracle | None = None
-    substitutes: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     changes: Sequence[str] = ()
     folders: Sequence[Path] = field(default=(), repr=False)
