@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache as cache_results
 from pathlib import Path
 from typing import Any
 
@@ -147,11 +148,12 @@ def _skip_unless(check: Callable[[Cell], object], points: Iterable[Point]) -> No
     The check depends on the parties' sizes, and on the seed only where it draws them.
     """
     known: dict[tuple[Any, ...], str] = {}
+    drawn = cache_results(draws_sizes)
     for point in points:
         cell = point.cell
         if cell is None:
             continue
-        seed = cell.seed if draws_sizes(cell.partition) else None
+        seed = cell.seed if drawn(cell.partition) else None  # type: ignore[arg-type]
         kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)
         if kind not in known:
             try:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pandas as pd
 
-from dpml import code
 from dpml.arrays import blocks
 from dpml.config.build import GROUPS
 from dpml.data import Files, Source, checksum
@@ -252,7 +251,7 @@ class _LookUp:
     def __init__(self, store: Store, options: Options) -> None:
         self._store, self._options = store, options
         self._data: dict[tuple[Source, Files], str | UserError | None] = {}
-        self._codes: dict[frozenset[str], str] = {}
+        self._codes: dict[tuple[Any, ...], str] = {}
 
     def __call__(self, point: Point) -> None:
         """Set the key, the status and the record of a point."""
@@ -277,10 +276,10 @@ class _LookUp:
             point.status, point.reason = ("cached", "") if point.record else ("skipped", "has not failed")
 
     def _code(self, cell: Cell) -> str:
-        names = code.named(cell)
-        if names not in self._codes:
-            self._codes[names] = cell.code
-        return self._codes[names]
+        parts = id(cell.dataset), cell.partition, id(cell.algorithm), cell.metrics
+        if parts not in self._codes:
+            self._codes[parts] = cell.code
+        return self._codes[parts]
 
     def _checksum(self, dataset: Source, files: Files) -> str | None:
         """Return the checksum of a data set; a missing file is missing for all its cells."""

@@ -6,8 +6,6 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from dpml.running.cell import Cell, digest_of
 from dpml.running.computed import Computed, Written
 from dpml.running.executors import Failure, compute
@@ -73,6 +71,8 @@ def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> bool:
     jobs: list[Cell | Computed] = [*computed.values(), *(points[0].cell for points in waiting if points[0].cell)]
     if not jobs:
         return True
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # slow to load
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"))
     stop, alone = False, len(jobs) == 1  # a single job shows no progress
     with (
