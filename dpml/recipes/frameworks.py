@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpml.errors import UserError, nearest
-from dpml.plain import read_mapping
+from dpml.files import read_mapping
 from dpml.recipes.recipe import MOST, TrainingRecipe, number_of, typed
 
 _CENTRAL = ("noise_multiplier", "clipping_norm", "num_sampled_clients")

@@ -20,8 +20,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpml.atomic import seal_object
 from dpml.errors import UserError
+from dpml.files import seal_object
 from dpml.privacy import View, gdp
 from dpml.privacy.safe import written
 from dpml.privacy.sampled import SampledGaussian, Sampling
