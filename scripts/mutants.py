@@ -368,7 +368,7 @@ MUTANTS = (
         "reporting/test_criteria.py::test_holm_stops_at_the_first_that_is_not_significant",
     ),
     Mutant(
-        "dpml/audit/bounds.py",
+        "dpml/audit/attacks.py",
         "betaincinv(np.maximum(hits, 1), trials - hits + 1, error)",
         "hits / trials",
         "audit/test_bounds.py::test_interval_is_clopper_pearsons",
@@ -429,7 +429,7 @@ MUTANTS = (
         "privacy/test_noisy_sums.py::test_scales_too_small_to_be_counted_are_an_infinite_loss",
     ),
     Mutant(
-        "dpml/audit/bounds.py",
+        "dpml/audit/attacks.py",
         "first[cut[0] :], second[cut[1] :], error",
         "first, second, error",
         "audit/test_bounds.py::test_a_threshold_is_not_judged_on_the_scores_that_chose_it",

@@ -1,18 +1,20 @@
 """The audit of an algorithm of which nothing is known but its releases: neighbours to try, and notes on its noise.
 
-What an attacker learns from such releases is in `dpml.audit.attacks`. Only models are seen, and only neighbours that
-are bad for sums of rows and for descents are tried, so silence proves little: the power says how little.
+Only models are seen, and only neighbours that are bad for sums of rows and for descents are tried: a clean audit proves
+little, and its power says how little.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.audit.exposure import BlackBox, Exposure, Pair, model_exposure, prepared
+from dpml.audit.attacks import learn_medians, learn_normals
+from dpml.audit.exposure import Attack, Exposure, Pair, model_exposure, prepared
 from dpml.audit.neighbours import one_replaced, whole_party, with_rows
 from dpml.audit.scores import CONFIDENCE, Scores
 from dpml.data.info import Task
@@ -23,9 +25,18 @@ from dpml.privacy import Budget, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.seeds import generator
 
+MEDIANS, NORMALS = "learned medians", "learned normal laws"
 _PILOT = 4_000  # releases of either data set, by which neighbours are chosen
 _FAR = 1e9  # what stands for an infinite number
 _SEEDS = 8  # with which the random numbers of two releases are compared
+
+
+@dataclass(frozen=True)
+class BlackBox(Exposure):
+    """A view of an algorithm of which nothing is known but its releases: attacks learn all they know from these."""
+
+    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+        return [Attack(MEDIANS, learn_medians(first, second)), Attack(NORMALS, learn_normals(first, second))], math.nan
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:

@@ -20,10 +20,9 @@ from dpml.algorithms.quadratic.coefficients import joint_sensitivity
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.audit import audit
-from dpml.audit.attacks import LEARNED
 from dpml.audit.exposure import Exposure
 from dpml.audit.neighbours import one_replaced
-from dpml.audit.scores import Scores
+from dpml.audit.scores import LEARNED, Scores
 from dpml.audit.search import worse_pair
 from dpml.audit.views import exposures
 from dpml.errors import UserError

@@ -19,8 +19,8 @@ from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.audit import audit, output_density
 from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
-from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
+from dpml.audit.worst_cases import worst_case
 from dpml.mechanism.carriers import Way
 from dpml.optim.convex import mean_hessian, minimise_convex
 from dpml.optim.losses import ShiftedLogistic, mean_gradient
