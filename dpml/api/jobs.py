@@ -185,7 +185,7 @@ def _experiment_job(
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
     expansion = Expansion.from_config(config, words)
-    experiment = expansion.available(only_block(Experiment.from_content(name, content), config.block))
+    experiment = only_block(Experiment.from_content(name, content), config.block)
     refuse_ambiguous(experiment, expansion.overrides)
     points = expansion.experiment(experiment)
     pack = name.rpartition("/")[0]

@@ -14,7 +14,7 @@ from dpml.files import check_writable, to_json, write_atomically
 from dpml.privacy import Problem
 from dpml.privacy.safe import written, written_below
 from dpml.recipes import certificate_of, judge, recipe_of, sentence
-from dpml.recipes.reading import is_word
+from dpml.recipes.frameworks import is_word
 from dpml.screen import Screen
 
 if TYPE_CHECKING:

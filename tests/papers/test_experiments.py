@@ -127,38 +127,10 @@ def test_a_figure_overrides_its_template(name, M, eps):
     }[name]  # fmt: skip
 
 
-def made(name, *words):
-    config = hydra.compose("config", [f"experiment={name}", *words])
-    (job,) = experiment_jobs(config, [f"experiment={name}", *words], [shipped_folder("experiments")])
-    return job
-
-
-@pytest.mark.slow_cases("True-True")
-@pytest.mark.parametrize("official", [True, False])
-@pytest.mark.parametrize("substitute", [True, False])
-def test_a_substitute_stands_only_where_official_files_cannot_be_had(tmp_path, monkeypatch, official, substitute):
-    """The figure itself, and no trial, on the official files if they are here, as the publisher's archive has them."""
-    monkeypatch.setenv("DPML_OFFLINE", "1")
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path))
-    for source, folder, here in ((HAR, "har/UCI HAR Dataset", official), (HAR73, "har", substitute)):
-        for raw in source.info.files if here else ():
-            path = tmp_path / folder / raw.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("1\n")
-    job = made("hamm2016/fig2")
-    used = substitute and not official
-    assert not job.trial
-    assert {type(point.cell.dataset) for point in job.task.points} == {HAR73 if used else HAR}
-    experiment = job.publication.experiment
-    assert ("73 of the 561 features" in experiment.title) == used
-    assert experiment.panels[0].title.endswith("(substitute)") == used
-    assert ("har_73of561 stands for har, whose files are not here. A substitute" in experiment.note) == used
-    assert experiment.substitutes == ({"har": "har_73of561"} if used else {})
-
-
-def test_fig2_of_hamm_is_about_the_official_har():
-    own = cells("hamm2016/fig2")
-    assert {type(cell.dataset) for cell in own} == {HAR}
+@pytest.mark.parametrize(("name", "dataset"), [("fig2", HAR), ("fig2_73of561", HAR73)])
+def test_fig2_of_hamm_is_about_the_data_that_it_names(name, dataset):
+    own = cells(f"hamm2016/{name}")
+    assert {type(cell.dataset) for cell in own} == {dataset}
     # 10 trials without noise, 100 with
     trials = {}
     for cell in own:

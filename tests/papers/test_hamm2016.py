@@ -25,7 +25,6 @@ def experiment_of(name, words=()):
 
 @pytest.mark.slow
 def test_fig2_says_which_har_it_is():
-    """The official one by default; `test_experiments` has when another stands for it."""
     experiment, points = experiment_of("fig2")
     assert {type(point.cell.dataset) for point in points} == {HAR}
     assert "Human Activity Recognition Using Smartphones:" in experiment.title
