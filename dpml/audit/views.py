@@ -13,8 +13,8 @@ from dpml.algorithms.descent.layouts import GradientMeans
 from dpml.algorithms.descent.network import Network, initial_weights, with_ones
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
 from dpml.algorithms.descent.private_sgd import PrivateSGD
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
-from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.algorithms.quadratic.functional_mechanism import LaplaceFunctionalMechanism
 from dpml.arrays import Array
 from dpml.audit import black_box
 from dpml.audit import output_density as density

@@ -15,15 +15,12 @@ from scipy.special import lambertw
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
-from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.algorithms.ensemble.voting import Soft, Vote
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.arrays import Array
 from dpml.audit import black_box, output_density
 from dpml.audit.exposure import Pair

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpml.algorithms.perturbation.calibration import SMOOTHNESS
+from dpml.algorithms.perturbation import SMOOTHNESS
 from dpml.algorithms.quadratic.coefficients import quadratic_of, worst_neighbours
 from dpml.arrays import Array
 from dpml.audit import output_density

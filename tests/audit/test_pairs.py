@@ -12,10 +12,14 @@ from quick import quick_first
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.algorithms.ensemble.voting import Soft, Vote
-from dpml.algorithms.perturbation.calibration import Perturbation, perturbed_minimisers, solver_tolerance
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
+from dpml.algorithms.perturbation import (
+    GaussianObjectivePerturbation,
+    ObjectivePerturbation,
+    Perturbation,
+    perturbed_minimisers,
+    solver_tolerance,
+)
 from dpml.audit import audit, output_density
 from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss

@@ -11,7 +11,7 @@ from noise_samplers import SAMPLERS
 from scipy import stats
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.algorithms.ensemble.averages import Average
+from dpml.algorithms.ensemble import Average
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.audit import POWER, Finding, audit
 from dpml.audit.attacks import mu_by_rates, mu_from_rates, trade_off

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize
 
-from dpml.algorithms.ensemble.averages import LocalAggregation
+from dpml.algorithms.ensemble import LocalAggregation
 from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
