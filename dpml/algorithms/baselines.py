@@ -159,7 +159,7 @@ def accuracy(  # many parameters: the classifiers, and how they are trained
     first, where, _ = distinct(parties.data.X_test)
     shares = vote_shares(parties, parties.data.X_test[first], lam, sums, local, seeds)[where]
     right = hard_targets(y, shares.shape[1])
-    agree = right * shares if loss.name == "softmax" else right * shares + (1 - right) * (1 - shares)
+    agree = right * shares if loss.task == "multiclass" else right * shares + (1 - right) * (1 - shares)
     return float(agree.sum()) / len(y)
 
 
@@ -209,7 +209,7 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
 
     def _least_loss(self, y: Array) -> float:
         """The infimum over constant scores."""
-        if self.loss.name == "squared":
+        if self.loss.task == "regression":
             return float(np.var(y))
         shares = np.unique(y, return_counts=True)[1] / len(y)
         # a bounded loss is least at an infinite score

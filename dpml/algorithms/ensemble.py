@@ -92,7 +92,7 @@ class LocalClassifiers(
     @property
     def root(self) -> float:
         """By how much the paper's multiclass bound on a row's gradient, sqrt 2, exceeds the binary one."""
-        return math.sqrt(2) if self.loss.name == "softmax" and not self.reading.binary else 1.0
+        return math.sqrt(2) if self.loss.task == "multiclass" and not self.reading.binary else 1.0
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
@@ -113,7 +113,7 @@ class LocalClassifiers(
         """The model; its noise has the scale sensitivity/eps, the proven one if `tight`."""
         published, proven = self.sensitivity(problem)
         scale = with_slack(proven / budget.eps) if self.tight else published / budget.eps
-        known = problem.classes > 1 or self.loss.name != "softmax"
+        known = problem.classes > 1 or self.loss.task != "multiclass"
         root = math.sqrt(problem.classes * problem.d) if known else math.inf
         law = self.reading.law
         moved = proven * root if law == "laplace" else proven
@@ -277,7 +277,7 @@ class Vote(LocalClassifiers):
                 f"algo={self.name} labels public auxiliary rows, and there are none: set partition.auxiliary to the "
                 f"share of training rows to set aside, 0.1 for example."
             )
-        multiclass = self.loss.name == "softmax"
+        multiclass = self.loss.task == "multiclass"
         swing = 1 / self.voters(problem.M)
         published, proven = swing, swing
         if self.protect_auxiliary:

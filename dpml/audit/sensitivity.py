@@ -1,13 +1,8 @@
 """How far the sums that a release computes move when a unit is replaced, over what is counted: by its own code.
 
-A proof bounds the exact sums of two neighbours. What runs adds up rounded numbers, in some order, and may move farther
-(Casacuberta, Shoemate, Vadhan & Wagaman 2022): in a sum of many rows, a unit in the last place of a partial sum is as
-large as what a row adds. So both data sets are summed by the code of a release, at the same models, with noise of no
-width. What differs is compared with the `sensitivity` that noise and proof are made from. No noise hides it: a ratio
-above 1 is a bug for certain, and one release shows it.
-
-The neighbours are the attacked ones, and others on which rounding is at its worst: many rows, no two alike, whose
-partial sums grow beyond one power of two after the other.
+What runs adds up rounded numbers, in some order, and may move farther than exact sums (Casacuberta et al. 2022). Both
+data sets are summed by the code of a release, at the same models, with noise of no width. No noise hides a difference,
+so a ratio above 1 is a bug for certain, and one release shows it.
 """
 
 import math

@@ -1,15 +1,8 @@
 """What a view sees of the messages of a release, recorded by the code that sends them.
 
-A `Recorder` observes a release of either of two neighbours. An attacker who knows all rows but one, and every model on
-the way, knows what either data set would have sent in a round without noise, f_t and f'_t, for these depend on the
-models before only. What is left of a message, ``r_t = m_t - f_t``, is then noise under the first data set, and noise
-plus the shift ``f'_t - f_t`` under the second. With Gaussian noise of covariance C over the rounds, L L' = C, the
-whitened residuals ``L^-1 r`` are standard normal, round by round given those before, and shifted by ``L^-1 (f' - f)``,
-which is known before the round. So the log of the likelihood ratio of a whole run is
-
-    sum_t <e_t, s_t> - ||s_t||^2 / 2,    e = L^-1 r,    s = L^-1 (f' - f),
-
-whatever the rounds depend on.
+An attacker who knows all rows but one, and every model on the way, knows what either data set would have sent in a
+round. What is left of a message is noise, whitened e_t, under the first data set, and noise plus a known shift s_t
+under the second: the log of the likelihood ratio of a run is ``sum_t <e_t, s_t> - ||s_t||^2 / 2`` (docs/audit.md).
 """
 
 import math

@@ -25,9 +25,9 @@ from dpml.arrays import Array
 from dpml.audit import black_box, output_density
 from dpml.audit.exposure import Pair
 from dpml.audit.neighbours import (
+    for_loss,
     highest,
     in_a_crowd,
-    in_classes,
     one_replaced,
     one_replaced_for_loss,
     polar,
@@ -35,7 +35,6 @@ from dpml.audit.neighbours import (
     turned_label,
     turned_target,
     undecided,
-    undecided_parties,
     whole_party,
 )
 from dpml.audit.search import distance
@@ -63,17 +62,16 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
     """The farthest of several: a label turns, a row becomes its opposite, or a label where all others are balanced."""
-    if algorithm.loss.name == "squared":
+    if algorithm.loss.task == "regression":
         pairs = [one_replaced_for_loss(algorithm.loss, problem, [1.0], [end], other_label=-1.0) for end in (1.0, -1.0)]
     else:
         opposite = one_replaced("binary", problem, [1.0], [-1.0], (1.0, 1.0))
         pairs = [turned_label(problem), opposite, undecided(problem)]
     if algorithm.unit == "party":
         pairs = [(whole_party(first), whole_party(second)) for first, second in pairs]
-        if algorithm.loss.name != "squared":
-            pairs.append(undecided_parties(problem))
-    if algorithm.loss.name == "softmax":
-        pairs = [in_classes(pair, problem.classes) for pair in pairs]
+        if algorithm.loss.task != "regression":
+            pairs.append(undecided(problem, "party"))
+    pairs = [for_loss(pair, algorithm.loss, problem.classes) for pair in pairs]
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
 
@@ -90,9 +88,9 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
     constant = message.units[0] if message.of.constant else math.inf
     scales = Scales(constant, message.units[-3], message.units[-1])
     worst = worst_neighbours(message.of.quadratic, scales, problem.d)
-    if algorithm.loss.name == "softmax":  # two rows of one class, as if at an obtuse angle with opposite labels
+    if algorithm.loss.task == "multiclass":  # two rows of one class, as if at an obtuse angle with opposite labels
         pair = one_replaced("binary", problem, [1.0], [-each for each in worst.other], labels=(1.0, 1.0))
-        pair = in_classes(pair, problem.classes)
+        pair = for_loss(pair, algorithm.loss, problem.classes)
     else:
         pair = one_replaced_for_loss(algorithm.loss, problem, [1.0], worst.other, other_label=-worst.label)
     return (whole_party(pair[0]), whole_party(pair[1])) if algorithm.unit == "party" else pair
@@ -111,8 +109,7 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(PreconditionedDescent)
 def of_balanced_labels(algorithm: ClippedDescent | PreconditionedDescent, budget: Budget, problem: Problem) -> Pair:
     """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
-    pair = undecided(problem) if algorithm.unit == "sample" else undecided_parties(problem)
-    return in_classes(pair, problem.classes) if algorithm.loss.name == "softmax" else pair
+    return for_loss(undecided(problem, algorithm.unit), algorithm.loss, problem.classes)
 
 
 @worst_case.register
@@ -183,7 +180,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
     label turns there.
     """
     start = initial_model(far_start(problem.d), problem.d)
-    if algorithm.loss.name == "squared":
+    if algorithm.loss.task == "regression":
         return turned_target(problem, start)
     if problem.d == 1:
         return undecided(problem) if algorithm.slopes.cut else turned_label(problem)
@@ -207,7 +204,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
 @worst_case.register
 def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
     """Party 0 flips all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
-    M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.name == "softmax"
+    M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.task == "multiclass"
     theta = float(lambertw((K - 1) / math.e).real)
     reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
     row = np.eye(1, problem.d) * min(1.0, (1 + theta) / reach)
@@ -276,7 +273,7 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
     """The public rows (n, 2) that swing the model farthest: a crowd (0, c), then rows (a, b) and (-a, b)."""
-    n, K, M = problem.auxiliary, problem.classes if algorithm.loss.name == "softmax" else 1, problem.M
+    n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)

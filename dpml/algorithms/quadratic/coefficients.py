@@ -337,7 +337,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
     """The loss's polynomial form, of losses that have one; of several classes, the squared loss of their codes."""
-    if loss.name == "softmax":
+    if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
     return loss.quadratic

@@ -57,7 +57,7 @@ class SufficientStatistics(
         check_positive("algo.radius", self.radius)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        least = 2 if self.loss.name == "softmax" else 1  # it may not be known how many; any number has the budget
+        least = 2 if self.loss.task == "multiclass" else 1  # it may not be known how many; any number has the budget
         of = Coefficients(self.loss, unit=self.unit, classes=max(least, self.loss.outputs(problem.classes)))
         scales = split(of, problem.d, self.target_mu(budget, problem, of), self.radius)
         return (coefficients_sum(of, scales, problem.d),)
