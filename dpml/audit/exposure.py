@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,7 +13,6 @@ from dpml.algorithms import Mechanism
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.message import Sum
 from dpml.privacy import Budget, View
 
 Pair = tuple[Parties, Parties]
@@ -108,19 +107,6 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
         return weights[0]
 
     return Exposure("release", sample)
-
-
-def laplace_exposure(both: Sequence[Any], budget: Budget, message: Sum) -> Exposure:
-    """The same where a release is one model of either data set plus noise of a Laplace law."""
-    scale, order = message.noise, 1 if message.law == "laplace" else 2
-    size = sum(message.of.state(both[0].problem.d)[1])
-    about = (np.full((1, size), float(both[0].start)),) if size else ()
-    first, second = (mechanism.terms(message.of).total(*about).reshape(-1) for mechanism in both)
-
-    def score(seen: Array) -> Array:
-        return (np.linalg.norm(seen - first, order, axis=1) - np.linalg.norm(seen - second, order, axis=1)) / scale
-
-    return replace(model_exposure(both, budget), score=score, loss=float(np.linalg.norm(first - second, order)) / scale)
 
 
 class HalfNoise(Generator):

@@ -14,11 +14,10 @@ from dpml.algorithms.descent.network import Network, initial_weights, with_ones
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
-from dpml.algorithms.quadratic.functional_mechanism import LaplaceFunctionalMechanism
 from dpml.arrays import Array
 from dpml.audit import black_box
 from dpml.audit import output_density as density
-from dpml.audit.exposure import Exposure, Pair, Sample, difference, laplace_exposure, model_exposure, prepared
+from dpml.audit.exposure import Exposure, Pair, Sample, difference, model_exposure, prepared
 from dpml.audit.transcript import Recorder, Recorders, Transcript
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
@@ -53,8 +52,37 @@ def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]
     """Return the model, and all messages as every view sees them: those of the release, too, which is made of them."""
     both, problem = prepared(algorithm, pair), pair[0].problem
     if algorithm.pure(budget, problem):
-        return [laplace_exposure(both, budget, algorithm.messages(budget, problem)[0])]
+        return [model_exposure(both, budget), _of_laplace(both, budget, *algorithm.messages(budget, problem))]
     return [model_exposure(both, budget), *recorded(algorithm.sharing(problem).views(problem), both, budget)]
+
+
+def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
+    """Return every number that is released and could differ, with the exact score of its noise of a Laplace law."""
+    of, d = message.of, both[0].problem.d
+    size = sum(of.state(d)[1])
+    about = (np.broadcast_to(both[0].start, (1, size)).astype(float),) if size else ()
+    first, second = (mechanism.terms(of).total(*about).reshape(-1) for mechanism in both)
+    widths, averaged = message.widths(d), np.repeat(of.deviations(d), of.lengths(d)) < 1
+    kept = (widths > 0) | (first != second)  # what never moves may go without
+    first, second, averaged = first[kept], second[kept], averaged[kept]
+    unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noises
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        asked = (np.repeat(each, draws, axis=0) for each in about)
+        return Carrier(both[which], [budget], rng, draws, None).ask(0, *asked)[:, kept]
+
+    def log_density(x: Array) -> Array:
+        """Of Laplace noise, of the mean of two, (1 + |x|) e^-|x| / 4 in units of half their scale, or of L2-Laplace."""
+        if message.law != "laplace":
+            return -np.linalg.norm(x, axis=1)
+        total: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
+        return total
+
+    def score(seen: Array) -> Array:
+        return log_density((seen - second) / unit) - log_density((seen - first) / unit)
+
+    loss = float(np.linalg.norm((second - first) / unit, 1 if message.law == "laplace" else 2))
+    return Exposure("release", sample, score, loss=loss)
 
 
 def recorded(
@@ -132,34 +160,6 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
     """Return the views of all rounds; that of the release sees the last model only."""
     problem = mechanism.problem
     return [view for view in mechanism.algorithm.sharing(problem).views(problem) if view != "release"]
-
-
-@exposures.register
-def of_laplace_coefficients(algorithm: LaplaceFunctionalMechanism, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the model, and every number that is released and could differ, with the exact score of its noise."""
-    if not algorithm.laplace:
-        return of_program(algorithm, pair, budget)
-    both, d = prepared(algorithm, pair), pair[0].problem.d
-    (message,) = algorithm.messages(budget, pair[0].problem)
-    widths, averaged = message.widths(d), np.repeat(message.of.deviations(d), message.of.lengths(d)) < 1
-    first, second = (mechanism.terms(message.of).total() for mechanism in both)
-    kept = (widths > 0) | (first != second)  # what never moves may go without
-    first, second, averaged = first[kept], second[kept], averaged[kept]
-    unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noises
-
-    def sample(which: int, rng: Generator, draws: int) -> Array:
-        return Carrier(both[which], [budget], rng, draws, None).ask(0)[:, kept]
-
-    def log_density(x: Array) -> Array:
-        """Of Laplace noise, or of the mean of two, (1 + |x|) e^-|x| / 4 in units of half their scale."""
-        total: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
-        return total
-
-    def score(seen: Array) -> Array:
-        return log_density((seen - second) / unit) - log_density((seen - first) / unit)
-
-    loss = float(np.sum(np.abs(second - first) / unit))
-    return [model_exposure(both, budget), Exposure("release", sample, score, loss=loss)]
 
 
 # Perturbed objectives: the density of a model is that of the noise of which it is the minimiser, times a Jacobian.

@@ -1,13 +1,8 @@
 """Descent on clipped gradients in a space where the rows' noisy second moments are alike in all directions: `wdgd`.
 
 A share of mu^2 buys noisy X'X, another the labels, the rest sums of clipped gradients of rows that are mapped by P, the
-inverse root of the noisy X'X, and made unit length again. The guarantee: docs/privacy/clipped_descent.md, Theorem 4.
-
-The rules for clips and steps (`defaults.WHITENED_RULES`) are functions of x = n mu/d and read no row. The slopes of
-classifiers are cut at a clip that grows with x until nothing is cut, and that is not below `RARE` over the noisy share
-of all classes but the largest. For the squared loss the clip is in proportion to x, in units of the targets' range, so
-that noise moves predictions by about `REACH` at most; it falls to `LAST_CLIP` as the residuals become smaller, and is
-`LEAST_REACH` at least where X'X is mostly noise.
+inverse root of the noisy X'X, and made unit length again. Guarantee, and the rules for clips and steps, which are
+functions of n mu/d and read no row: docs/privacy/clipped_descent.md, Theorem 4 and below.
 """
 
 import math
