@@ -31,13 +31,12 @@ from threadpoolctl import threadpool_limits
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.ensemble.voting import Soft
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.ensemble import Soft
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
-from dpml.mechanism.discrete import Noise
+from dpml.mechanism.algorithm import Noise
 from dpml.optim.descent import Rows
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES

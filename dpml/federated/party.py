@@ -6,7 +6,6 @@ the plan.
 
 import hashlib
 import json
-import os
 import re
 import sys
 import tempfile
@@ -21,7 +20,6 @@ from numpy.random import Generator
 
 from dpml.algorithms import require_domain
 from dpml.arrays import Array
-from dpml.atomic import check_writable, create_atomically
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Parties
@@ -31,8 +29,7 @@ from dpml.errors import UserError
 from dpml.federated.aggregator import counted_errors, model_of
 from dpml.federated.plan import FederationPlan, task_of, with_file
 from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Answer, Opening
-from dpml.plain import from_json
-from dpml.printable import printable
+from dpml.files import check_writable, create_atomically, from_json
 from dpml.privacy import Guarantee
 from dpml.protocols.codec import Ring
 from dpml.protocols.messages import ProtocolError, RefusedError
@@ -40,6 +37,7 @@ from dpml.protocols.party import Party
 from dpml.release.ledger import Cap, Ledger, LedgerEntry
 from dpml.release.release import entropy
 from dpml.running.environment import provenance
+from dpml.screen import printable
 
 _VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 
@@ -220,9 +218,7 @@ def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} may be read by others: a signing key is its owner's alone (chmod 600 {path}).")
         if make and not path.exists():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n")
+            create_atomically(path, Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n", private=True)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
     except OSError as error:
         raise UserError(f"{path} cannot be read or made: {error.strerror}.") from None

@@ -16,15 +16,12 @@ from numpy.random import Generator
 
 from dpml.arrays import blocks
 from dpml.errors import UserError
-from dpml.mechanism.options import NOISES, Noise
 from dpml.privacy import Problem
 from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace
 from dpml.privacy.discrete.rounding import Integers, smoothing
 
 if TYPE_CHECKING:
     from dpml.mechanism.message import Sum
-
-__all__ = ["NOISES", "Noise"]
 
 BITS = 20
 """Fractional bits of rows, gradients and counts that are summed; fewer where there is much noise."""
@@ -131,7 +128,7 @@ def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int
 
 
 def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
-    """Noise of this law; of a narrower one in the self-test of an audit only (`dpml.audit.half_noise`)."""
+    """Noise of this law; of a narrower one in the self-test of an audit only (`HalfNoise` in `dpml.audit.exposure`)."""
     kept = getattr(rng, "variance_kept", None)
     if kept is not None:
         narrow = Fraction(math.sqrt(kept))

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from dpml import packs
-from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.files import write_atomically
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict

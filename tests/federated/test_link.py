@@ -19,7 +19,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from examples_federated import Clinics, clinics, run
 
-from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.errors import UserError
 from dpml.federated import aggregator, link, party
@@ -27,6 +26,7 @@ from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.consortium import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.sums import MESSAGE
+from dpml.files import seal_object
 from dpml.protocols import ProtocolError
 from dpml.release.ledger import Ledger
 
@@ -56,8 +56,8 @@ def released(
         return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
 
 
-def linked_or_ended(self: Path, partial: Path) -> None:
-    """`Path.hardlink_to` of a process that dies before a model that it received has its name."""
+def ended(path: Path, content: str) -> None:
+    """Stand for a process that dies before a model that it received has its name."""
     raise InterruptedError
 
 
@@ -76,7 +76,7 @@ def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back
     (entry,) = Ledger(parties.files[0].with_suffix(".ledger")).entries()
     assert entry.model == hashlib.sha256(seen.models[0].encode()).hexdigest()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "hardlink_to", linked_or_ended)
+        patch.setattr("dpml.federated.party.create_atomically", ended)
         with pytest.raises(InterruptedError):
             members[2].receive_model(seen.models[2], tmp_path / "ended.json")
     assert Ledger(parties.files[2].with_suffix(".ledger")).entries()[0].model == entry.model

@@ -16,7 +16,7 @@ from made_up import (
     made_up,
 )
 
-from dpml.paths import folder
+from dpml.files import shipped_folder
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
 
@@ -145,7 +145,7 @@ def test_what_a_claim_depends_on_is_named():
 
 
 def test_the_choices_are_the_blocks_of_the_experiment():
-    blocks = yaml.safe_load((folder("experiments") / "kang2019" / "readings.yaml").read_text("utf-8"))["grid"]
+    blocks = yaml.safe_load((shipped_folder("experiments") / "kang2019" / "readings.yaml").read_text("utf-8"))["grid"]
     assert set(blocks) == {f"{axis}_{choice['block']}" for axis in ("eps", "u") for choice in CHOICES.values()}
 
 

@@ -26,15 +26,15 @@ import dpml
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.api.release import request_of
 from dpml.api.settings import Settings
-from dpml.atomic import reserved
 from dpml.errors import PrivacyWarning, UserError
+from dpml.files import reserved
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import REAL
 from dpml.privacy.safe import written
 from dpml.release import verify
 from dpml.release.facts import Facts, facts_about, statement
-from dpml.release.ledger import Cap, Ledger, _append, _events
+from dpml.release.ledger import Cap, Ledger, _content
 
 PROVEN = Guarantee("release", "sample", 1.0, 1e-5, "proven", "a proof", 0.27)
 FACTS = Facts("ssp", Problem(1, 500, 3), (PROVEN,))
@@ -311,8 +311,9 @@ def test_parties_of_an_earlier_version_are_unknown(tmp_path) -> None:
         ledger._create()
         content = {"setting": "", "parties": "of names", "guarantees": [asdict(gaussian(0.3, unit="party"))]}
         with ledger._opened() as connection:
-            events = _events(connection, ledger.path)
-            _append(connection, events, "release", "2026-11-23T00:00:00+00:00", {**content, "cap": None})
+            _content(connection, ledger.path).append(
+                connection, "release", "2026-11-23T00:00:00+00:00", {**content, "cap": None}
+            )
 
     enter_as_before()
     assert ledger.spent("party", "worst") is not None  # of one release
@@ -396,7 +397,7 @@ def full(*_: object) -> None:
 
 def test_a_full_disk_costs_nothing(run_command, words, monkeypatch) -> None:
     """It was found when the budget was spent, and the ledger said that a model was published, which nobody had."""
-    monkeypatch.setattr("dpml.atomic.os.fsync", full)
+    monkeypatch.setattr("dpml.files.os.fsync", full)
     done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
     assert "model.json: no space left on device" in done.err
     assert not [path for path in Path().iterdir() if "ledger" in path.name or "model.json" in path.name]

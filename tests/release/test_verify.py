@@ -12,10 +12,10 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.atomic import seal_object
+from dpml.algorithms.ensemble import Average, LocalAggregation
 from dpml.config.compose import options
 from dpml.errors import UserError
+from dpml.files import seal_object
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.release import verify
