@@ -74,8 +74,7 @@ class Description:
 
 def describe(options: CSV, stated: ColumnBounds | None = None) -> Description:
     """Return the content of a file; naming a label is optional."""
-    noticed = as_meant(options)
-    options = noticed.options
+    options, noticed = as_meant(options)
     path, label, party = options.paths["rows"], options.label, options.party
     file = open_file(path, options.written)
     features = roles(file, options)
@@ -100,8 +99,7 @@ def describe(options: CSV, stated: ColumnBounds | None = None) -> Description:
     filled = stated.fills if stated else {}
     gaps = [column.missing for name, column in columns.items() if name not in filled]
     complete = int(np.sum(~np.any(gaps, axis=0))) if gaps else rows
-    said = noticed.sentences
-    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, said, stated)
+    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, noticed, stated)
 
 
 @dataclass(frozen=True)
@@ -197,19 +195,11 @@ _FEW = 20
 """The most values of a column of which it is asked whether they tell the label."""
 
 
-@dataclass(frozen=True)
-class Noticed:
-    """A file as it was probably meant: the options that read it like this, and a sentence for each that differs."""
-
-    options: CSV
-    sentences: tuple[str, ...] = ()
-
-
-def as_meant(options: CSV) -> Noticed:
-    """Return the options with the decimal character and texts for missing values that the file seems to have."""
+def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
+    """Return the options that read the file as it was probably meant, and a sentence for each that differs."""
     file = open_file(options.paths["rows"], options.written)
     if not file.is_text:
-        return Noticed(options)
+        return options, ()
     columns = read(file, [name for name in file.names if name not in options.drop]).values()
     words_only = [column for column in columns if not column.is_number]
     commas = [column for column in words_only if with_commas(column.texts)]
@@ -226,7 +216,7 @@ def as_meant(options: CSV) -> Noticed:
         options = replace(options, na=(*options.na, *words))
         names, texts = _quoted(list(dict.fromkeys(words.values()))), _quoted(list(words))
         sentences.append(f"{names}: numbers, and {texts}, taken for a missing value (dataset.na=[{','.join(words)}]).")
-    return Noticed(options, tuple(sentences))
+    return options, tuple(sentences)
 
 
 def _gaps(column: FileColumn) -> list[str]:

@@ -20,7 +20,7 @@ from dpml.data.csv.columns import AS_NUMBERS, Kind, as_text, feature, profile_of
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, sha256
-from dpml.data.info import Column, Task
+from dpml.data.info import Column
 from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, after_one_hot, maps, split_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw, stamp
@@ -122,7 +122,7 @@ class CSV:
         return Info(
             name="csv",
             title=self.paths["rows"].name,
-            task=rows.task,
+            task=rows.labels.task,
             citation="a file of one's own",
             how_to_get="It is your own file: dataset.path.",
             licence="your own",
@@ -148,7 +148,7 @@ class CSV:
 
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named."""
-        return checksum(self)
+        return joint_checksum(checksums(self))
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset."""
@@ -164,7 +164,7 @@ class CSV:
                 "dataset.missing=keep needs the step impute, because numbers are missing: "
                 f"dataset.steps=[{','.join(['impute', *self.steps])}]."
             )
-        target = None if rows.task != "regression" else rows.labels.range or "fitted"
+        target = None if rows.labels.task != "regression" else rows.labels.range or "fitted"
         columns = rows.stated or rows.levels
         X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
         # without a bounds file, types, categories and classes are derived from the rows
@@ -173,7 +173,7 @@ class CSV:
         record = [{"step": "types", "fitted_on": source}, *found]
         provenance: dict[str, Any] = {
             "source": ", ".join(str(path) for path in self.paths.values()),
-            "sha256": checksum(self),
+            "sha256": self.checksum(files),
             "rows": len(rows.y),
             "rows_left_out": sum(rows.left_out),
             "classes": rows.labels.names,
@@ -223,11 +223,6 @@ class CsvRows:
     holdings: str | None
     left_out: tuple[int, int]
 
-    @property
-    def task(self) -> Task:
-        """The task to learn."""
-        return self.labels.task
-
 
 @lru_cache(maxsize=8)
 def checksums(options: CSV) -> dict[str, str]:
@@ -243,11 +238,6 @@ def checksums(options: CSV) -> dict[str, str]:
         with open_raw(path) as content:
             digests[name] = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
     return digests
-
-
-def checksum(options: CSV) -> str:
-    """Return one checksum for all the files."""
-    return joint_checksum(checksums(options))
 
 
 @lru_cache(maxsize=2)
@@ -284,17 +274,13 @@ def read_rows(options: CSV) -> CsvRows:
         facts["holdings"],
         tuple(facts["left_out"]),
     )
-    if any(result.left_out) and parent_process() is None:
-        print(f"note: {_left_out(options, result)}", file=sys.stderr)
+    if (left := sum(result.left_out)) and parent_process() is None:
+        print(
+            f"note: dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows because a value is missing "
+            f"(dataset.missing={options.missing}).",
+            file=sys.stderr,
+        )
     return result
-
-
-def _left_out(options: CSV, result: CsvRows) -> str:
-    left = sum(result.left_out)
-    return (
-        f"dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows because a value is missing "
-        f"(dataset.missing={options.missing})."
-    )
 
 
 def _build(options: CSV, stated: ColumnBounds | None) -> tuple[cache.Arrays, cache.Facts]:
