@@ -16,8 +16,8 @@ from quick import quick_first
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
-from dpml.algorithms.ensemble.voting import Vote
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.ensemble import Vote
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data.csv.column_bounds import ColumnBounds
