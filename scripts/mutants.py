@@ -357,7 +357,7 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/release/ledger.py",
-        "for limit in (*_caps(events), *([own] if own else [])):",
+        "for limit in (*content.caps, *([own] if own else [])):",
         "for limit in [own] if own else []:",
         "release/test_ledger.py::test_a_cap_refuses_what_would_exceed_it_and_enters_nothing",
     ),
