@@ -239,12 +239,11 @@ class Softmax(Loss):
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), Logistic(), Softmax(), Sigmoid())}
-_DEFAULT: dict[Task, str] = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """Return the loss called `name`, or the task's default loss."""
-    name = _DEFAULT[task] if name is None else name
+    """Return the loss called `name`, or the first one for the task."""
+    name = name or next(loss.name for loss in LOSSES.values() if loss.task == task)
     if name not in LOSSES:
         raise UserError(f"unknown loss {name!r}: {nearest(name, LOSSES)}")
     return LOSSES[name]
