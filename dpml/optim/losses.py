@@ -295,10 +295,7 @@ def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | No
 
 
 def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of every model in `weights` (B, d), one score per model: (B, d).
-
-    Slopes of a block stay in cache until they are multiplied back. `counts` as in `mean_over_rows`.
-    """
+    """Return ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of each model in `weights` (B, d): (B, d). See `mean_over_rows`."""
     total = np.zeros_like(weights)
     for rows in blocks(len(y), most=_HEIGHT):
         slopes = loss.slope(X[rows] @ weights.T, y[rows]).T
