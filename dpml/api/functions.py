@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,8 @@ from dpml.data.heterogeneity import Skew
 from dpml.data.partition import LabelRule, Natural, Parties, Partition, check_task, partition
 from dpml.errors import UserError, nearest
 from dpml.mechanism.declared import guaranteed
+from dpml.mechanism.message import Sum
+from dpml.mechanism.program import Program
 from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
 from dpml.privacy.guarantee import HELD
 from dpml.recipes import Judged, judge, recipe_of
@@ -38,6 +41,7 @@ from dpml.seeds import generator
 if TYPE_CHECKING:
     import pandas as pd
 
+_ROUNDS = {"T": "rounds", "epochs": "epochs"}
 _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
 
@@ -79,7 +83,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
         keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs have defaults for audits
             (docs/audit.md).
     """
-    release, draws, seed = attacked(one_setting("attack", overrides, keys, config_dir))
+    release, draws, seed, _ = attacked(one_setting("attack", overrides, keys, config_dir))
     return audit(*release, draws, seed)
 
 
@@ -191,6 +195,23 @@ class PlannedRelease(NamedTuple):
         """Compute the guarantees in every view."""
         return guaranteed(*self)
 
+    @property
+    def about(self) -> str:
+        """The setting that the numbers depend on, in one line."""
+        algorithm, problem = self.algorithm, self.problem
+        facts = {"algo": algorithm.name, "eps": self.budget.eps, "N": problem.N, "d": problem.d, "M": problem.M}
+        facts |= {key: getattr(algorithm, name) for key, name in _ROUNDS.items() if hasattr(algorithm, name)}
+        facts |= {"loss": algorithm.loss.name} if hasattr(algorithm, "loss") else {}
+        facts |= {"colluders": problem.colluders} if problem.M > 1 else {}
+        return "  ".join(f"{key}={value:g}" if key == "eps" else f"{key}={value}" for key, value in facts.items())
+
+    @property
+    def messages(self) -> Sequence[Sum]:
+        """The noisy sums that are sent; none if the algorithm is not a program of such sums."""
+        if not isinstance(self.algorithm, Program):
+            return ()
+        return [each for each in self.algorithm.messages(self.budget, self.problem) if isinstance(each, Sum)]
+
     def certificate(self) -> str:
         """Return the content of the certificate's file; raise UserError if nothing is proven."""
         proven = [g for g in self.guaranteed() if g.basis in HELD]
@@ -215,18 +236,29 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
     return UnsizedProblem(problem, why)
 
 
-def attacked(settings: Settings) -> tuple[PlannedRelease, int, int]:
-    """Return the release that an audit attacks, on synthetic data, the number of draws, and the seed."""
+class Attacked(NamedTuple):
+    """What an audit attacks, with how many draws and which seed, and the keys that it has chosen itself."""
+
+    release: PlannedRelease
+    draws: int
+    seed: int
+    chosen: Sequence[str]
+
+
+def attacked(settings: Settings) -> Attacked:
+    """Return the release that an audit attacks, on synthetic data; what settings do not say is smaller than usual."""
     config, d = compose_one(settings, "audit")
-    given = settings.given
+    given, chosen = settings.given, []
     for key, few in ROUNDS.items():
-        if key in config.algo and f"algo.{key}" not in given:
+        if key in config.algo and f"algo.{key}" not in given and config.algo[key] != few:
+            chosen.append(f"algo.{key}={few} instead of {config.algo[key]}")
             config.algo[key] = few
     algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
     M = whole(config.M, "M")
     N = whole(config.N, "N") if config.N is not None else default_rows(algorithm) * M
+    chosen += [f"{key}={value}" for key, value in (("N", N), ("d", 2)) if key not in given]
     colluders = build_adversary(config.adversary).count(M)
     problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
     release = PlannedRelease(algorithm, budget(config.eps, config.delta), problem)
-    return release, draws, whole(config.seed, "seed")
+    return Attacked(release, draws, whole(config.seed, "seed"), chosen)

@@ -116,7 +116,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         clip: bound on the norm of a row's gradient, in `paper`.
     """
 
-    proof: ClassVar[str] = "Gaussian DP of all rounds (descent.network)"
+    proof: ClassVar[str] = "Theorem 3, docs/privacy/imtiaz2019.md"
     linear: ClassVar[bool] = False
 
     variant: Variant = "paper"

@@ -49,7 +49,7 @@ class PreconditionedDescent(
     """
 
     name: ClassVar[str] = "ssp_descent"
-    proof: ClassVar[str] = "Gaussian DP of the statistics and all adaptive rounds (descent.preconditioned)"
+    proof: ClassVar[str] = "Theorem 3, docs/privacy/clipped_descent.md"
 
     budget_share: float = 0.3
     rounds: int | None = None

@@ -48,6 +48,7 @@ class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper"
 
     name: ClassVar[str] = "la"
     claim: ClassVar[str | None] = "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)"
+    proof: ClassVar[str] = "Theorem 5, docs/privacy/rajkumar2012.md"
     unit: ClassVar[Unit] = "sample"  # type: ignore[misc]
 
     lam: float = 0.01

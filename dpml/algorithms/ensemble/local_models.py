@@ -64,16 +64,13 @@ class LocalClassifiers(
     """
 
     unit: ClassVar[Unit] = "party"  # type: ignore[misc]
+    proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/hamm2016.md"
     lam: float = 1e-4
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_published_only()
         check_positive(f"algo.lam of {self.name}", self.lam)
-
-    @property
-    def proof(self) -> str:  # type: ignore[override]
-        return f"L2 sensitivity ({type(self).__module__.rpartition('.')[2]}.{type(self).__name__})"
 
     @property
     def reading(self) -> NoiseReading:

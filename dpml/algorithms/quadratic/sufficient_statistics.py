@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpml.algorithms.quadratic.coefficients import (
-    SOURCE,
     Coefficients,
     coefficients_sum,
     draws_together,
@@ -41,7 +40,7 @@ class SufficientStatistics(
     """
 
     name: ClassVar[str] = "ssp"
-    proof: ClassVar[str] = SOURCE
+    proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/sufficient_statistics.md"
 
     radius: float | None = None
 
