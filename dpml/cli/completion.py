@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from dpml import paths
+from dpml.files import shipped_folder
 
 SETTINGS = {"bash": "_dpml_settings", "zsh": "_dpml_settings"}
 """The functions that complete KEY=VALUE, in the shells that have one."""
@@ -25,11 +25,11 @@ def run_completion(arguments: Namespace) -> None:
 
     from dpml.cli.main import parser
 
-    conf = paths.folder("conf")
+    conf = shipped_folder("conf")
     groups = ("algo", "dataset", "partition")
     words = [f"{group}={path.stem}" for group in groups for path in sorted((conf / group).glob("*.yaml"))]
     keys = yaml.safe_load((conf / "config.yaml").read_text(encoding="utf-8"))
     words += [f"{key}=" for key in keys if key not in ("defaults", "hydra", *groups)]
     functions = {"bash": _BASH, "zsh": _ZSH}
     preamble = {shell: text.replace("@SETTINGS", " ".join(words)) for shell, text in functions.items()}
-    print(shtab.complete(parser(), arguments.shell, preamble=preamble))
+    print(shtab.complete(parser(), arguments.shell, preamble=preamble))  # type: ignore[arg-type]

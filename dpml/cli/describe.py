@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from dpml.atomic import write_atomically
 from dpml.cli.columns import print_table
 from dpml.cli.files import AS_PRIVATE, value, written
 from dpml.data.csv import column_bounds
@@ -14,6 +13,7 @@ from dpml.data.csv.columns import ColumnProfile, iso
 from dpml.data.csv.csv_rows import FITTED, CsvOptions
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.errors import UserError
+from dpml.files import write_atomically
 from dpml.screen import Screen
 
 _SHOWN = 3  # categories shown per column

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
-from dpml import paths
 from dpml.errors import UserError
-from dpml.printable import guarded
+from dpml.files import shipped_folder
+from dpml.screen import guarded
 
 _LONGEST = 2000  # characters of a message, in which there may be what others wrote
 
@@ -98,7 +98,7 @@ def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
         return
     import yaml  # slow to load
 
-    content = yaml.safe_load((paths.folder("conf") / "config.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((shipped_folder("conf") / "config.yaml").read_text(encoding="utf-8"))
     keys = {*map(str, content), "algo", "dataset", "partition", "experiment"}
     for word in dashed:
         name, _, value = word.removeprefix("--").partition("=")

@@ -12,11 +12,10 @@ from pathlib import Path
 from subprocess import DEVNULL, Popen
 from typing import Any
 
-from dpml.atomic import check_writable, write_atomically
 from dpml.cli.files import READING, refuse_replacing, written
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.errors import UserError, nearest
-from dpml.federated.aggregator import Kept, aggregate, publish
+from dpml.federated.aggregator import Federated, Kept, aggregate, publish
 from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.consortium import write_certificates, write_consortium
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
@@ -30,6 +29,7 @@ from dpml.federated.plan import (
     read_plan,
     task_of,
 )
+from dpml.files import check_writable, write_atomically
 from dpml.optim.losses import for_task
 from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas
@@ -105,10 +105,10 @@ def run_aggregator(arguments: Namespace) -> None:
     with listening(plan, address, arguments.timeout, context) as (called, _):
         made = _aggregate(plan, called, arguments.wait, arguments.output, kept)
     kept.forget()
-    _say_what_is_made(made, plan, arguments.output)
+    _say_result(made, plan, arguments.output)
 
 
-def _aggregate(plan: FederationPlan, called: Callers, wait: float, output: Path, kept: Kept | None = None) -> Made:
+def _aggregate(plan: FederationPlan, called: Callers, wait: float, output: Path, kept: Kept | None = None) -> Federated:
     """Make the model, write it, and give it to the parties."""
     called.await_all(wait)
 
@@ -124,7 +124,7 @@ def _aggregate(plan: FederationPlan, called: Callers, wait: float, output: Path,
     return made
 
 
-def _say_what_is_made(made: Made, plan: FederationPlan, output: Path) -> None:
+def _say_result(made: Federated, plan: FederationPlan, output: Path) -> None:
     names = ", ".join(plan.seats[party].name for party in made.survivors)
     print(f"{output} has a model of the rows of {names}.")
     if made.model.errors is not None:
@@ -163,7 +163,7 @@ def run_try(arguments: Namespace) -> None:
         for process in running:
             process.wait()
     if arguments.release:
-        _say_what_is_made(made, plan, output)
+        _say_result(made, plan, output)
     else:  # nothing of the model is shown: no ledger has it
         print("This was a rehearsal: no ledger was charged, and its model is deleted. Add --release to make the model.")
 

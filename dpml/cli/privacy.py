@@ -9,15 +9,14 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from dpml.atomic import check_writable, write_atomically
 from dpml.cli.columns import eps_text, print_table
 from dpml.errors import UserError
-from dpml.plain import to_json
+from dpml.files import check_writable, to_json, write_atomically
 from dpml.privacy import Guarantee
 from dpml.privacy.guarantee import HELD, large_delta
 from dpml.privacy.safe import written, written_below
 from dpml.recipes import certificate_of, judge, recipe_of, sentence
-from dpml.recipes.reading import is_word
+from dpml.recipes.frameworks import is_word
 from dpml.screen import Screen
 
 if TYPE_CHECKING:
