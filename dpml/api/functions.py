@@ -200,7 +200,7 @@ class PlannedRelease(NamedTuple):
         """The setting that the numbers depend on, in one line."""
         algorithm, problem = self.algorithm, self.problem
         facts = {"algo": algorithm.name, "eps": self.budget.eps, "N": problem.N, "d": problem.d, "M": problem.M}
-        facts |= {key: getattr(algorithm, name) for key, name in _ROUNDS.items() if hasattr(algorithm, name)}
+        facts |= {key: getattr(algorithm, name) for key, name in _ROUNDS.items() if getattr(algorithm, name, None)}
         facts |= {"loss": algorithm.loss.name} if hasattr(algorithm, "loss") else {}
         facts |= {"colluders": problem.colluders} if problem.M > 1 else {}
         return "  ".join(f"{key}={value:g}" if key == "eps" else f"{key}={value}" for key, value in facts.items())

@@ -54,7 +54,7 @@ _PUBLIC = {
 def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) -> tuple[Request, Path]:
     """Return the requested release, and the path of its ledger: `ledger`, or that of its data.
 
-    `allowed` are fields of `Request` that say what may be published: `floating`, `any_delta`, `declared`.
+    `allowed` are fields of `Request` that say what may be published: `floating`, `declared`.
     """
     given = settings.given
     for key, why in (("seed", "its noise is nobody's to know"), ("draws", "it is one model")):

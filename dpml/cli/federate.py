@@ -209,7 +209,6 @@ def run_init(arguments: Namespace) -> None:
     adversary = ["--colluders", str(arguments.colluders)]
     adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
     adversary += ["--floating"] if arguments.floating else []
-    adversary += ["--delta-anyway"] if arguments.delta_anyway else []
     plan = _agreed(arguments, [Seat(name, _ROWS, os.urandom(32)) for name in names])  # nobody has keys yet
     write_consortium(names, address, plan.stated, ("--set", *arguments.overrides), adversary, arguments.folder)
     _say_what_is_agreed(plan)
@@ -238,8 +237,7 @@ def _agreed(arguments: Namespace, seats: Sequence[Seat]) -> FederationPlan:
     terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
     plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)
-    if not arguments.delta_anyway:
-        plan.facts.require_small_delta()
+    plan.facts.require_small_delta()
     return plan
 
 

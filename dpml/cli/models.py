@@ -36,7 +36,7 @@ def run_release(arguments: Namespace) -> None:
     from dpml.release.release import release
 
     settings = Settings(own_file(arguments, arguments.overrides), config_dir=arguments.config_dir)
-    allowed = {"floating": arguments.floating, "any_delta": arguments.delta_anyway, "declared": arguments.declared}
+    allowed = {"floating": arguments.floating, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)

@@ -354,6 +354,7 @@ def test_a_mistake_is_one_sentence(parameters, sentence):
         dpml.PrivateClassifier(**{"bounds": UNIT, **parameters}).fit(X, t > 0)
 
 
+@SEEDED
 def test_numbers_may_be_of_numpy():
     X, t = made_up()
     options = {"lam": np.float64(0.1), "rounds": np.int64(10)}

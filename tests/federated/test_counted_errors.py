@@ -307,7 +307,7 @@ def test_plan_says_that_errors_are_counted(tmp_path, monkeypatch, capsys) -> Non
     dpml()
     said = " ".join(capsys.readouterr().out.split())
     assert "one after the other: 10 messages" in said
-    assert "counts the model's errors on the rows it is made of, for eps = 0.1 of its own" in said
+    assert "counts the model's errors on its rows, for eps = 0.1 of the guarantee" in said
     plan = read_plan(tmp_path / "plan.json")
     assert isinstance(plan.algorithm, Counting)
     assert 1 < max(guarantee.eps for guarantee in plan.guarantees) < 1.02

@@ -38,6 +38,6 @@ def test_an_aggregator_says_which_sums_are_done_also_after_a_restart(tmp_path, m
         aggregate(parties.plan, range(4), exchange, kept=kept)
     heard.clear()
     called = SimpleNamespace(await_all=lambda wait: None, exchange=exchange, end=lambda text: None)
-    federate._aggregate(parties.plan, called, SimpleNamespace(wait=0, output=tmp_path / "model.json"), kept)
+    federate._aggregate(parties.plan, called, 0, tmp_path / "model.json", kept)
     lines = capsys.readouterr().err.splitlines()
     assert lines == [f"sum {k} of 4, of 4 of 4 parties" for k in (1, 2, 3, 4)]

@@ -66,7 +66,7 @@ def test_every_table_says_that_it_is_declared(run_command, own) -> None:
     done = run_command("dpml-run", "-cd", "conf", "algo=centroid", "eps=1", *settings, "hydra.run.dir=one")
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
-    assert "declared (eps, delta)" in said
+    assert "declared ε" in said
     assert "Nothing is proven: declared by centroid.Centroid, which is not part of dpml" in said
     rows, guarantees = (pd.read_csv(f"one/{name}.csv") for name in ("rows", "guarantees"))
     assert set(guarantees["basis"]) == {"declared"}
