@@ -381,14 +381,11 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
                 f"{type_of_target(y)}. ({error})"
             ) from None
 
-    def _takes_several(self) -> bool:
-        with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
-            return bool(self._algorithm("multiclass"))
-        return False
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self._takes_several()
+        tags.classifier_tags.multi_class = False
+        with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
+            tags.classifier_tags.multi_class = bool(self._algorithm("multiclass"))
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -432,18 +429,9 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            algo,
-            eps,
-            delta,
-            parties,
-            bounds=bounds,
-            fit_intercept=fit_intercept,
-            calibration=calibration,
-            colluders=colluders,
-            algo_options=algo_options,
-            ledger=ledger,
-            random_state=random_state,
-        )
+            algo, eps, delta, parties, bounds=bounds, fit_intercept=fit_intercept, calibration=calibration,
+            colluders=colluders, algo_options=algo_options, ledger=ledger, random_state=random_state,
+        )  # fmt: skip
         self.y_bounds = y_bounds
 
     def fit(

@@ -57,11 +57,8 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
     transcript sample 0.0822 proven
     colluders sample 0.1 proven
 
-    Args:
-        overrides: as on the command line, ``"algo=capefm"``.
-        config_dir: a folder of your own options, as ``--config-dir``.
-        keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d default to those of the
-            data set.
+    Arguments are those of `dpml.run`, one value each; M, N and d (features) may be any numbers, and N and d default to
+    those of the data set.
     """
     return PlannedRelease.of(one_setting("guarantee", overrides, keys, config_dir)).guaranteed()
 
@@ -77,11 +74,8 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
     ...     print(finding.view, round(finding.proven, 4), finding.attacked < finding.proven, finding.verdict)
     release 1.0 True consistent
 
-    Args:
-        overrides: as on the command line, ``"algo=capefm"``.
-        config_dir: a folder of your own options, as ``--config-dir``.
-        keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs have defaults for audits
-            (docs/audit.md).
+    Arguments are those of `guarantee`; N, d, draws, algo.rounds and algo.epochs have defaults for audits
+    (docs/audit.md).
     """
     release, draws, seed, _ = attacked(one_setting("attack", overrides, keys, config_dir))
     return audit(*release, draws, seed)
@@ -122,7 +116,7 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     Returns:
         Arrays that may be read-only and memory-mapped.
     """
-    named = [word if "=" in word else f"dataset={word}" for word in overrides if isinstance(word, str)]
+    named = [word if "=" in word else f"dataset={word}" for word in overrides]
     settings = one_setting("load", named, keys, config_dir)
     for name in settings.given:
         key = name.partition(".")[0]
@@ -236,17 +230,11 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
     return UnsizedProblem(problem, why)
 
 
-class Attacked(NamedTuple):
-    """What an audit attacks, with how many draws and which seed, and the keys that it has chosen itself."""
+def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
+    """Return the release that an audit attacks, on synthetic data, the number of draws, the seed, and its own choices.
 
-    release: PlannedRelease
-    draws: int
-    seed: int
-    chosen: Sequence[str]
-
-
-def attacked(settings: Settings) -> Attacked:
-    """Return the release that an audit attacks, on synthetic data; what settings do not say is smaller than usual."""
+    What the settings do not say is smaller than usual.
+    """
     config, d = compose_one(settings, "audit")
     given, chosen = settings.given, []
     for key, few in ROUNDS.items():
@@ -261,4 +249,4 @@ def attacked(settings: Settings) -> Attacked:
     problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
     release = PlannedRelease(algorithm, budget(config.eps, config.delta), problem)
-    return Attacked(release, draws, whole(config.seed, "seed"), chosen)
+    return release, draws, whole(config.seed, "seed"), chosen

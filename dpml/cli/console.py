@@ -35,8 +35,6 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
     console.print("  ".join(words), style="bold")
     table = run_table(summary, _metrics(summary), claims_in(guarantees)).texts
     if varying:
-        for sentence in _unequal(summary):
-            console.print(sentence, style="yellow")
         print_table(console, table["columns"], table["rows"])
     else:
         measured = len(table["columns"]) - 3  # the last are about privacy
@@ -74,18 +72,6 @@ def _show_views(console: Screen, guarantees: pd.DataFrame) -> None:
     open_ = (weakest["basis"] == "proven") & np.isinf(weakest["eps"]) & (len(bases) > 1)
     for reason in weakest.loc[open_ | (weakest["basis"] == DECLARED), "source"].unique():
         console.print(f"Nothing is proven: {reason}.", style="yellow")
-
-
-def _unequal(summary: pd.DataFrame) -> list[str]:
-    private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].astype(str).str.startswith(DECLARED)]
-    found = private.groupby("calibration", sort=False)["algo"].unique()
-    if len(found) < 2 or private.groupby("algo")["calibration"].nunique().max() > 1:
-        return []
-    names = {calibration: ", ".join(algorithms) for calibration, algorithms in found.items()}
-    return [
-        f"Not the same privacy: the noise of {names.get('published')} is what a paper claims to give ε, "
-        f"that of {names.get('tight')} is proven to give it. calibration=tight is proven for all."
-    ]
 
 
 def axes(rows: pd.DataFrame) -> list[str]:

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from dpml.errors import UserError
 from dpml.files import shipped_folder
-from dpml.screen import guarded
-
-_LONGEST = 2000  # characters of a message, in which there may be what others wrote
+from dpml.screen import guarded, printable
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
@@ -21,30 +19,21 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
     A bug in dpml stays an exception.
     """
     os.environ["MPLBACKEND"] = "agg"  # a notebook's shell names one of its own, which may not be installed here
-    usual = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     try:
         with guarded():
-            status = _status(program, main)
-    finally:
-        signal.signal(signal.SIGTERM, usual or signal.SIG_DFL)  # while Python ends, an exception would be printed
-    if status:
-        sys.exit(status)
-
-
-def _status(program: str, main: Callable[[], None]) -> int:
-    try:
-        try:
-            main()
-        finally:
-            sys.stdout.flush()  # an error here would otherwise appear when Python exits
+            try:
+                main()
+            finally:
+                sys.stdout.flush()  # an error here would otherwise appear when Python exits
     except KeyboardInterrupt:
-        return 130
+        sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as head, has closed it
         _drop_output()
-        return 1
+        sys.exit(1)
     except Exception as error:
         if _follows_ctrl_c(error):
-            return 130
+            sys.exit(130)
         message = sentence(error)
         if message is None:
             raise
@@ -52,10 +41,8 @@ def _status(program: str, main: Callable[[], None]) -> int:
             sys.stdout.flush()
         except OSError:
             _drop_output()
-        short = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."
-        print(f"{program}: error: {short}", file=sys.stderr)
-        return 2
-    return 0
+        print(printable(f"{program}: error: {message[:2000]}"), file=sys.stderr)  # what others wrote may be in it
+        sys.exit(2)
 
 
 def _follows_ctrl_c(error: BaseException | None) -> bool:

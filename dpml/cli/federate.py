@@ -206,9 +206,8 @@ def run_init(arguments: Namespace) -> None:
     names = arguments.parties
     if len(names) == 1 and names[0].isdecimal():
         names = [f"hospital-{k + 1}" for k in range(int(names[0]))]
-    adversary = ["--colluders", str(arguments.colluders)]
+    adversary = ["--colluders", str(arguments.colluders), *["--floating"] * arguments.floating]
     adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
-    adversary += ["--floating"] if arguments.floating else []
     plan = _agreed(arguments, [Seat(name, _ROWS, os.urandom(32)) for name in names])  # nobody has keys yet
     write_consortium(names, address, plan.stated, ("--set", *arguments.overrides), adversary, arguments.folder)
     _say_what_is_agreed(plan)
@@ -242,19 +241,17 @@ def _agreed(arguments: Namespace, seats: Sequence[Seat]) -> FederationPlan:
 
 
 def _say(plan: FederationPlan) -> None:
+    """Print what is agreed on, and who has signed it."""
     unsigned = set(plan.unsigned)  # once: every signature is verified for it
-    seats = [
-        f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in unsigned else ', signed'}"
-        for seat in plan.seats
-    ]
+    signed = {seat.name: "" if seat.name in unsigned else ", signed" for seat in plan.seats}
+    seats = [f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{signed[seat.name]}" for seat in plan.seats]
     _say_what_is_agreed(plan, f"Plan {plan.digest}", *seats)
 
 
 def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:
     console = Screen()
     sums, errors = len(plan.sums.lengths), plan.terms.count_errors
-    rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
-    messages = f"The release is {rounds}: {5 * sums} messages to every party."
+    messages = f"Secure sums of the release: {sums}, with {5 * sums} messages to every party."
     if errors is not None:
         messages += f" The last sum counts the model's errors on its rows, for eps = {errors:g} of the guarantee."
     for sentence in (*plan.statement, messages, *more):

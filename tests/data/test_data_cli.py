@@ -88,8 +88,8 @@ def test_get_all_says_what_could_not_be_had(dpml, raw, server):
         "adult: adult.test: ok",
         "crime: communities.data: ok",
         "har: train/X_train.txt: missing",
-        "har: train/y_train.txt: ok",
         "har: test/X_test.txt: missing",
+        "har: train/y_train.txt: ok",
         "har: test/y_test.txt: ok",
         "har: train/subject_train.txt: ok",
     ]

@@ -306,7 +306,7 @@ def test_plan_says_that_errors_are_counted(tmp_path, monkeypatch, capsys) -> Non
     )
     dpml()
     said = " ".join(capsys.readouterr().out.split())
-    assert "one after the other: 10 messages" in said
+    assert "2, with 10 messages" in said
     assert "counts the model's errors on its rows, for eps = 0.1 of the guarantee" in said
     plan = read_plan(tmp_path / "plan.json")
     assert isinstance(plan.algorithm, Counting)

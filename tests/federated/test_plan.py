@@ -70,7 +70,7 @@ def test_cards_make_a_plan(tmp_path, cards, bounds, monkeypatch, capsys) -> None
     assert plan.dropouts == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "4 parties add it, of whom 1 may collude and 1 more may be missing" in said
-    assert "The release is one secure sum: 5 messages to every party." in said
+    assert "Secure sums of the release: 1, with 5 messages to every party." in said
     assert plan.terms.options == {"noise": "discrete"}
     assert "Noise: exact integers" in said
 

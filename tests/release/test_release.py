@@ -260,8 +260,8 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
     ("words", "sentence"),
     [
         ((*BASE, "algo=ssp"), "ranges that are stated"),
-        ((*STATED, "algo=ssp", "seed=1"), "a release has no seed"),
-        ((*STATED, "algo=ssp", "draws=3"), "a release has no draws"),
+        ((*STATED, "algo=ssp", "seed=1"), "remove seed="),
+        ((*STATED, "algo=ssp", "draws=3"), "remove draws="),
         ((*STATED, "algo=ssp", "eps=inf"), "eps=inf is no private release"),
         ((*STATED, "algo=ssp", "dataset.missing=drop"), "leaves rows out because of their content"),
         (
@@ -281,8 +281,8 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
         ),
         ((*STATED, "algo=dpgd", "algo.clip=1e-7", "eps=1"), "must be at least 1e-06, below which slopes have no grid"),
         ((*STATED, "algo=spp", "eps=1"), "ssp"),
-        (("dataset=wdbc", "algo=ssp"), "dataset.bounds=public, where dataset=wdbc"),
-        (("dataset=synthetic", "algo=ssp"), "dataset.bounds=public, where dataset=synthetic"),
+        (("dataset=wdbc", "algo=ssp"), "else dataset.bounds=public"),
+        (("dataset=synthetic", "algo=ssp"), "else dataset.bounds=public"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
