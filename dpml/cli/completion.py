@@ -1,6 +1,6 @@
-"""`dpml completion`: a script for a shell that completes commands, options and settings."""
+"""A script for a shell that completes commands, options and settings."""
 
-from argparse import Namespace
+from argparse import ArgumentParser
 
 from dpml.files import shipped_folder
 
@@ -18,12 +18,10 @@ _dpml_settings() {
 _ZSH = "_dpml_settings() { compadd -S '' -- @SETTINGS }"
 
 
-def run_completion(arguments: Namespace) -> None:
-    """Print the script."""
+def script(parser: ArgumentParser, shell: str) -> str:
+    """Return the script for a shell."""
     import shtab
     import yaml
-
-    from dpml.cli.main import parser
 
     conf = shipped_folder("conf")
     groups = ("algo", "dataset", "partition")
@@ -32,4 +30,4 @@ def run_completion(arguments: Namespace) -> None:
     words += [f"{key}=" for key in keys if key not in ("defaults", "hydra", *groups)]
     functions = {"bash": _BASH, "zsh": _ZSH}
     preamble = {shell: text.replace("@SETTINGS", " ".join(words)) for shell, text in functions.items()}
-    print(shtab.complete(parser(), arguments.shell, preamble=preamble))  # type: ignore[arg-type]
+    return shtab.complete(parser, shell, preamble=preamble)  # type: ignore[arg-type]

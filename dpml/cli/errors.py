@@ -1,6 +1,5 @@
 """Turn exceptions into one sentence and an exit status."""
 
-import argparse
 import os
 import signal
 import sys

@@ -43,6 +43,11 @@ def _main() -> None:
     getattr(load(module), function)(arguments)
 
 
+def run_completion(arguments: argparse.Namespace) -> None:
+    """Print a script that completes commands, options and settings in a shell."""
+    print(completion.script(parser(), arguments.shell))
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that suggests the nearest name, and allows no option to be shortened: `--delta` is a setting."""
 
@@ -362,5 +367,5 @@ def _others(commands: Any) -> None:
     secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
     secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
     text = "print a script that completes commands, options and settings in your shell"
-    shell = _command(commands, "completion", "completion.run_completion", text, ": docs/howto/commands.md.")
+    shell = _command(commands, "completion", "main.run_completion", text, ": docs/howto/commands.md.")
     shell.add_argument("shell", choices=("bash", "zsh", "fish"))
