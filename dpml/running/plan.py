@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpml import code
 from dpml.arrays import blocks
 from dpml.config.build import GROUPS
 from dpml.data import Files, Source, checksum
@@ -278,7 +279,9 @@ class _LookUp:
     def _code(self, cell: Cell) -> str:
         parts = id(cell.dataset), cell.partition, id(cell.algorithm), cell.metrics
         if parts not in self._codes:
-            self._codes[parts] = cell.code
+            names = code.named(cell)
+            self._codes[parts] = self._codes.get((names,)) or cell.code
+            self._codes[names,] = self._codes[parts]
         return self._codes[parts]
 
     def _checksum(self, dataset: Source, files: Files) -> str | None:
