@@ -11,7 +11,7 @@ import pandas as pd
 from dpml.arrays import Array
 from dpml.cli.files import refuse_replacing, written
 from dpml.data.csv.column_bounds import WRITTEN
-from dpml.data.csv.reading import Dialect, TextColumn, dialect, open_file, read
+from dpml.data.csv.reading import Dialect, FileColumn, dialect, open_file, read
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
 from dpml.release.model import PROBABILITY, Model, read_model
@@ -54,8 +54,8 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
     for name in stated.sources:
         if name not in file.names:
             raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
-    columns = read(file, stated.sources)
-    X = np.empty((len(columns[names[0]].codes), len(names)))
+    columns = read(file, stated.sources, stated.texts)
+    X = np.empty((len(columns[stated.sources[0]]), len(names)))
     for place, name in enumerate(names):
         X[:, place] = stated.feature(columns, name)
         if stated.kind(name) == "category":
@@ -68,7 +68,7 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
     return X
 
 
-def _note_unknown(column: TextColumn, codes: Array, values: Sequence[str]) -> None:
+def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> None:
     """Print that rows have a category that the model has no weight for: its spelling may be another."""
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
