@@ -72,7 +72,7 @@ class LaplaceFunctionalMechanism(
 
     @property
     def proof(self) -> str:  # type: ignore[override]
-        return "L1 sensitivity (laplace_functional_mechanism)" if self.laplace else SOURCE
+        return "Theorem 4, docs/privacy/imtiaz2019.md" if self.laplace else SOURCE
 
     @property
     def laplace(self) -> bool:
