@@ -24,6 +24,7 @@ import pandas as pd
 from dpml.api.jobs import ExperimentJob, experiment_jobs
 from dpml.config.compose import initialise
 from dpml.errors import nearest
+from dpml.files import shipped_folder
 from dpml.reporting.evidence import read_rows
 from dpml.reporting.manifest import Manifest
 from dpml.reporting.results import results_of
@@ -63,7 +64,7 @@ def job_of(name: str, folder: Path) -> ExperimentJob:
     """The job of ``dpml-run experiment=NAME``."""
     words = [f"experiment={name}", f"data_dir={folder}"]
     with initialise():
-        (job,) = experiment_jobs(hydra.compose("config", words), words, [folder("experiments")])
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [shipped_folder("experiments")])
     return job
 
 
