@@ -31,8 +31,8 @@ from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
-from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
+from dpml.protocols.session import least_quorum
 from dpml.release.certificate import views
 from dpml.release.facts import Facts, facts_about, gaps, statement
 

@@ -339,7 +339,6 @@ def test_a_file_of_two_names_has_no_ledger_of_its_own(tmp_path):
     assert request_of(settings, tmp_path / "ledger")[1] == tmp_path / "ledger"
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_data_sets_of_the_same_files_have_one_ledger(tmp_path, monkeypatch) -> None:
     """Each had its own, so that a cap of one let the other's releases of the same rows pass."""
     monkeypatch.setenv("DPML_CACHE", str(tmp_path))
