@@ -166,8 +166,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/noise.py",
-        "ehat, g = np.empty(shape), np.empty(shape)",
-        "ehat = g = np.empty(shape)",
+        "return rng.standard_normal(shape), rng.standard_normal(shape)",
+        "return (rng.standard_normal(shape),) * 2",
         "privacy/test_noise.py::test_cape_messages_have_the_covariance_of_the_definition",
     ),
     Mutant(

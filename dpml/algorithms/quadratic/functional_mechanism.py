@@ -79,7 +79,7 @@ class FunctionalMechanism(
             (logistic).
         ridge: that ridge, of a size of ours, in units of the spectral edge of the noise on L2 (data-independent, so it
             costs no privacy); `tight` has a floor under the spectrum instead.
-        protocol: of `cape`: `simulate` adds up the noise that the sites draw; with `secagg` every site's coefficients
+        protocol: of `cape`: `simulate` draws the noise of the sum; with `secagg` every site's coefficients
             and noise go through the real protocol (`dpml.protocols.cape`), all budgets and a block of draws at once.
         noise: `continuous`; or `discrete`, of `curator` and `cape` with calibration=tight: exact integers on a grid
             (docs/privacy/discrete_noise.md). Modulo 2^64 zero-sum noise can be uniform: nothing but the sum is seen.
