@@ -157,4 +157,4 @@ def in_the_authors_box(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
 
 def with_ridge(A: Array, b: Array, ridges: Array) -> tuple[Array, NDArray[np.bool_]]:
     """The minimisers with a ridge (budgets,), and the spectrum trimmed where that is not enough."""
-    return minimise_quadratic(A + ridges[:, None, None, None] * np.eye(b.shape[-1]), b)
+    return minimise_quadratic(A, b, ridges[:, None])
