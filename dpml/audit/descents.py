@@ -165,7 +165,8 @@ def last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], b
     def sample(which: int, rng: Generator, draws: int) -> Array:
         if hidden:
             carrier = Carrier(both[which], [budget], rng, draws, None)
-            tried = [algorithm.descend(carrier, number) for number in algorithm.tried_in(carrier)]
+            numbers = np.arange(len(carrier.messages[0]))[None]
+            tried = [algorithm.descend(own, number) for number, own in algorithm.one_by_one(carrier, numbers)]
             seen = np.array(tried)[..., -carrier.problem.d :] if view == "client" else np.array(tried)
             return np.moveaxis(seen, 1, 0).reshape(draws, -1)
         release = both[which].release([budget], rng, draws)
