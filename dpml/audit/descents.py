@@ -22,7 +22,7 @@ from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, Terms
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.losses import Loss
 from dpml.optim.network import Models, clipped_sum
 from dpml.privacy import Budget, Problem, View

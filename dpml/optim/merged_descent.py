@@ -17,7 +17,7 @@ import numpy as np
 
 from dpml.arrays import Array, Index
 from dpml.data.preprocess import distinct
-from dpml.optim.descent import Single
+from dpml.optim.gradients import Single
 from dpml.optim.losses import Loss
 
 Group = tuple[Array, Array, Array]

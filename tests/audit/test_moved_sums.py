@@ -34,8 +34,7 @@ from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.data.preprocess import distinct
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program
-from dpml.optim import descent
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Problem
 
@@ -186,14 +185,14 @@ def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(problem, algor
 # ---- planted: rounding that a proof about real numbers does not see
 
 
-CANCELLING = patched(Rows, "sums", bugs.cancelling)
-TOO_LOW = patched(descent, "_bend", bugs.cut_too_low)
+CANCELLING = patched(Rows, "gradient", bugs.cancelling)
+TOO_LOW = patched(Rows, "bend", bugs.cut_too_low)
 OWN_GRID = patched(CoefficientTerms, "total", bugs.on_the_rows_own_grid)
 
 
 def folded(patch: pytest.MonkeyPatch, algorithm: Any) -> Any:
     patch.setattr(Rows, "of", staticmethod(bugs.folded(Rows.of)))
-    return patched(Rows, "sums", bugs.in_single)(patch, algorithm)
+    return patched(Rows, "gradient", bugs.in_single)(patch, algorithm)
 
 
 slow = pytest.mark.slow  # the same rounding in sums that are mostly the same

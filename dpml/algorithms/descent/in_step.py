@@ -15,7 +15,7 @@ from dpml.algorithms.descent.layouts import GradientMeans
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
-from dpml.optim.descent import Single
+from dpml.optim.gradients import Single
 from dpml.optim.merged_descent import MergedDescent
 from dpml.privacy import noise
 

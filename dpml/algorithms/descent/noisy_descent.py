@@ -54,7 +54,6 @@ from dpml.mechanism.guarantees import Proof, gaussian_proof
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
-from dpml.optim import descent
 from dpml.optim.losses import mean_loss
 from dpml.optim.slopes import CLIPPED, Slopes
 from dpml.privacy import Budget, Problem, View, gdp
@@ -147,7 +146,7 @@ def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
 
 @dataclass(frozen=True)
 class NoisyDescent(
-    Program, losses=(*descent.LOSSES, "squared"), calibrations=("published", "tight"), lam=0.0,
+    Program, losses=("logistic", "sigmoid", "squared"), calibrations=("published", "tight"), lam=0.0,
     variants=("paper", "synchronous", "once"), **SIMULATED,
 ):  # fmt: skip
     """`wang`, `jayaraman` and `wddp`: options, accounting, and the layout that both follow from.
@@ -423,11 +422,14 @@ class NoisyDescent(
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
         """Yield every number in (budgets, S) of a step size, and a carrier of the budgets that have it."""
-        every = np.unique(numbers)
+        rng, every = carrier.rng, np.unique(numbers)
         for number in every:
-            budgets = [carrier.budgets[i] for i in np.flatnonzero((numbers == number).any(axis=1))]
-            rng = carrier.rng if number == every[-1] else deepcopy(carrier.rng)
-            yield int(number), Carrier(carrier.mechanism, budgets, rng, carrier.draws, carrier.observer)
+            alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
+            if len(alike) < len(numbers):
+                budgets = [carrier.budgets[i] for i in alike]
+                own = Carrier(carrier.mechanism, budgets, rng, carrier.draws, carrier.observer)
+            own.rng = rng if number == every[-1] else deepcopy(rng)
+            yield int(number), own
 
     def released(self, carrier: Carrier, number: int) -> Array:
         """Return the last models, or the average of the clients' last models: (budgets, draws, d)."""
