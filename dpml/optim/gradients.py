@@ -33,6 +33,7 @@ _COLUMNS, _PRODUCTS = 64, 1_000_000
 _BLOCKS = 16  # blocks that are added at once, in double precision
 _SCORES = 1 << 17  # scores held at once: 512 KiB
 _MAPPED = 1 << 12  # rows mapped at once
+_LONGEST = 2.0  # no slopes of softmax are so long
 _GROWTH = 1.25  # the size ratio of the largest to the smallest party of a bucket
 _HELD = 1 << 22  # numbers of parties held at once: 16 MiB
 
@@ -121,15 +122,18 @@ class Rows:
         gradients = total.result().swapaxes(-1, -2) * self.common
         return gradients.reshape(w.shape)
 
-    def parts(self, w: Array | Single, most: int = _SCORES) -> Iterator[tuple[slice, Single, Single]]:
+    def parts(
+        self, w: Array | Single, most: int | None = _BLOCKS, held: int = _SCORES
+    ) -> Iterator[tuple[slice, Single, Single]]:
         """Yield blocks: their numbers, their halves (..., k, h, d), and their slopes at `w` (..., k, h, columns).
 
-        Columns are (B K,) where runs share their rows, else (K,).
+        Columns are (B K,) where runs share their rows, else (K,). At most so many blocks, None for any number, and so
+        many numbers are held at once.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
-        together = most // (height * max(models.size // d, (d if runs else 0) * len(w)))
-        for some in blocks(count, most=max(1, min(_BLOCKS, together))):
+        together = held // (height * max(models.size // d, d * len(w) if runs else 0))
+        for some in blocks(count, most=max(1, min(most or count, together))):
             half = self.half[..., some, :, :]
             whole = half if runs else half.reshape(-1, d)
             scores = np.matmul(whole, models).reshape(*half.shape[:-1], -1)
@@ -160,8 +164,8 @@ class Rows:
             if self.loss.name == "sigmoid":
                 np.square(scores, out=scores)
             scores -= 1
-            assert limit is not None
-            np.fmax(scores, -limit, out=scores)  # also where a score is not a number
+            if limit is not None:
+                np.fmax(scores, -limit, out=scores)  # also where a score is not a number
 
 
 def products(half: Single, slopes: Single) -> Single:
@@ -217,7 +221,7 @@ class PartyGradients:
         cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32, classes: int = 1
     ) -> "PartyGradients":
         """Return buckets of rows X (N, d), labels y (N,); party k has the rows ``offsets[k]:offsets[k + 1]``."""
-        every, sizes = Rows.of(loss, X, y, dtype=dtype, classes=classes), np.diff(offsets)
+        every, sizes = Rows.of(loss, X, y, dtype=dtype, clip=_LONGEST, classes=classes), np.diff(offsets)
         half = every.half.reshape(-1, X.shape[1])
         labels = None if every.labels is None else every.labels.reshape(len(half), -1)
         order, buckets = np.argsort(sizes, kind="stable"), []
@@ -227,6 +231,7 @@ class PartyGradients:
             places = np.where(used, offsets[members][:, None] + np.arange(used.shape[1]), 0)
             own = replace(
                 every,
+                limit=every.limit if classes > 1 else None,
                 half=half[places] * used[..., None],
                 labels=None if labels is None else labels[places] * used[..., None],
             )
@@ -258,7 +263,7 @@ class PartyGradients:
     def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[Index, Array, NDArray[np.bool_]]]:
         """Yield parties, clipped gradients (P, B, K d) in units of the clip (B,), and which were not too long."""
         for members, rows, sizes in self.buckets:
-            for some, half, slopes in rows.parts(w, _HELD):
+            for some, half, slopes in rows.parts(w, None, _HELD):
                 gradients = products(half, slopes)
                 gradients *= gradients.dtype.type(rows.common)
                 gradients /= sizes[some, None, None]
