@@ -117,22 +117,21 @@ class Rows:
 
     def _gradient(self, w: Array | Single) -> Array:
         total = PairwiseSum()
-        for _, half, slopes in self.parts(w):
+        for _, half, slopes in self.parts(w, _BLOCKS):
             total.add(np.add.reduce(products(half, slopes), axis=-3, dtype=np.float64))
         gradients = total.result().swapaxes(-1, -2) * self.common
         return gradients.reshape(w.shape)
 
     def parts(
-        self, w: Array | Single, most: int | None = _BLOCKS, held: int = _SCORES
+        self, w: Array | Single, most: int | None = None, held: int | None = None
     ) -> Iterator[tuple[slice, Single, Single]]:
         """Yield blocks: their numbers, their halves (..., k, h, d), and their slopes at `w` (..., k, h, columns).
 
-        Columns are (B K,) where runs share their rows, else (K,). At most so many blocks, None for any number, and so
-        many numbers are held at once.
+        Columns are (B K,) where runs share their rows, else (K,). At most so many blocks and numbers are held at once.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
-        together = held // (height * max(models.size // d, d * len(w) if runs else 0))
+        together = (held or _SCORES) // (height * max(models.size // d, d * len(w) if runs else 0))
         for some in blocks(count, most=max(1, min(most or count, together))):
             half = self.half[..., some, :, :]
             whole = half if runs else half.reshape(-1, d)

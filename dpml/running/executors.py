@@ -1,7 +1,8 @@
 """Engines for cells and computed blocks: this process, joblib's worker processes, or a Dask cluster.
 
 Workers load the data themselves and return numbers, or the text of a block's rows, with the checksum of their code.
-Only this process writes to disk. The numbers are bit-identical for every engine and number of workers.
+Only this process writes to disk. The numbers are bit-identical for every engine and number of workers. The numbers of
+cells in step depend by rounding on which cells are waiting.
 """
 
 import importlib

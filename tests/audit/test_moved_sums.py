@@ -27,10 +27,10 @@ from settings_audit import (
 from dpml.algorithms import Release
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.audit import audit
-from dpml.audit.descents import Attacked
-from dpml.audit.half_noise import Quiet
-from dpml.audit.pairs import worst_case
+from dpml.audit.exposure import Quiet
 from dpml.audit.sensitivity import moved, rounding_pairs
+from dpml.audit.views import Attacked
+from dpml.audit.worst_cases import worst_case
 from dpml.data.preprocess import distinct
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program
@@ -133,7 +133,7 @@ class Messages:
 
 @pytest.mark.parametrize("algorithm", [DPGD, STAGES, WDGD, JAYARAMAN, SECURE, SSP], ids=lambda a: a.name)
 def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
-    """All messages of a release without noise, to the last bits: also of rounds that run in `optim.descent`."""
+    """All messages of a release without noise, to the last bits: also of rounds that run in `optim.gradients`."""
     first, _ = pairs(algorithm, Problem(3, 3_000, 2))[1]
     mechanism = algorithm.prepare(first, np.random.default_rng(0))
     seen = Messages(mechanism)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from harness import TINY, jobs
+from harness import TINY, plan
 
 from dpml.errors import UserError
 from dpml.reporting.modified import only_block, refuse_ambiguous
@@ -20,8 +20,7 @@ PUBLISHED = TINY | {
 
 
 def modified(tmp_path, *words):
-    (job,) = jobs(tmp_path, PUBLISHED, words, "imtiaz2019/tiny")
-    experiment = job.publication.experiment
+    experiment = plan(tmp_path, PUBLISHED, words, "imtiaz2019/tiny").experiment
     return experiment.title, [(panel.title, panel.published) for panel in experiment.panels]
 
 
@@ -49,6 +48,6 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 
 def test_an_experiment_without_any_cell_says_why(tmp_path):
     with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*'dataset.d'"):
-        jobs(tmp_path, TINY, ["dataset=adult"])
+        plan(tmp_path, TINY, ["dataset=adult"])
     with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
-        jobs(tmp_path, TINY, ["draws=3"])
+        plan(tmp_path, TINY, ["draws=3"])

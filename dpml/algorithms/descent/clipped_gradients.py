@@ -70,7 +70,7 @@ class ClippedTerms(Terms):
         offsets, d = offsets_of(self.parties, secure), self.parties.X.shape[1]
         total = np.zeros((len(offsets) - 1, len(w), K, d))
         scale = (resolutions * (rows.common / 2 / clip)).astype(np.float32)[:, None]
-        for some, half, slopes in self._cut(rows, clip).parts(w, None):
+        for some, half, slopes in self._cut(rows, clip).parts(w):
             start, count = some.start * half.shape[-2], half.shape[-3] * half.shape[-2]
             own = zip(runs, half.reshape(-1, count, d), slopes.reshape(len(runs), count, -1, K), strict=True)
             for b, vectors, of_runs in own:
