@@ -141,7 +141,7 @@ def test_force_computes_one_algorithm_again(finished):
 def broken(monkeypatch):
     """conv fails, as a bug would make it."""
 
-    def measure(cell):
+    def measure(cell, release=None):
         if cell.algorithm.name == "conv" and broken:
             raise ZeroDivisionError("no good")
         return experiment.measure(cell)
@@ -261,7 +261,7 @@ def test_two_runs_at_once_do_no_harm(tmp_path, finished, monkeypatch):
     conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"
     others = []
 
-    def measure(cell):
+    def measure(cell, release=None):
         if not others:
             others.append(subprocess.Popen(command(conf, results), stdout=subprocess.PIPE, text=True))
             deadline = time.time() + 60
