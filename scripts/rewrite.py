@@ -22,7 +22,7 @@ from dpml.config.compose import PACKAGE, compose
 from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims
 from dpml.reporting.cards import claims_about
-from dpml.reporting.charts import points_of, read_published, shown
+from dpml.reporting.charts import points_of, read_published, shown, titled
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
@@ -50,6 +50,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     points = read_published([packs.home(paper).parent], paper)
     experiment = as_in_files(about) if pictures else None
     if experiment:
+        experiment = titled(experiment, rows)
         about = about | said_in_files(about, experiment, points)
     claims = [*claims_about(about["experiment"]).values()]  # new ones, too
     verdicts = evidence.judge(rows, claims, about["panels"], points, about.get("substitutes", {}))
@@ -114,7 +115,7 @@ def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.D
         }
         for ranking in about["rankings"]
     ]
-    return {"note": experiment.note, "panels": panels, "rankings": rankings}
+    return {"title": experiment.title, "note": experiment.note, "panels": panels, "rankings": rankings}
 
 
 def main(names: list[str]) -> None:

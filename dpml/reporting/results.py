@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from dpml.reporting.charts import titled
 from dpml.running.plan import Entry, Plan, Task
 from dpml.running.spec import Experiment
 
@@ -53,7 +54,7 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 
 def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
-    """The results of a plan's task, values to `DIGITS` digits; the metric `error` is 1 - `accuracy`."""
+    """The results of a plan's task, values to `DIGITS` digits; titles are complete; `error` is 1 - `accuracy`."""
     rows, guarantees, _ = plan.tables(task)
     rows = rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in rows["value"]])
     wanted = {name.rpartition(".")[2] for name in publication.experiment.shown_metrics}
@@ -64,6 +65,7 @@ def results_of(publication: Publication, plan: Plan, task: Task) -> Results:
         rows = pd.concat([rows[~computed], right.assign(metric="error", value=1 - right["value"]), rows[computed]])
     rows = rows[rows["metric"].isin(wanted) | rows["block"].isin(blocks)].reset_index(drop=True)
     skipped = Counter(_reason(entry) for entry in plan.of(task) if not entry.finished)
+    publication = replace(publication, experiment=titled(publication.experiment, rows))
     return Results(publication, rows, guarantees, skipped)
 
 

@@ -26,6 +26,7 @@ REFERENCES = {key: look.dashes for key, look in ALGORITHMS.items() if not look.m
 AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
 VERDICTS: Mapping[str, tuple[str, str, str]] = {key: tuple(words) for key, words in WORDS["verdicts"].items()}
+SYMBOLS: Mapping[str, str] = WORDS["symbols"]
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
 
 
@@ -41,7 +42,7 @@ def metric(key: str) -> str:
 
 
 def dataset(block: str) -> str:
-    """Return the display name of a block's data set; the block's name without its axis if it has none."""
+    """Return the display name of a data set, or of a block's; the name without an axis if it has none."""
     stem = re.sub(r"_(eps|u|N|M|delta|chosen)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)

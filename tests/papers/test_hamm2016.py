@@ -8,27 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from harness import jobs, run, shipped, without_pictures
+from harness import jobs, run, without_pictures
 
 from dpml import paths
-from dpml.data.sets.official import HAR, URL
+from dpml.data.sets.official import URL
 from dpml.errors import UserError
 from dpml.reporting.charts import shown
 from dpml.running.spec import Panel
-
-
-def experiment_of(name, words=()):
-    """A shipped experiment and its points, as the command makes them."""
-    job = shipped(f"hamm2016/{name}", words)
-    return job.publication.experiment, job.task.points
-
-
-@pytest.mark.slow
-def test_fig2_says_which_har_it_is():
-    """The official one by default; `test_experiments` has when another stands for it."""
-    experiment, points = experiment_of("fig2")
-    assert {type(point.cell.dataset) for point in points} == {HAR}
-    assert "Human Activity Recognition Using Smartphones:" in experiment.title
 
 
 def write_days(folder, rows):
