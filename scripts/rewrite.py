@@ -99,22 +99,19 @@ def as_in_files(about: Mapping[str, Any]) -> Experiment:
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
-    """The note, panels' titles and the series of points as the experiment has them, and rankings with these points."""
+    """The note, the titles and the series of points as the experiment has them, and rankings with these points."""
     panels = [
         panel | {key: getattr(new, key) for key in ("published", "title", "ylim")}
         for panel, new in zip(about["panels"], experiment.panels, strict=True)
     ]
-    own = {(one["title"], one["y"].rpartition(".")[2]): points_of(points, Panel(**one)) for one in panels}
-    rankings = [
-        ranking
-        | {
-            "choices": [
-                choice | {"peers": peers(own[ranking["title"], ranking["metric"]], choice["eps"])}
-                for choice in ranking["choices"]
-            ]
-        }
-        for ranking in about["rankings"]
-    ]
+    pairs = zip(about["panels"], panels, strict=True)
+    own = {(old["title"], old["y"].rpartition(".")[2]): Panel(**new) for old, new in pairs}
+    rankings = []
+    for ranking in about["rankings"]:
+        panel = own[ranking["title"], ranking["metric"]]
+        theirs = points_of(points, panel)
+        choices = [choice | {"peers": peers(theirs, choice["eps"])} for choice in ranking["choices"]]
+        rankings.append(ranking | {"title": panel.title, "choices": choices})
     return {"title": experiment.title, "note": experiment.note, "panels": panels, "rankings": rankings}
 
 

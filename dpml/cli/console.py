@@ -8,8 +8,10 @@ import pandas as pd
 from dpml.cli.columns import print_table
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
-from dpml.reporting.run_table import RunTable, claims_in, column, proven_text, run_table
+from dpml.reporting.run_table import claims_in, run_table
 from dpml.reporting.statistics import about_intervals, settings, summarise
+from dpml.reporting.tables import value
+from dpml.reporting.words import metric
 from dpml.screen import Screen
 
 _METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
@@ -48,7 +50,8 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
         present = list(dict.fromkeys(summary["metric"]))
         # a metric with a dot in its name is the user's own
         metrics = [name for name in present if name in _METRICS or "." in name]
-        _show_sweep(console, run_table(summary, metrics or present, claims_in(guarantees)))
+        table = run_table(summary, metrics or present, claims_in(guarantees)).texts
+        print_table(console, table["columns"], table["rows"])
     else:
         _show_setting(console, summary, guarantees)
     console.print(f"{about_intervals(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
@@ -58,7 +61,7 @@ def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
 
 
 def _show_setting(console: Screen, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
-    means = [(str(row["metric"]), _mean(row)) for _, row in summary.iterrows()]
+    means = [(metric(row["metric"]), value(row)) for row in summary.to_dict("records")]
     print_table(console, ("metric", "mean"), means)
     views, reasons = [], []
     for view, group in guarantees.groupby("view", sort=False):
@@ -87,29 +90,6 @@ def _unequal(summary: pd.DataFrame) -> list[str]:
         f"Not the same privacy: the noise of {', '.join(found.get('published', ()))} is what a paper claims to give ε, "
         f"that of {tight} what gives it. calibration=tight gives it in all."
     ]
-
-
-def _show_sweep(console: Screen, table: RunTable) -> None:
-    metrics = {name: column(name, table.keys) for name in table.metrics}
-    lines = []
-    for line in table.lines.to_dict("records"):
-        means = [
-            _mean({key: line[f"{name}_{key}"] for key in ("interval", "count", "missing")} | {"mean": line[head]})
-            for name, head in metrics.items()
-        ]
-        proven = proven_text(line["proven_eps"], line["declared_eps"])
-        privacy = (short(line["claimed_eps"]), proven, str(line["proven_view"]))
-        lines.append((*(short(line[key]) for key in table.keys), *means, *privacy))
-    heads = (*table.keys, *metrics.values(), "claimed ε", "proven ε", "view")
-    print_table(console, heads, lines)
-
-
-def _mean(row: Any) -> str:
-    if not row["count"]:
-        return "-"
-    if row["missing"]:
-        return f"NaN ({row['missing']} of {row['count']})"
-    return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
 
 
 def axes(rows: pd.DataFrame) -> list[str]:

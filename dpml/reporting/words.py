@@ -78,8 +78,14 @@ def plain(text: str) -> str:
 
 
 def curve(label: str) -> str:
-    """Return the label of a curve, an algorithm's key and its settings, with the display name."""
+    """Return the label of a curve, an algorithm's key and its settings, with display names and symbols."""
     found = re.match(r"(\(?)([^\W\d][^\s,)]*)(.*)", label, re.DOTALL)
     if found is None or found[2] not in ALGORITHMS:
         return label
-    return f"{found[1]}{algorithm(found[2])}{found[3].replace(' algo.', ' ')}"
+    settings = re.sub(r"(?<=, )\w+", lambda word: WORDS["words"].get(word[0], word[0]), found[3])
+    settings = settings.replace("calibration=", "")
+    return f"{found[1]}{algorithm(found[2])}{re.sub(r'([a-z_]+[.][a-z_]+|eps|delta)=', _symbol, settings)}"
+
+
+def _symbol(key: re.Match[str]) -> str:
+    return f"{SYMBOLS.get(key[1], key[1].removeprefix('algo.'))}="
