@@ -101,7 +101,7 @@ def as_in_files(about: Mapping[str, Any]) -> Experiment:
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
     """The note, the titles and the series of points as the experiment has them, and rankings with these points."""
     panels = [
-        panel | {key: getattr(new, key) for key in ("published", "title", "ylim")}
+        panel | {key: getattr(new, key) for key in ("published", "title", "ylim", "thin")}
         for panel, new in zip(about["panels"], experiment.panels, strict=True)
     ]
     pairs = zip(about["panels"], panels, strict=True)

@@ -186,7 +186,8 @@ def _looks(plots: Sequence[_Plot]) -> dict[str, Look]:
 def _legend(plots: Sequence[_Plot], styles: Mapping[str, Look]) -> dict[str, Line2D]:
     """Return one entry per curve, in the order of words.yaml, then the thin curves and the published points."""
     lines = {line.label: line.algo for each in plots for line in each.lines if line.algo not in each.chart.panel.thin}
-    entries = {name: _entry(styles[name]) for name in sorted(lines, key=lambda name: (_order(lines[name]), name))}
+    names = [name for name in styles if name in lines]  # an algorithm's curves are sorted by their settings
+    entries = {name: _entry(styles[name]) for name in sorted(names, key=lambda name: _order(lines[name]))}
     if thin := _thin(plots):
         entries["others" if len(thin) > 1 else thin[0]] = _entry(THIN)
     published = [algo for each in plots for algo in each.chart.points(peer=False)["algo"]]
