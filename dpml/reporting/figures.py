@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
-from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
+from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import Curve, label, moving, named, same_axis, shared
 from dpml.reporting.panels import PEERS, Chart, Polyline

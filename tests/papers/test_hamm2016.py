@@ -10,9 +10,9 @@ import pytest
 import yaml
 from harness import jobs, run, without_pictures
 
-from dpml import paths
 from dpml.data.sets.official import URL
 from dpml.errors import UserError
+from dpml.files import shipped_folder
 from dpml.reporting.charts import shown
 from dpml.running.spec import Panel
 
@@ -92,7 +92,7 @@ def test_without_the_files_fig4_says_so_and_computes_nothing(tmp_path, run_comma
 
 
 def test_rows_of_proven_eps_stand_beside_what_is_claimed():
-    text = (paths.folder("experiments") / "hamm2016" / "readings.yaml").read_text("utf-8")
+    text = (shipped_folder("experiments") / "hamm2016" / "readings.yaml").read_text("utf-8")
     panels = [Panel(**panel) for panel in yaml.safe_load(text)["panels"]]
     about = {"block": "har_eps", "partition": "p", "dataset": "d", "loss": "softmax", "calibration": "published"}
     about |= {"delta": None, "M": 1, "N": 2, "d": 3, "variant": "radial", "algo.variant": "radial"}
