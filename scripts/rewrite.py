@@ -21,11 +21,10 @@ from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims
 from dpml.reporting.cards import claims_about
-from dpml.reporting.charts import points_of, read_published, shown, titled
+from dpml.reporting.charts import charts_of, points_of, read_published, titled
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
-from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import peers
 from dpml.reporting.results import Publication, Results, rows_of
 from dpml.reporting.sections import sections
@@ -73,11 +72,8 @@ def redraw(
     twins = any(one["twin"] for one in about["figures"])
     part = rows_of(rows, figure["twin"] or "published") if twins else rows
     summary = with_differences(part, about["reference"], about["computed"])
-    charts = [
-        Chart(panel, table, None if figure["twin"] else points_of(publication.points, panel))
-        for panel in (Panel(**content) for content in about["panels"])
-        if len(table := shown(summary, panel))
-    ]
+    panels = [Panel(**content) for content in about["panels"]]
+    charts = charts_of(panels, summary, None if figure["twin"] else publication.points)
     kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
     figure["sections"] = [*kept, *sections(Results(publication, part, pd.DataFrame(), {}), charts, summary)]
     columns = publication.experiment.columns

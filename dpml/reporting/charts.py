@@ -126,40 +126,41 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
-    """The published points for a paper's figures (series, x, algo, metric, mean, std, n, peer).
+    """Read the published points for a paper's figures (series, x, algo, metric, mean, std, n, peer).
 
     Points that its authors report are in ``PAPER/published.csv``. A `peer`, in ``PAPER/peers.csv``, is the result of
-    another program at the same guarantee.
-
-    Args:
-        folders: folders with experiments; the first one that has a file wins. Without any folder there are no points.
-        paper: the first part of an experiment's name.
+    another program at the same guarantee. The first of the `folders` that has a file wins.
     """
     folders = list(folders)
-    tables = [
-        _read_points(path).assign(peer=peer)
-        for name, peer in (("published.csv", False), ("peers.csv", True))
-        if (path := next((p for folder in folders if (p := folder / paper / name).is_file()), None))
-    ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_PUBLISHED, "peer"])
+    tables = [pd.DataFrame(columns=[*_PUBLISHED, "peer"])]
+    for name, peer in (("published.csv", False), ("peers.csv", True)):
+        paths = [path for folder in folders if (path := folder / paper / name).is_file()]
+        tables += [_read_points(path).assign(peer=peer) for path in paths[:1]]
+    return pd.concat(tables[1:] or tables, ignore_index=True)
 
 
 def _read_points(path: Path) -> pd.DataFrame:
-    with path.open(encoding="utf-8") as file:
-        points = pd.read_csv(file, comment="#")
+    points = pd.read_csv(path, comment="#")
     missing = [column for column in _PUBLISHED[:5] if column not in points]
     if missing:
         raise UserError(f"{path} lacks the column {missing[0]!r}: it needs {', '.join(_PUBLISHED)}.")
     points = points.reindex(columns=list(dict.fromkeys([*points, *_PUBLISHED])))
-    numbers = points[_PUBLISHED[1:2] + _PUBLISHED[4:]].apply(pd.to_numeric, errors="coerce")
-    wrong = (numbers.isna() & points[numbers.columns].notna()).any(axis=1) | (numbers["std"] < 0)
-    wrong |= numbers[["x", "mean"]].isna().any(axis=1)
-    if wrong.any():
+    numbers = points[["x", "mean", "std", "n"]].apply(pd.to_numeric, errors="coerce")
+    wrong = numbers.isna() & points[numbers.columns].notna()
+    if wrong.any(axis=None) or numbers[["x", "mean"]].isna().any(axis=None) or (numbers["std"] < 0).any():
         raise UserError(
-            f"{path}: its point {int(wrong.to_numpy().argmax()) + 1} needs numbers as x and mean, and as std, at least "
-            "0, and n numbers or nothing."
+            f"{path}: a point needs numbers as x and mean, and as std, at least 0, and n numbers or nothing."
         )
     return points
+
+
+def charts_of(panels: Iterable[Panel], summary: pd.DataFrame, published: pd.DataFrame | None = None) -> list[Chart]:
+    """Return the charts of the panels that have rows, with their published points."""
+    return [
+        Chart(panel, rows, None if published is None else points_of(published, panel))
+        for panel in panels
+        if len(rows := shown(summary, panel))
+    ]
 
 
 def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:

@@ -5,7 +5,7 @@ import re
 import string
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,8 @@ def plot_experiment(charts: Sequence[Chart], columns: int, base: Path) -> tuple[
 
 def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]) -> tuple[Figure, str]:
     """Draw panels at the `width` of a paper's column in inches, with the user's `names` of what they show."""
-    return figure_of(charts, max(1, int(width / 2.1)), width, names)
+    least = 2.1 if len(charts) <= 4 else 1.6  # inches of a panel; many would make a column longer than a page
+    return figure_of(charts, max(1, int(width / least)), width, names)
 
 
 def figure_of(
@@ -102,7 +103,7 @@ def _titled(axes: Axes, number: int, charts: Sequence[Chart], width: float) -> i
     """Set a panel's title, with its letter if there are several; return the number of its lines."""
     letter = f"({string.ascii_lowercase[number]})  " if len(charts) > 1 else ""
     title = f"{letter}{charts[number].panel.title}".replace(" = ", "\u00a0=\u00a0")  # which no line ends with
-    title = textwrap.fill(title, max(12, int((width - 0.5) / 0.056)), break_long_words=False)
+    title = textwrap.fill(title, max(12, int((width - 0.6) / 0.056)), break_long_words=False)
     axes.set_title(title, loc="left")
     return 1 + title.count("\n") if title else 0
 
@@ -160,8 +161,7 @@ def _shared(plots: Sequence[_Plot], columns: int) -> list[_Plot]:
     found = list(plots)
     for group in groups.values():
         for number, scale in zip(group, joined([plots[number].scale for number in group]), strict=True):
-            each = plots[number]
-            found[number] = _Plot(each.chart, each.labelled, each.lines, each.zeros, scale)
+            found[number] = replace(plots[number], scale=scale)
     return found
 
 

@@ -137,12 +137,20 @@ def _log_ticks(axis: XAxis | YAxis, narrow: float) -> None:
     choices.append(np.asarray(MaxNLocator(4).tick_values(low, high), dtype=float))
     choices = [ticks[(ticks >= low) & (ticks <= high)] for ticks in choices]
     enough = next((ticks for ticks in choices if len(ticks) >= 3), choices[-1])
-    axis.set_major_locator(FixedLocator(enough.tolist()) if high < narrow * low else LogLocator(numticks=5))
+    most = 5 if isinstance(axis, YAxis) or _width(axis.axes) >= 2.0 else 4
+    axis.set_major_locator(FixedLocator(enough.tolist()) if high < narrow * low else LogLocator(numticks=most))
     few = high >= 1e3 * low  # many ticks say no more, and take most of the time of a drawing
     axis.set_minor_locator(LogLocator(subs=(1.0,) if few else tuple(range(2, 10)), numticks=50))
     write = _plain if low >= 5e-4 and high <= 2e5 else _power
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _width(axes: Axes) -> float:
+    """Return the inches of a panel of a figure."""
+    figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
+    assert figure is not None
+    return figure.get_figwidth() / (grid.get_gridspec().ncols if grid else 1)
 
 
 def _plain(value: float) -> str:
