@@ -127,12 +127,12 @@ def _line(
     first, measured = group.iloc[0], group.set_index("metric")
     line = {key: first[key] for key in keys}
     for name in metrics:
-        found = measured.loc[name] if name in measured.index else None
+        found = measured.loc[name] if name in measured.index else pd.Series(dtype=float)
         line |= {
-            column(name, keys): np.nan if found is None else found["mean"],
-            f"{name}_interval": np.nan if found is None else found["interval"],
-            f"{name}_count": 0 if found is None else found["count"],
-            f"{name}_missing": 0 if found is None else found.get("missing", 0),  # old tables lack it
+            column(name, keys): found.get("mean", np.nan),
+            f"{name}_interval": found.get("interval", np.nan),
+            f"{name}_count": found.get("count", 0),
+            f"{name}_missing": found.get("missing", 0),
         }
     declared = str(first["not_proven"]).startswith(DECLARED)
     claimed = first["calibration"] == "published" if claims is None else tuple(first[_ALGORITHM]) in claims
