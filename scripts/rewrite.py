@@ -16,7 +16,7 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from dpml import packs
-from dpml.config.compose import PACKAGE, compose
+from dpml.config import experiments
 from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims
@@ -26,9 +26,10 @@ from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
 from dpml.reporting.ranking import peers
-from dpml.reporting.results import Publication, Results, rows_of
+from dpml.reporting.results import rows_of
 from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
+from dpml.running.plan import Results
 from dpml.running.spec import Experiment, Panel
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -56,7 +57,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     for one in about["figures"]:
         target = base.with_name(one["name"])
         if experiment:
-            written += redraw(Publication(experiment, about["command"], points), about, one, rows, target)
+            written += redraw(experiment, points, about, one, rows, target)
         page = target.with_name(f"{target.name}.md")
         write_atomically(page, figure_page(about, one))
         written.append(page)
@@ -66,17 +67,22 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
 
 
 def redraw(
-    publication: Publication, about: Mapping[str, Any], figure: dict[str, Any], rows: pd.DataFrame, target: Path
+    experiment: Experiment,
+    points: pd.DataFrame,
+    about: Mapping[str, Any],
+    figure: dict[str, Any],
+    rows: pd.DataFrame,
+    target: Path,
 ) -> list[Path]:
     """Draw a figure; make its caption and its tables again, except guarantees, which do not follow from rows."""
     twins = any(one["twin"] for one in about["figures"])
     part = rows_of(rows, figure["twin"] or "published") if twins else rows
     summary = with_differences(part, about["reference"], about["computed"])
     panels = [Panel(**content) for content in about["panels"]]
-    charts = charts_of(panels, summary, None if figure["twin"] else publication.points)
+    charts = charts_of(panels, summary, None if figure["twin"] else points)
     kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
-    figure["sections"] = [*kept, *sections(Results(publication, part, pd.DataFrame(), {}), charts, summary)]
-    columns = publication.experiment.columns
+    figure["sections"] = [*kept, *sections(Results(experiment, part, pd.DataFrame()), charts, summary)]
+    columns = experiment.columns
     files, figure["caption"] = plot_experiment(charts, columns, target) if charts else ([], "")
     return files
 
@@ -84,7 +90,7 @@ def redraw(
 def as_in_files(about: Mapping[str, Any]) -> Experiment:
     """The experiment as its file and their templates have it now."""
     name = about["experiment"]
-    content: Any = OmegaConf.to_container(compose([f"{PACKAGE}={name}"])[PACKAGE], resolve=True)
+    content: Any = OmegaConf.to_container(experiments.content(name, experiments.files()), resolve=True)
     return Experiment.from_content(name, content)
 
 

@@ -314,20 +314,6 @@ def test_no_two_classes_have_one_name() -> None:
     assert not {name: number for name, number in count.items() if number > 1}
 
 
-def test_classes_of_algorithms_extend_others_once_at_most() -> None:
-    """A class, and below it one more: what an algorithm does is read in one file, beside one base and `Program`."""
-    bases = {node.name: [re.sub(r"\[.*", "", ast.unparse(base)) for base in node.bases] for _, node in classes()}
-
-    def depth(name: str) -> int:
-        return 1 + max(
-            (depth(base) for base in bases[name] if base in bases and base not in ("Protocol", "Program")), default=0
-        )
-
-    named = [node.name for path, node in classes() if path.parts[0] in ("mechanism", "algorithms")]
-    wrong = {name: depth(name) for name in named if depth(name) > 2}
-    assert not wrong, listed(wrong)
-
-
 def test_nothing_asks_which_algorithm_it_has() -> None:
     """What differs between algorithms is said by their methods, or registered for their class."""
     named = {target.rpartition(".")[2] for target in TARGETS.values()}

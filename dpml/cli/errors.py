@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
-from pathlib import Path
 
 from dpml.errors import UserError
 from dpml.files import shipped_folder
@@ -76,14 +75,13 @@ def sentence(error: Exception) -> str | None:
         return f"there is not enough memory{detail}: ask for fewer rows, draws, parties or workers."
     if isinstance(error, BrokenExecutor):
         return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
-    from dpml.config import override_errors  # here, as it loads Hydra and half of dpml, which `--help` does not need
+    if "hydra" not in sys.modules:  # half of dpml would be loaded with it
+        return None
+    from hydra.errors import HydraException
 
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--config-dir", "-cd", type=Path)
-    options, words = parser.parse_known_args(sys.argv[1:])
-    # the words of a command, such as `data partition`, are not overrides
-    overrides = [word for word in words if "=" in word and not word.startswith("-")]
-    return override_errors.sentence(error, override_errors.Line(overrides, options.config_dir))
+    from dpml.config.compose import hydras
+
+    return hydras(error) if isinstance(error, HydraException) else None
 
 
 def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:

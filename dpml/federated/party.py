@@ -6,7 +6,6 @@ the plan.
 
 import hashlib
 import json
-import os
 import re
 import sys
 import tempfile
@@ -220,9 +219,7 @@ def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} may be read by others: a signing key is its owner's alone (chmod 600 {path}).")
         if make and not path.exists():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n")
+            create_atomically(path, Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n", private=True)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
     except OSError as error:
         raise UserError(f"{path} cannot be read or made: {error.strerror}.") from None

@@ -60,6 +60,7 @@ class Loss:
 
     name: ClassVar[str]
     labels: ClassVar[str]
+    task: ClassVar[Task] = "binary"
     convex: ClassVar[bool] = True
     lipschitz: ClassVar[float | None] = None
     smoothness: ClassVar[float]
@@ -104,6 +105,7 @@ class Squared(Loss):
 
     name = "squared"
     labels = "numbers in [-1, 1]"
+    task = "regression"
     smoothness = 2.0
     quadratic = Quadratic(
         constant=np.square, linear=lambda y: -2 * y, square=1.0, linear_bound=2.0, constant_range=1.0, slope=2.0
@@ -213,6 +215,7 @@ class Softmax(Loss):
 
     name = "softmax"
     labels = "the whole numbers 0..K-1"
+    task = "multiclass"
     lipschitz = np.sqrt(2.0)
     smoothness = 0.5
 

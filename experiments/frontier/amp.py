@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from dpml.algorithms.perturbation.calibration import SMOOTHNESS, perturbed_minimisers
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation import SMOOTHNESS, GaussianObjectivePerturbation, perturbed_minimisers
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Carrier

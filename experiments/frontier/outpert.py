@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from dpml.algorithms.perturbation.calibration import solver_tolerance
+from dpml.algorithms.perturbation import solver_tolerance
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties, Rows
 from dpml.mechanism.algorithm import SIMULATED, check_positive

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpml.algorithms.perturbation.calibration import solver_tolerance
+from dpml.algorithms.perturbation import solver_tolerance
 from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import SIMULATED, Release, check_positive, check_rounds

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dpml
-from dpml.algorithms.ensemble.averages import LocalAggregation
+from dpml.algorithms.ensemble import LocalAggregation
 from dpml.api.rows import into_ball
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem, gdp

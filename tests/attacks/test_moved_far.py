@@ -32,7 +32,6 @@ from dpml.privacy import Budget, Problem, worst
 BUDGET = Budget(1.0, 1e-5)
 SOME, MILLION = Problem(1, 3_000, 3), Problem(1, 1_000_000, 3)
 
-pytestmark = pytest.mark.usefixtures("uncomposed")
 
 
 @pytest.fixture(scope="module", autouse=True)

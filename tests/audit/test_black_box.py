@@ -11,8 +11,8 @@ from examples import LOGISTIC, SQUARED
 
 from dpml.algorithms import Release, require_domain
 from dpml.audit import Finding, audit
-from dpml.audit.attacks import NORMALS, learn_direction, learn_medians, learn_normals
-from dpml.audit.black_box import candidates
+from dpml.audit.attacks import learn_direction, learn_medians, learn_normals
+from dpml.audit.black_box import NORMALS, candidates
 from dpml.cli.privacy import _show_findings
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, Loss

@@ -27,10 +27,10 @@ from settings_audit import (
 from dpml.algorithms import Release
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.audit import audit
-from dpml.audit.descents import Attacked
-from dpml.audit.half_noise import Quiet
-from dpml.audit.pairs import worst_case
+from dpml.audit.exposure import Quiet
 from dpml.audit.sensitivity import moved, rounding_pairs
+from dpml.audit.views import Attacked
+from dpml.audit.worst_cases import worst_case
 from dpml.data.preprocess import distinct
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program

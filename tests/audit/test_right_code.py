@@ -52,14 +52,12 @@ from settings_audit import (
     WDGD_GRID,
 )  # fmt: skip
 
-from dpml.algorithms.descent.preconditioned import PreconditionedDescent
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.audit.attacks import informed
-from dpml.audit.pairs import worst_case
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent
 from dpml.audit.search import moved
 from dpml.audit.transcript import Transcript
 from dpml.audit.views import exposures
+from dpml.audit.worst_cases import worst_case
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Problem, gdp, noise
 
@@ -293,7 +291,7 @@ def test_a_pairs_distance_is_that_of_what_is_recorded(algorithm) -> None:
         for exposure in exposures(algorithm, pair, BUDGET):
             if isinstance(exposure, Transcript):
                 seen = [exposure.sample(which, rng, 20) for which in (0, 1)]
-                assert exposure.distance() == pytest.approx(informed(exposure, *seen, rng)[1], rel=1e-9)
+                assert exposure.distance() == pytest.approx(exposure.attacks(*seen, rng)[1], rel=1e-9)
 
 
 @pytest.mark.slow_cases("capefm-published-paper", "capefm-tight-paper")

@@ -180,7 +180,7 @@ def piped(run_command, monkeypatch):
     return run
 
 
-@pytest.mark.usefixtures("uncomposed", "unsearched")
+@pytest.mark.usefixtures("unsearched")
 def test_an_audit(piped) -> None:
     arguments = ["audit", "algo=capefm", "eps=1.2345", "draws=2000"]
     lines = piped("dpml", *arguments)
@@ -200,7 +200,6 @@ def test_an_audit(piped) -> None:
     assert "eps; per sample; delta 0.001; colluders 1 of 5 parties; attacked:" in words(" ".join(lines))
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_an_audit_without_privacy(run_command) -> None:
     done = run_command("dpml", "audit", "algo=nonpriv", "--figure", "none.png")
     assert (done.code, done.err) == (0, "No figure: no view was attacked.\n")

@@ -40,7 +40,7 @@ def test_want_of_memory() -> None:
 MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the data, of a sweep
     (["algo=capfm"], "unknown algo 'capfm': did you mean 'capefm'?"),
     (["algo=3"], "unknown algo '3': choose one of adassp, amp, avg, batch,"),
-    (["algo={a: 1}"], "unknown algo '{a: 1}': choose one of adassp,"),
+    (["algo={a: 1}"], "unknown algo '{a:1}': choose one of adassp,"),
     (["dataset=null"], "unknown dataset 'null': choose one of adult,"),
     (["experiment=imtiaz2019/fgi3"], "unknown experiment 'imtiaz2019/fgi3': did you mean 'imtiaz2019/fig3'?"),
     (["experiment=nope"], "unknown experiment 'nope': choose one of all, audit, audit/all, frontier, frontier/centre,"),
@@ -67,7 +67,7 @@ MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the 
     (["hydra.run.dri=x"], "unknown key 'hydra.run.dri': did you mean 'hydra.run.dir'?"),
     (["hydra/launcher=joblb"], "unknown hydra/launcher 'joblb': did you mean 'joblib'?"),
     (["--config-name", "other"], "unknown configuration 'other'."),
-    (["--config-dir", "nowhere"], "nowhere' not found"),
+    (["--config-dir", "nowhere"], "--config-dir=nowhere is not a folder."),
 ]
 
 

@@ -124,7 +124,6 @@ def test_the_command_shows_what_a_run_deals(run_command) -> None:
     assert outcome.err.split() == ["picture.png", "picture.svg"]
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
     words = ("dataset=wdbc", "partition=per_party", "partition.n=20", "partition.auxiliary=0.1", "M=10")
     told = " ".join(run_command("dpml", "data", "partition", *words).out.split())

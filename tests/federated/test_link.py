@@ -56,8 +56,8 @@ def released(
         return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
 
 
-def linked_or_ended(self: Path, partial: Path) -> None:
-    """`Path.hardlink_to` of a process that dies before a model that it received has its name."""
+def ended(path: Path, content: str) -> None:
+    """Stand for a process that dies before a model that it received has its name."""
     raise InterruptedError
 
 
@@ -76,7 +76,7 @@ def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back
     (entry,) = Ledger(parties.files[0].with_suffix(".ledger")).entries()
     assert entry.model == hashlib.sha256(seen.models[0].encode()).hexdigest()
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "hardlink_to", linked_or_ended)
+        patch.setattr("dpml.federated.party.create_atomically", ended)
         with pytest.raises(InterruptedError):
             members[2].receive_model(seen.models[2], tmp_path / "ended.json")
     assert Ledger(parties.files[2].with_suffix(".ledger")).entries()[0].model == entry.model

@@ -3,7 +3,7 @@
 import json
 import sys
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from subprocess import TimeoutExpired
 
@@ -16,7 +16,7 @@ from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
 from dpml.federated import party
 from dpml.federated.aggregator import aggregate
-from dpml.federated.agreed import Agreed, agreed_of
+from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member, agreed_rows
 from dpml.federated.plan import FederationPlan, agreed_topology, check_columns, most_dropouts, read_card, read_plan
 from dpml.privacy import Budget
@@ -193,15 +193,6 @@ def test_the_statement_trusts_no_place_with_all_records(tmp_path) -> None:
     trust = [sentence for sentence in clinics(tmp_path).plan.statement if sentence.startswith("Trust:")]
     assert len(trust) == 1
     assert "no place had the records of two parties" in trust[0]
-
-
-def test_the_help_names_all_that_parties_can_agree_on(monkeypatch, capsys) -> None:
-    assert command(monkeypatch, "plan", "--help") == 0
-    said = set(capsys.readouterr().out.replace(",", " ").split())
-    columns = {"label", "missing", "drop", "steps", "na", "encoding", "separator", "decimal"}
-    names = {each.name for each in fields(Agreed)} - {"options"}
-    assert columns < names
-    assert {f"dataset.{name}" if name in columns else name for name in names} <= said
 
 
 def test_a_plan_says_how_files_are_written() -> None:

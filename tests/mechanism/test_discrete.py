@@ -12,9 +12,8 @@ from scipy.special import expit
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.quadratic.coefficients import Coefficients
-from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism import discrete as discrete_noise

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from harness import jobs, run, without_pictures
+from harness import plan, run, without_pictures
 
 from dpml.data.sets.official import URL
 from dpml.errors import UserError
@@ -125,12 +125,12 @@ def test_a_block_that_no_panel_shows_is_not_worth_a_run(tmp_path):
         "grid": {"a_eps": {"dataset": "atlantis"}, "b_eps": [{"M": 2}, {"M": 3, "algo": ["fm", "conv"]}]},
         "panels": [{"block": "a_eps", "x": "eps", "y": "loss"}],
     }  # fmt: skip
-    (job,) = jobs(tmp_path, content, name="mine/x")
-    assert [(p.cell.algorithm.name, p.cell.M) for p in job.task.points if p.block == "b_eps"] == [
+    found = plan(tmp_path, content, name="mine/x")
+    assert [(p.cell.algorithm.name, p.cell.M) for p in found.points if p.block == "b_eps"] == [
         ("capefm", 2), ("fm", 3), ("conv", 3)
     ]  # fmt: skip
     with pytest.raises(UserError, match="nothing of experiment=mine/x can be computed here: there is no dataset=atl"):
         run(tmp_path, content, name="mine/x")
     wrong = content | {"grid": content["grid"] | {"b_eps": [{"M": 2}, {"epsilon": 3}]}}
     with pytest.raises(UserError, match="unknown key 'epsilon' in block b_eps"):
-        jobs(tmp_path, wrong, name="mine/x")
+        plan(tmp_path, wrong, name="mine/x")

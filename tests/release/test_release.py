@@ -16,8 +16,8 @@ from quick import quick_first
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
-from dpml.algorithms.ensemble.voting import Vote
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.ensemble import Vote
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data.csv.column_bounds import ColumnBounds
@@ -97,7 +97,6 @@ def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) ->
 
 
 @pytest.mark.parametrize("row", ["50,farm,no,well", "100,mine,yes,ill"])
-@pytest.mark.usefixtures("uncomposed")
 def test_no_row_decides_whether_rows_are_short_enough(run_command, tmp_path, monkeypatch, row) -> None:
     """One of 1.4 ended the release of rows in the unit ball, though nothing of it is outside what is stated."""
     monkeypatch.chdir(tmp_path)
@@ -110,7 +109,6 @@ def test_no_row_decides_whether_rows_are_short_enough(run_command, tmp_path, mon
 
 
 @pytest.mark.parametrize("positive", ["well", "ill"])
-@pytest.mark.usefixtures("uncomposed")
 def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, people, tmp_path, positive) -> None:
     words = (*STATED, "algo=ssp_descent", "eps=5", f"dataset.positive={positive}")
     assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
@@ -124,7 +122,6 @@ def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("uncomposed")
 def test_categories_that_a_model_does_not_know_are_told_of(run_command, people) -> None:
     """Written otherwise, they would be predicted as people without a job, and nobody would see it."""
     assert run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=5", "-o", "model.json").code == 0
@@ -142,7 +139,6 @@ def test_categories_that_a_model_does_not_know_are_told_of(run_command, people) 
     assert done.err.endswith("there is no file nobody.csv.\n")  # it is an argument, and no key
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) -> None:
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, well, ill]"))
     words = (*STATED, "algo=ssp_descent", "eps=5", "dataset.positive=ill")
@@ -153,7 +149,6 @@ def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) 
     assert ((found == "ill") == (people["health"] == "ill")).mean() > 0.75
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, people, tmp_path) -> None:
     """Else a replaced row would change how long the published weights are, and how much noise they have."""
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, ill, well, young]"))
@@ -167,7 +162,6 @@ def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, peo
     assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -> None:
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "--cap", "1.2", "-o", "a.json").code == 0
     done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "b.json")
@@ -189,7 +183,6 @@ def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -
         "dpgd",
     ],
 )
-@pytest.mark.usefixtures("uncomposed")
 def test_noise_is_exact_wherever_it_can_be_and_nothing_else_is_said(run_command, people, tmp_path, algo) -> None:
     words = *FOUR, f"algo={algo}", "eps=0.5"
     done = run_command("dpml", "release", *words, "-o", "model.json")
@@ -209,7 +202,6 @@ FLOATING = [
 
 
 @pytest.mark.parametrize("algo", FLOATING)
-@pytest.mark.usefixtures("uncomposed")
 def test_floating_point_noise_is_refused_and_then_labelled_everywhere(run_command, people, tmp_path, algo) -> None:
     """Before anything is entered; with --floating the statement, the model's file and the ledger say what is proven."""
     words = (*STATED, "eps=0.5", *f"algo={algo}".split())
@@ -237,7 +229,6 @@ def test_what_is_suggested_in_place_of_floating_point_noise_can_do_the_task() ->
             require_exact(kind(LOSSES[loss]), "sing")
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp_path) -> None:
     """Nothing in the file but the weights changes when a row is replaced, and no row is counted."""
     texts = []
@@ -294,7 +285,6 @@ def test_what_is_refused_leaves_no_model(run_command, people, words, sentence) -
     ("age", "sentence"),
     [(np.nan, "a value is missing"), (np.inf, "inf is no number"), (-np.inf, "inf is no number")],
 )
-@pytest.mark.usefixtures("uncomposed")
 def test_rows_that_are_no_numbers_cost_nothing(run_command, people, age, sentence) -> None:
     table = pd.read_csv("people.csv").astype({"age": float})
     table.loc[7, "age"] = age
@@ -302,7 +292,6 @@ def test_rows_that_are_no_numbers_cost_nothing(run_command, people, age, sentenc
     assert_refused(run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json"), sentence)
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> None:
     (tmp_path / "model.json").write_text("published")
     done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1")
@@ -311,7 +300,6 @@ def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> 
     assert not (tmp_path / "people.csv.ledger").exists()
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_a_models_checksum_is_entered_before_the_model_is_there(run_command, people, tmp_path, monkeypatch) -> None:
     """Ended in between, a release leaves no model that the ledger calls unpublished."""
     seen, publish = [], Ledger.publish
@@ -326,7 +314,6 @@ def test_a_models_checksum_is_entered_before_the_model_is_there(run_command, peo
     assert seen == [(True, False)]
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
     """Where the entry cannot be made, no noise is drawn and nothing is published."""
     (tmp_path / "people.csv.ledger").mkdir()
@@ -338,7 +325,6 @@ def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ssp", "dpfm", "la algo.lam=0.1", "gop"])
-@pytest.mark.usefixtures("uncomposed")
 def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch, algorithm) -> None:
     """With the system's random numbers held fixed two releases are the same: their noise has no other source.
 
@@ -553,7 +539,7 @@ def test_a_file_that_another_program_sets_out_anew_is_the_same_model(tmp_path) -
 
 
 @pytest.fixture
-def published(run_command, people, uncomposed) -> None:
+def published(run_command, people) -> None:
     """A model of the people, model.json."""
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
 

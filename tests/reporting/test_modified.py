@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from harness import TINY, jobs
+from harness import TINY, plan
 
 from dpml.errors import UserError
 from dpml.reporting.charts import titled
@@ -34,8 +34,8 @@ def test_titles_have_the_settings_of_the_rows():
 
 
 def published(tmp_path, *words):
-    (job,) = jobs(tmp_path, PUBLISHED, words, "imtiaz2019/tiny")
-    return [panel.published for panel in job.publication.experiment.panels]
+    experiment = plan(tmp_path, PUBLISHED, words, "imtiaz2019/tiny").experiment
+    return [panel.published for panel in experiment.panels]
 
 
 def test_published_points_are_shown_where_all_settings_agree(tmp_path):
@@ -61,6 +61,6 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 
 def test_an_experiment_without_any_cell_says_why(tmp_path):
     with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*'dataset.d'"):
-        jobs(tmp_path, TINY, ["dataset=adult"])
+        plan(tmp_path, TINY, ["dataset=adult"])
     with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
-        jobs(tmp_path, TINY, ["draws=3"])
+        plan(tmp_path, TINY, ["draws=3"])

@@ -3,18 +3,16 @@
 import os
 import signal
 import warnings
+from pathlib import Path
 
-import hydra
 import pytest
+from harness import plan
 
-from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running.cell import measure
 from dpml.running.computed import Computed
 from dpml.running.executors import compute
-from dpml.running.expansion import Expansion
 from dpml.running.plan import Options
-from dpml.running.spec import Experiment
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -31,10 +29,7 @@ CONTENT = {
 
 
 def cells():
-    with initialise():
-        expansion = Expansion.from_config(hydra.compose("config"), [])
-        points = expansion.experiment(Experiment.from_content("mine/cluster", CONTENT))
-    return [point.cell for point in points]
+    return [point.cell for point in plan(Path("nowhere"), CONTENT | {"panels": []}).points]
 
 
 def bits(measured):

@@ -117,6 +117,8 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
     proof: ClassVar[str] = "Gaussian DP of all rounds (descent.network)"
     linear: ClassVar[bool] = False
+    audited_rows: ClassVar[int] = 20
+    """Of a party, in an audit: networks need few, and take long with many."""
 
     variant: Variant = "paper"
     sites: Sites = "none"

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml import sums
-from dpml.algorithms.perturbation.calibration import (
+from dpml.algorithms.perturbation import (
     SENSITIVITY,
     SMOOTHNESS,
     Perturbation,
