@@ -292,22 +292,28 @@ def _about_bands(plots: Sequence[_Plot]) -> str:
 
 
 def _absent(plots: Sequence[_Plot]) -> list[str]:
-    """Say what has no place on an axis, and so no point."""
-    found: dict[str, dict[str, None]] = {}
-    for each in plots:
+    """Say what has no place on an axis, and so no point, and in which panels."""
+    found: dict[str, dict[str, str]] = {}
+    for letter, each in zip(string.ascii_letters, plots, strict=False):
         rows, x, y = each.chart.summary, each.chart.panel.x, each.chart.panel.y
         nan = rows["mean"].isna() & (rows.get("missing", 0) > 0)
         for why, algos in (
             (f"the {metric(y)} is 0 to machine precision", [line.algo for line in each.zeros]),
-            (
-                f"values of the {metric(y)} are NaN",
-                rows.loc[nan, "algo"],
-            ),
+            (f"values of the {metric(y)} are NaN", rows.loc[nan, "algo"]),
             (f"{AXES.get(x, x)} is infinite", rows.loc[rows[x] == np.inf, "algo"]),
-            (f"the {metric(y)} is beyond an axis", [line.algo for line in each.lines if line.outside(each.scale)]),
+            (f"the {metric(y)} is beyond the axis", [line.algo for line in each.lines if line.outside(each.scale)]),
         ):
-            found.setdefault(why, {}).update(dict.fromkeys(map(algorithm, algos)))
-    return [f"Not shown, as {why}: {', '.join(names)}." for why, names in found.items() if names]
+            for name in dict.fromkeys(map(algorithm, algos)):
+                places = found.setdefault(why, {})
+                places[name] = places.get(name, "") + letter
+    return [
+        f"Not shown, as {why}: {', '.join(_placed(name, places, len(plots)) for name, places in own.items())}."
+        for why, own in found.items()
+    ]
+
+
+def _placed(name: str, letters: str, panels: int) -> str:
+    return name if len(letters) == panels else f"{name} ({', '.join(letters)})"
 
 
 def _largest_excess(private: pd.DataFrame) -> str:

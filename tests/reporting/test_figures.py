@@ -235,7 +235,7 @@ def test_a_curve_beyond_the_ends_that_a_file_sets_is_in_the_caption():
     )
     figure = drawn(Chart(Panel("", "eps", "accuracy", ylim=(0.3, 0.6)), table))
     assert figure.axes[0].get_ylim() == (0.3, 0.6)
-    assert "Not shown, as the test accuracy is beyond an axis: Gaussian FM." in figure.caption
+    assert "Not shown, as the test accuracy is beyond the axis: Gaussian FM." in figure.caption
     with pytest.raises(UserError, match="ylim"):
         Panel("", "eps", "accuracy", ylim=(0.6, 0.3))
 
@@ -300,7 +300,7 @@ def test_a_floor_is_thin_and_bends_no_axis():
     names = [entry.get_text() for entry in figure.legends[0].get_texts()]
     assert names[-1] == "constant baseline"
     assert axes.get_ylim()[1] < 2e-4  # three decades and a half would be empty
-    assert "is beyond an axis: constant baseline." in figure.caption
+    assert "is beyond the axis: constant baseline." in figure.caption
     (near,) = with_floor(5e-4).axes
     assert near.get_ylim()[0] < 1e-6 < 5e-4 < near.get_ylim()[1]
 
