@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from omegaconf import OmegaConf
 
 from dpml import packs
 from dpml.config import experiments
@@ -90,8 +89,7 @@ def redraw(
 def as_in_files(about: Mapping[str, Any]) -> Experiment:
     """The experiment as its file and their templates have it now."""
     name = about["experiment"]
-    content: Any = OmegaConf.to_container(experiments.content(name, experiments.files()), resolve=True)
-    return Experiment.from_content(name, content)
+    return Experiment.from_content(name, experiments.content(name, experiments.files()))
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from dpml.config.build import algorithm_of, budget, epsilon, number, optional, t
 from dpml.config.compose import options
 from dpml.data import Dataset, Task, sha256
 from dpml.data.partition import Equal, Parties, partition
-from dpml.data.steps import to_both_sides
+from dpml.data.preprocess import to_both_sides
 from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee, worst

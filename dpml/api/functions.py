@@ -23,8 +23,7 @@ from dpml.config.build import (
     whole,
 )
 from dpml.data import Dataset, Source
-from dpml.data.heterogeneity import Skew
-from dpml.data.partition import LabelRule, Natural, Parties, Partition, check_task, partition
+from dpml.data.partition import LabelRule, Natural, Parties, Partition, Skew, check_task, partition
 from dpml.errors import UserError, nearest
 from dpml.files import seal_object
 from dpml.mechanism.guarantees import guaranteed

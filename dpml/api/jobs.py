@@ -237,11 +237,13 @@ def _names(settings: Settings) -> list[str]:
 
 def _experiment(name: str, known: experiments.Files, settings: Settings) -> Experiment:
     """Return the experiment of a file, changed by words such as ``experiment.grid.BLOCK.ARGUMENT=VALUE``."""
-    config = OmegaConf.create({PACKAGE: experiments.content(name, known)})
-    for word in map(parsed, settings.words):
-        if word.key_or_group.startswith(f"{PACKAGE}."):
+    content: Any = experiments.content(name, known)
+    words = [word for word in map(parsed, settings.words) if word.key_or_group.startswith(f"{PACKAGE}.")]
+    if words:
+        config = OmegaConf.create({PACKAGE: content})
+        for word in words:
             set_value(config, word.key_or_group, word.value(), word.is_add() or word.is_force_add())
-    content: Any = OmegaConf.to_container(config[PACKAGE], resolve=True)
+        content = OmegaConf.to_container(config[PACKAGE], resolve=True)
     homes = (known[name].parent.parent, packs.home(name.rpartition("/")[0]).parent)
     return replace(Experiment.from_content(name, content), folders=homes)
 

@@ -22,10 +22,9 @@ from dpml.config.build import (
 from dpml.config.complete import require_complete
 from dpml.data import Files, Info, Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.data.csv.csv_rows import roles
 from dpml.data.csv.reading import open_file
 from dpml.data.partition import Partition
-from dpml.data.sets.csv import CSV
+from dpml.data.sets.csv import CSV, USUAL, roles
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
@@ -113,7 +112,8 @@ def _setting(config: DictConfig, dataset: Source, rule: Partition, algorithm: Al
     public["adversary.colluders"] = config.adversary.colluders
     for group, part in (("dataset", dataset), ("partition", rule), ("algo", algorithm)):
         values = {key: value for key, value in vars(part).items() if key in _PUBLIC[group]}
-        public |= {f"{group}.{key}": own for key, own in values.items() if own != getattr(type(part), key, None)}
+        usual = {key: getattr(type(part), key, None) for key in values} | (USUAL if isinstance(part, CSV) else {})
+        public |= {f"{group}.{key}": own for key, own in values.items() if own != usual[key]}
     known = {key: value for key, value in public.items() if value is not None}
     lists = {key: f"[{','.join(map(str, value))}]" for key, value in known.items() if isinstance(value, tuple)}
     return shlex.join(f"{key}={value}" for key, value in (known | lists).items())
@@ -124,7 +124,7 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
     node = config.dataset
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node.test_fraction = 0.0
-    require_complete(node, given)
+    require_complete(node)
     if "M" not in given and config.partition.get("_target_", "").rpartition(".")[2] != "Natural":
         config.M = 1
     if config.adversary.colluders is None and "M" in given and 1 < whole(config.M, "M") <= 3:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from dpml.arrays import Array, Index
-from dpml.data.steps import shrink, to_both_sides
+from dpml.data.preprocess import shrink, to_both_sides
 from dpml.errors import UserError, nearest
 
 Bounds = tuple[ArrayLike, ArrayLike]

@@ -17,8 +17,7 @@ from dpml.cli.columns import print_table
 from dpml.cli.files import AS_PRIVATE, stem
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
-from dpml.data.heterogeneity import Skew, distances
-from dpml.data.partition import Parties, Partition
+from dpml.data.partition import Parties, Partition, Skew, distances
 from dpml.data.sources import cache
 from dpml.data.sources.files import change, difference, fresh_content, known_content
 from dpml.data.table import Tabular, joint_checksum

@@ -9,8 +9,8 @@ from dpml.cli.files import AS_PRIVATE, in_options, value, written
 from dpml.data.csv import column_bounds
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.columns import ColumnProfile, iso
-from dpml.data.csv.csv_rows import FITTED, CsvOptions
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
+from dpml.data.sets.csv import CSV, FITTED
 from dpml.errors import UserError
 from dpml.files import write_atomically
 from dpml.screen import Screen
@@ -29,7 +29,7 @@ def run(arguments: Namespace) -> None:
     named: dict[str, Any] = {"path": str(arguments.file), "label": arguments.label, "party": arguments.party}
     named |= {"drop": tuple(arguments.drop), "bounds": str(arguments.bounds or FITTED)}
     with in_options():
-        description = describe(CsvOptions(**named, **written(arguments)), stated)
+        description = describe(CSV(**named, **written(arguments)), stated)
     arguments.label = description.options.label
     console = Screen()
     lines = [_line(found, description.rows) for found in description.features]
@@ -96,7 +96,7 @@ def _rows(description: Description, arguments: Namespace) -> list[str]:
             "dataset.steps=[impute,one_hot,symmetric,bias,sample_norm] fills them in."
         )
     if description.labels is not None:
-        options, usual = description.options, CsvOptions()
+        options, usual = description.options, CSV()
         reading = {} if description.stated is None else description.stated.reading
         named = {key: getattr(options, key) for key in ("path", "label", "party", "bounds", "drop", *WRITTEN)}
         named["drop"] = (*options.drop, *(each.name for each in description.problems))

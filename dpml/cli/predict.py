@@ -12,7 +12,7 @@ from dpml.arrays import Array
 from dpml.cli.files import in_options, refuse_replacing
 from dpml.cli.files import written as written_as
 from dpml.data.csv.column_bounds import WRITTEN
-from dpml.data.csv.reading import Dialect, TextColumn, dialect, open_file, read
+from dpml.data.csv.reading import Dialect, FileColumn, dialect, open_file, read
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
 from dpml.release.model import PROBABILITY, Model, read_model
@@ -70,7 +70,7 @@ def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFr
     return found[[PROBABILITY + arguments.wanted]]
 
 
-def _note_unknown(column: TextColumn, codes: Array, values: Sequence[str]) -> None:
+def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> None:
     """Say that rows have a category that the model has no weight for: its spelling may be another."""
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
@@ -91,8 +91,8 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
     for name in stated.sources:
         if name not in file.names:
             raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
-    columns = read(file, stated.sources)
-    X = np.empty((len(columns[names[0]].codes), len(names)))
+    columns = read(file, stated.sources, stated.texts)
+    X = np.empty((len(columns[stated.sources[0]]), len(names)))
     for place, name in enumerate(names):
         X[:, place] = stated.feature(columns, name)
         if stated.kind(name) == "category":

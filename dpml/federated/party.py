@@ -22,10 +22,9 @@ from dpml.algorithms import require_domain
 from dpml.arrays import Array
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
-from dpml.data.csv.csv_rows import read_rows
 from dpml.data.partition import Parties
 from dpml.data.preprocess import scale_target, stated_apply
-from dpml.data.sets.csv import CSV
+from dpml.data.sets.csv import CSV, read_rows
 from dpml.errors import UserError
 from dpml.federated.aggregator import counted_errors, model_of
 from dpml.federated.plan import FederationPlan, task_of, with_file

@@ -33,7 +33,6 @@ BUDGET = Budget(1.0, 1e-5)
 SOME, MILLION = Problem(1, 3_000, 3), Problem(1, 1_000_000, 3)
 
 
-
 @pytest.fixture(scope="module", autouse=True)
 def files(tmp_path_factory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:

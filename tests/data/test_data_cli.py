@@ -120,7 +120,7 @@ def test_path(dpml):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("get", "wdb"), "unknown data set 'wdb': did you mean 'wdbc'?"),
+        (("get", "wdb"), "unknown dataset 'wdb': did you mean 'wdbc'?"),
         (("get", "crime", "--mirror", "http://127.0.0.1:9"), "no network connection to 127.0.0.1:9"),
         (("get", "crime", "--offline"), "Offline mode forbids fetching it"),
         (("get", "creditcard_subset"), "It is not published: use dataset=creditcard, whose file is."),
@@ -232,7 +232,7 @@ def test_an_own_data_set_gets_the_checks_of_a_run(dpml, own, content, told):
 
 
 def test_without_its_folder_an_own_data_set_is_unknown(dpml, own):
-    assert "unknown data set 'cubes'" in dpml("data", "get", "cubes")[2]
+    assert "unknown dataset 'cubes'" in dpml("data", "get", "cubes")[2]
     code, _, err = dpml("data", "list", "--config-dir", str(own / "nowhere"))
     assert (code, err.count("\n")) == (2, 1)
     assert "nowhere is not a folder" in err
