@@ -108,7 +108,7 @@ def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) ->
 
 def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
     """Convert options to the types of `target`'s annotations; the user may not set those in `extra`."""
-    parameters = set(_signature(target).parameters) - set(extra)
+    parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
         raise UserError(f"{key} has keys of its own ({names}), got {key}={_as_typed(options)}.")
@@ -116,7 +116,11 @@ def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = 
     for name in options:
         if name not in parameters:
             raise UserError(unknown_key(f"{key}.{name}", nearest(name, parameters, f"{key}."), target))
-    return {name: _convert(value, hints.get(name), f"{key}.{name}") for name, value in options.items()}
+    unset = {name for name, value in options.items() if value is None and parameters[name].default is None}
+    return {
+        name: None if name in unset else _convert(value, hints.get(name), f"{key}.{name}")
+        for name, value in options.items()
+    }
 
 
 def unknown_key(key: str, remedy: str, target: Any = None) -> str:

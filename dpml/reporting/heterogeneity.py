@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dpml.arrays import Array, Index
-from dpml.data.heterogeneity import FIFTHS, Skew, distances
+from dpml.data.partition import FIFTHS, Skew, distances
 from dpml.reporting.figures import save
 from dpml.reporting.style import STYLE, in_style, mixed
 

@@ -125,7 +125,7 @@ def test_a_mistake_is_one_sentence(run_command, made, command, words) -> None:
         ("--width 3.3", "--width must be 1.5in to 20in, such as 3.3in, 84mm, 8.4cm or 240pt, got 3.3."),
         ("--x epsilon", "no setting 'epsilon' for the x axis: did you mean 'eps'?"),
         ("--x M", "nothing varies along --x M"),
-        ("--labels none.yaml", "--labels none.yaml cannot be read: No such file"),
+        ("--labels none.yaml", "none.yaml: no such file or directory."),
     ],
 )
 def test_a_mistake_in_a_figure(run_command, made, words, said) -> None:
