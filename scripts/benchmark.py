@@ -38,7 +38,7 @@ from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.algorithm import Noise
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
@@ -183,10 +183,9 @@ def kang_cases() -> list[Case]:
     rows = Rows.of(LOSSES["logistic"], X, y, np.full(n, 1 / n))
 
     def ours() -> None:
-        rng, w, gradient = np.random.default_rng(0), np.zeros((runs, d)), np.empty((runs, d))
+        rng, w = np.random.default_rng(0), np.zeros((runs, d))
         for _ in range(rounds):
-            rows.gradient(w, gradient)
-            w -= step * (gradient + (scales[:, None, None] * single_gaussian(rng, (draws, d))).reshape(runs, d))
+            w -= step * (rows.gradient(w) + (scales[:, None, None] * single_gaussian(rng, (draws, d))).reshape(runs, d))
 
     def multiply() -> None:
         for _ in range(round(rounds * 2 * n * d * runs / 2048**3)):
@@ -235,12 +234,12 @@ def sums_cases() -> list[Case]:
     of = ClippedGradients(LOSSES["logistic"], "sample", 0.1)
     terms, rows = of.on(many), Rows.of(LOSSES["logistic"], many.X, many.y, dtype=np.float64, clip=0.1)
     for runs in (1, 16):
-        w, out = np.random.default_rng(0).standard_normal((runs, 100)), np.empty((runs, 100))
+        w = np.random.default_rng(0).standard_normal((runs, 100))
         steps = np.full(runs, of.resolution([1.0], many.problem))
         title = f"sums of gradients in integers, 1000000 x 100, {runs} models"
         ours = partial(terms.integers, steps, False, w.astype(np.float32))
         ours()  # rows become integers once
-        cases.append(Case(title, "the same sums in double precision", ours, partial(rows.gradient, w, out), 1.0))
+        cases.append(Case(title, "the same sums in double precision", ours, partial(rows.gradient, w), 1.0))
     return cases
 
 

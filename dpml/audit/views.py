@@ -24,7 +24,7 @@ from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, Sum, Terms, sums_in
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.losses import Loss
 from dpml.optim.network import Models, clipped_sum
 from dpml.privacy import Budget, Problem, View
@@ -274,7 +274,8 @@ def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], 
     def sample(which: int, rng: Generator, draws: int) -> Array:
         if hidden:
             carrier = Carrier(both[which], [budget], rng, draws, None)
-            tried = [algorithm.descend(carrier, number) for number in algorithm.tried_in(carrier)]
+            numbers = np.arange(len(carrier.messages[0]))[None]
+            tried = [algorithm.descend(own, number) for number, own in algorithm.one_by_one(carrier, numbers)]
             seen = np.array(tried)[..., -carrier.problem.d :] if view == "client" else np.array(tried)
             return np.moveaxis(seen, 1, 0).reshape(draws, -1)
         release = both[which].release([budget], rng, draws)

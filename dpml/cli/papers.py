@@ -27,7 +27,7 @@ _DPML = f"""\
 def run_plot(arguments: Namespace) -> None:
     """Draw a figure for a paper, and print its path and what its caption should say."""
     from dpml.reporting.chosen import chosen  # loads Matplotlib
-    from dpml.reporting.figures import paper_figure, save_for_paper
+    from dpml.reporting.figures import paper_figure, save_as
 
     output, width = arguments.output, _width(arguments.width)
     refuse_overwriting(output, arguments.force, ("pdf", "png", "svg"))
@@ -37,8 +37,9 @@ def run_plot(arguments: Namespace) -> None:
         xscale, yscale = ("log" if axis in arguments.log else "linear" for axis in "xy")
         charts = [replace(chart, panel=replace(chart.panel, xscale=xscale, yscale=yscale)) for chart in charts]
     figure, caption = paper_figure(charts, width, names)
-    save_for_paper(figure, output)
-    print(f"{output}\n{caption}")
+    save_as(figure, output, dpi=300)
+    print(output)
+    print(caption)
 
 
 def _width(text: str) -> float:

@@ -37,7 +37,7 @@ from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sampler, Sharing, secure_sharing
-from dpml.optim.descent import MergedRows
+from dpml.optim.gradients import MergedRows
 from dpml.privacy import Budget, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import round_up, with_slack

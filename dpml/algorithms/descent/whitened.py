@@ -33,7 +33,7 @@ from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_rounds, c
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Statistic, Sum
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Single
+from dpml.optim.gradients import Single
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 

@@ -353,8 +353,9 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
     """L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; L0 may come before."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
-    A = np.empty((*packed.shape[:-1], d, d))
-    A[..., i, j] = A[..., j, i] = packed[..., square:] / count
+    place = np.empty((d, d), np.intp)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    A = np.take(packed[..., square:] / count, place, axis=-1)
     if lam:
         A += lam / 2 * np.eye(d)
     return packed[..., max(0, square - classes * d) : square] / count, A

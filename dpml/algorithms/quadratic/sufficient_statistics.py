@@ -28,7 +28,7 @@ from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_positive,
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Single
+from dpml.optim.gradients import Single
 from dpml.privacy import Budget, Problem
 
 
