@@ -236,7 +236,7 @@ def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch
     own(tmp_path)
     measure, left = executors.measure, [None]
 
-    def interrupting(cell):
+    def interrupting(cell, release=None):
         if not left:
             signal.raise_signal(signal.SIGINT)
         left.clear()
