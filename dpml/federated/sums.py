@@ -155,20 +155,15 @@ class Sums:
     setting: Setting
 
     @cached_property
-    def _numbers(self) -> list[int]:
+    def _messages(self) -> list[tuple[int, Statistic]]:
+        """The number of the algorithm's message behind each sum, and what is summed."""
         messages = self.algorithm.messages(self.setting.budget, self.setting.problem)
-        return [number for number, message in enumerate(messages) for _ in range(message.times)]
-
-    def _statistic(self, number: int) -> Statistic:
-        messages = self.algorithm.messages(self.setting.budget, self.setting.problem)
-        return messages[number].of
+        return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Entries of a party's vector in each sum."""
-        d = self.setting.problem.d
-        known = {number: sum(self._statistic(number).lengths(d)) for number in set(self._numbers)}
-        return tuple(known[number] for number in self._numbers)
+        return tuple(sum(statistic.lengths(self.setting.problem.d)) for _, statistic in self._messages)
 
     @property
     def beside(self) -> int:
@@ -188,7 +183,7 @@ class Sums:
     def _answering(self, own: Own, carrier: Carrier) -> Answer:
 
         def answer(number: int, content: bytes) -> tuple[Ring, Array]:
-            carrier.ask(self._numbers[number], *self.read(number, content))
+            carrier.ask(self._messages[number][0], *self.read(number, content))
             return own.ring, own.beside
 
         return answer
@@ -199,7 +194,7 @@ class Sums:
         Raises:
             RefusedError: it is invalid.
         """
-        return _read(self._statistic(self._numbers[number]), content, self.setting.problem.d)
+        return _read(self._messages[number][1], content, self.setting.problem.d)
 
     def release(self, ask: Ask) -> Release:
         """The model, weights (1, 1, K d), and its metrics, which depend on the survivors' rows only."""
