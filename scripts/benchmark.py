@@ -32,7 +32,8 @@ from threadpoolctl import threadpool_limits
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.ensemble import Soft
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic

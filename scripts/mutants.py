@@ -324,13 +324,13 @@ MUTANTS = (
     ),
     # rows
     Mutant(
-        "dpml/data/steps.py",
+        "dpml/data/preprocess.py",
         "out = np.clip(X, low, high)",
         "out = X.copy()",
         "data/test_data_bounds.py::test_rows_end_in_the_unit_ball_whatever_they_are",
     ),
     Mutant(
-        "dpml/data/steps.py",
+        "dpml/data/preprocess.py",
         "np.maximum(extent.high, -extent.low)",
         "extent.high",
         "data/test_data_preprocess.py::test_max_abs_divides_by_the_largest_absolute_value_of_training_rows",

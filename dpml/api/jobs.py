@@ -237,11 +237,13 @@ def _names(settings: Settings) -> list[str]:
 
 def _experiment(name: str, known: experiments.Files, settings: Settings) -> Experiment:
     """Return the experiment of a file, changed by words such as ``experiment.grid.BLOCK.ARGUMENT=VALUE``."""
-    config = OmegaConf.create({PACKAGE: experiments.content(name, known)})
-    for word in map(parsed, settings.words):
-        if word.key_or_group.startswith(f"{PACKAGE}."):
+    content: Any = experiments.content(name, known)
+    words = [word for word in map(parsed, settings.words) if word.key_or_group.startswith(f"{PACKAGE}.")]
+    if words:
+        config = OmegaConf.create({PACKAGE: content})
+        for word in words:
             set_value(config, word.key_or_group, word.value(), word.is_add() or word.is_force_add())
-    content: Any = OmegaConf.to_container(config[PACKAGE], resolve=True)
+        content = OmegaConf.to_container(config[PACKAGE], resolve=True)
     homes = (known[name].parent.parent, packs.home(name.rpartition("/")[0]).parent)
     return replace(Experiment.from_content(name, content), folders=homes)
 
@@ -282,7 +284,7 @@ def _changed(
 ) -> tuple[Experiment, list[Point], set[str]]:
     """Return an experiment as changed by words, its points, and the words without effect on its numbers."""
     from dpml.reporting.charts import check, read_published  # experiments only
-    from dpml.reporting.modified import only_block, refuse_ambiguous, truthful
+    from dpml.reporting.modified import only_block, published_where_equal, refuse_ambiguous
 
     experiment = only_block(experiment, expansion.config["block"])
     refuse_ambiguous(experiment, overrides)
@@ -295,9 +297,9 @@ def _changed(
         if key in overrides and _signature(points) == _signature(expansion.points(experiment, others)):
             same.add(word)
     changes = [word for word in words if not is_private(word) and word not in same]
-    experiment = replace(experiment, title=_titled(experiment, points), changes=changes)
+    experiment = replace(experiment, changes=changes)
     if changes:
-        experiment = truthful(experiment, points, expansion.points(experiment, {}))
+        experiment = published_where_equal(experiment, points, expansion.points(experiment, {}))
     command = public_command([f"{PACKAGE}={experiment.name}", *words])
     return replace(experiment, command=command), points, same
 
@@ -356,13 +358,6 @@ def _nothing(name: str, reasons: Iterable[str]) -> UserError:
 
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
     return {(point.block, repr(point.cell) if point.cell else point.reason) for point in points}
-
-
-def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
-    """Return the title; ``{dataset}`` becomes the data sets of the panels, or of all cells if there are no panels."""
-    shown = {panel.block for panel in experiment.panels}
-    titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and (not shown or p.block in shown))
-    return experiment.title.replace("{dataset}", ", ".join(titles))
 
 
 def public_command(words: Sequence[str]) -> str:

@@ -223,6 +223,6 @@ def _unknown(node: Any, key: str, name: str, parent: str) -> str:
 
 
 def _is_csv_option(name: str) -> bool:
-    from dpml.data.csv.csv_rows import CsvOptions  # here, as it loads pandas
+    from dpml.data.sets.csv import CSV  # here, as it loads pandas
 
-    return name in {each.name for each in fields(CsvOptions)}
+    return name in {each.name for each in fields(CSV)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from dpml import packs
 from dpml.files import shipped_folder
@@ -50,15 +50,21 @@ def selected(name: str, config_dir: Path | None = None) -> list[str]:
     return sorted((each for each in members if not _is_template(each)), key=natural)
 
 
-def content(name: str, known: Files) -> DictConfig:
+def content(name: str, known: Files) -> dict[str, Any]:
     """Return what a file says, on top of the templates in its list ``defaults``."""
     path = known[name]
-    own: Any = OmegaConf.load(path)
-    templates = [str(base).strip("/").removeprefix(f"{PACKAGE}/") for base in own.pop("defaults", ())]
-    if re.search(r"\s\.[A-Za-z_]\w*\.|\[\.[A-Za-z_]\w*\.", path.read_text("utf-8")):  # conversion takes long
-        own = OmegaConf.create(_with_absolute_names(OmegaConf.to_container(own), path.parent.name))
-    merged: Any = OmegaConf.merge(*(content(name, known) for name in templates if name != "_self_"), own)
-    return merged
+    own: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    merged: dict[str, Any] = {}
+    for template in own.pop("defaults", ()):
+        if template != "_self_":
+            merged = _merged(merged, content(str(template).strip("/").removeprefix(f"{PACKAGE}/"), known))
+    return _merged(merged, _with_absolute_names(own, path.parent.name))
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        return below | {key: _merged(below.get(key), value) for key, value in above.items()}
+    return above
 
 
 def _is_template(name: str) -> bool:

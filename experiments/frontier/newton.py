@@ -160,7 +160,7 @@ class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.
     """
 
     name: ClassVar[str] = "newton"
-    proof: ClassVar[str] = "Gaussian DP of T noisy gradients and directions (frontier.newton)"
+    proof: ClassVar[str] = "Theorem 3, docs/privacy/outputs_and_newton.md"
 
     rounds: int = 12
     curvature: Literal["bound", "hessian"] = "bound"

@@ -52,7 +52,8 @@ from settings_audit import (
     WDGD_GRID,
 )  # fmt: skip
 
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent
 from dpml.audit.search import moved
 from dpml.audit.transcript import Transcript

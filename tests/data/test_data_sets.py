@@ -15,7 +15,7 @@ from dpml.api.jobs import ask, check
 from dpml.api.settings import Settings
 from dpml.config import catalogue
 from dpml.data import Dataset, Files, Raw, Source, checksum
-from dpml.data.preprocess import distinct, private_note
+from dpml.data.preprocess import distinct, norms, private_note
 from dpml.data.sets import authors, wdbc
 from dpml.data.sets.authors import CrimeAuthors, TwitterAuthors
 from dpml.data.sets.official import HAR, URL, CreditCard, KDDCup99, TwitterBuzz
@@ -23,7 +23,6 @@ from dpml.data.sets.packaged import PACKED
 from dpml.data.sets.synthetic import RECIPES, Synthetic
 from dpml.data.sets.wdbc import WDBC
 from dpml.data.sources import cache
-from dpml.data.steps import norms
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.seeds import generator

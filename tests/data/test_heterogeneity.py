@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from test_label_rules import classed, dealt
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.data.heterogeneity import Skew, distances, named_classes
-from dpml.data.partition import Classes, Dirichlet, Equal, Shards
+from dpml.data.partition import Classes, Dirichlet, Equal, Shards, Skew, distances, named_classes
 from dpml.data.sets.wdbc import WDBC
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget

@@ -37,11 +37,6 @@ def command(conf, results, *words):
             f"results_dir={results}", *words]  # fmt: skip
 
 
-def test_a_title_without_panels_names_all_data_sets(tmp_path):
-    found = plan(tmp_path, UNDRAWN | {"title": "{dataset}: a table"})
-    assert found.experiment.title == "Synthetic (linear): a table"
-
-
 UNDRAWN = TINY | {"panels": [], "metrics": ["loss", "err_w"]}
 ONE_PANEL = TINY | {"panels": TINY["panels"][1:], "metrics": ["loss", "err_w"]}
 

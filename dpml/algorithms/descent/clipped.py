@@ -118,7 +118,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
     """
 
     name: ClassVar[str] = "dpgd"
-    proof: ClassVar[str] = "Gaussian DP of all adaptive rounds (descent.clipped)"
+    proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/clipped_descent.md"
     audited_rows: ClassVar[int] = 100
     """Of a party, in an audit: with more an attack shows no more."""
 

@@ -128,8 +128,8 @@ KINDS: dict[Sites, _Kind] = {
     ),
 }
 
-_ROUNDS = "Gaussian DP of T adaptive rounds"
-_LAST = "Gaussian DP of the last of T rounds (shifted interpolation), of which each is {:.9g}-Lipschitz{}"
+_ROUNDS = "Theorems 1 and 3, docs/privacy/kang2019.md: all T rounds"
+_LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each {:.9g}-Lipschitz{}"
 _NOT_COUNTED = {
     "oracle": "selection by the private objective is not counted",
     "validated": "selection by private rows held out is not counted",
@@ -345,7 +345,7 @@ class NoisyDescent(
             contraction = max(self.contraction(step) for step in self.tried(budget, problem))
             why = ": " + ("a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex")
             source = _LAST.format(contraction, why if contraction > 1 else "")
-        return f"{source} (descent.noisy_descent)"
+        return source
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
         """Of rounds that compose, and of a view of last models only, less."""

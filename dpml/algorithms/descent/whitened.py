@@ -59,7 +59,7 @@ class WhitenedDescent(
     name: ClassVar[str] = "wdgd"
     audited_rows: ClassVar[int] = 20
     """Of a party, in an audit: every run maps all of them."""
-    proof: ClassVar[str] = "Gaussian DP of the second moments and all adaptive rounds (descent.whitened)"
+    proof: ClassVar[str] = "Theorem 4, docs/privacy/clipped_descent.md"
 
     budget_share: float | None = None
     rounds: int | None = None

@@ -364,7 +364,7 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
 # Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the list of budgets.
 _BLOCK = 1 << 18
 
-SOURCE = "Gaussian DP of the joint view (quadratic.sensitivity)"
+SOURCE = "Theorems 1 and 2, docs/privacy/imtiaz2019.md"
 
 Minimise = Callable[[Array, Array, Array], tuple[Array, NDArray[np.bool_]]]
 """The models of polynomials ``w'Aw + b'w``, (budgets, draws, d, d) and (budgets, draws, d), given the edges (budgets,)
