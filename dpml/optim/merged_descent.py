@@ -42,7 +42,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class GroupRows:
+class Packed:
     """The rows of one group, or of several small ones: gradients are ``sum of blocks - constant``, (d, 1)."""
 
     groups: int | list[int]
@@ -58,7 +58,7 @@ class MergedDescent:
         squared: whether terms are in h^2 instead of h.
     """
 
-    parts: list[GroupRows]
+    parts: list[Packed]
     squared: bool
 
     @classmethod
@@ -113,7 +113,7 @@ class MergedDescent:
             u[block.columns] -= block.scaled @ scores
 
 
-def _sorted(group: int, rows: Group, height: int) -> GroupRows:
+def _sorted(group: int, rows: Group, height: int) -> Packed:
     """Return the rows of one group, merged, by their rarest columns first, in blocks of about this height."""
     half, factors, constants = rows
     first, where, _ = distinct(half)
@@ -127,10 +127,10 @@ def _sorted(group: int, rows: Group, height: int) -> GroupRows:
         scaled = (own * added[some, None]).T
         all_of_them = len(columns) == half.shape[1]  # which need not be gathered
         blocks.append(Block(... if all_of_them else columns, own.astype(np.float32), scaled.astype(np.float32)))
-    return GroupRows(group, blocks, (half.T @ constants)[:, None])
+    return Packed(group, blocks, (half.T @ constants)[:, None])
 
 
-def _stack(groups: list[int], rows: Sequence[Group]) -> GroupRows:
+def _stack(groups: list[int], rows: Sequence[Group]) -> Packed:
     """Return small groups, filled up with rows of zeros."""
     most, d = max(len(half) for half, _, _ in rows), rows[0][0].shape[1]
     half = np.zeros((len(rows), most, d), np.float32)
@@ -138,4 +138,4 @@ def _stack(groups: list[int], rows: Sequence[Group]) -> GroupRows:
     for i, (own, factors, _) in enumerate(rows):
         half[i, : len(own)], scaled[i, :, : len(own)] = own, (own * factors[:, None]).T
     constant = np.stack([own.T @ constants for own, _, constants in rows])[..., None]
-    return GroupRows(groups, [Block(..., half, scaled)], constant)
+    return Packed(groups, [Block(..., half, scaled)], constant)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,6 +120,12 @@ def test_a_dry_run_estimates_from_cells_that_are_done(finished, capsys):
     assert "no estimate" in capsys.readouterr().out
     assert run(finished, dry=True, force="conv") == 0
     assert f"{CONV} to run (about a second)" in capsys.readouterr().out
+
+
+def test_before_anything_is_computed_a_dry_run_estimates_from_the_manifest(finished, tmp_path, capsys):
+    shutil.copytree(finished / "mine", tmp_path / "mine")
+    assert run(tmp_path, ONE_PANEL, dry=True) == 0
+    assert f"0 cached, {CELLS} to run (about a second)" in capsys.readouterr().out
 
 
 def test_force_computes_one_algorithm_again(finished):
