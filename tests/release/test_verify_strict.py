@@ -183,17 +183,6 @@ def test_no_message_is_accepted_below_its_own_proof_whichever_of_its_fields_is_c
     assert checked >= 4
 
 
-MESSAGES = {  # all fields of a message; words, the certificate's own unit, and more noise are not in its description
-    PerturbedObjective: "law scale extra lam N slope curvature",
-    Sum: "of sensitivity noise units times joined constant law",
-}
-
-
-@pytest.mark.parametrize("kind", MESSAGES)
-def test_every_field_of_a_message_was_thought_of_in_its_description(kind) -> None:
-    assert {each.name for each in fields(kind)} == set(MESSAGES[kind].split())
-
-
 # ---- what is only derived from what is known
 
 
@@ -432,13 +421,3 @@ def test_a_model_of_which_nothing_is_proven_is_read_and_not_verified(tmp_path, c
     assert verify.main(str(path)) == 2
     assert "nothing is proven of it" in capsys.readouterr().out
     assert read_model(path).certificate is None
-
-
-@pytest.mark.parametrize(("of", "law"), [(SUMS, "exact integers"), (FLOATING, "real numbers")])
-def test_it_is_said_of_whom_and_against_how_many_and_at_which_delta(of, law, tmp_path, capsys) -> None:
-    made = model(*of)
-    assert verify.main(str(sealed(tmp_path, made))) == 0
-    unit, _, noise, *_ = made["statement"]
-    assert noise.startswith(f"Noise: {law}")
-    assert ("5 parties add it, of whom 1 may collude and 0 more may be missing" in noise) == (of == SUMS)
-    assert capsys.readouterr().out.startswith(f"{unit}\n{noise}\nAt delta = 1e-05:\nrelease: eps = ")
