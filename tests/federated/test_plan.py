@@ -2,15 +2,12 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from examples_federated import COMMON, clinics, stated
 
-from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
-from dpml.federated import party
 from dpml.federated.aggregator import aggregate
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member, agreed_rows
@@ -88,19 +85,6 @@ def test_no_two_lists_of_parties_can_both_be_summed(parties, colluders) -> None:
     assert most + 1 == parties or parties - 2 * (most + 1) <= colluders or parties - most - 1 < 2
     with pytest.raises(UserError, match="dropouts="):
         agreed_topology(parties, colluders, most + 1)
-
-
-def test_rows_are_read_by_whatever_is_stated(tmp_path) -> None:
-    """Signs beyond 16 bits and small numbers, of which YAML and JSON have other ways to write."""
-    said = {"columns": {"age": {"low": 0, "high": 1e-5}, "job": ["😀", "mine"]}, "classes": ["ill", "well"]}
-    (tmp_path / "rows.csv").write_text("age,job,health\n0.000005,😀,ill\n0,mine,well\n", encoding="utf-8")
-    dataset = agreed_of(("algo=ssp", *COMMON, "dataset.steps=[one_hot,symmetric,sample_norm]")).dataset
-    X, y = party.own_rows(dataset, bounds_from(Path("stated"), said), tmp_path / "rows.csv")
-    assert np.allclose(X * np.linalg.norm([1, 1]), [[0, 0, np.sqrt(2)], [-1, 1, 0]])
-    assert y.tolist() == [-1, 1]
-    (tmp_path / "rows.csv").write_text("Age,job,health\n0,mine,ill\n0,mine,well\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"^clinics.yaml states nothing of the column 'Age'"):
-        party.own_rows(dataset, bounds_from(Path("clinics.yaml"), said), tmp_path / "rows.csv")
 
 
 def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:

@@ -180,6 +180,7 @@ TO_SERVER: dict[str, tuple[Stage, Change, str]] = {
     "another body under the signature": (Stage.MASKED, lambda m, s: [resealed(flipped(m[:-8], 30))], "signature under"),
     "another list of survivors": (Stage.CONSISTENCY, body(lambda b: bytes([0b001111])), "another list"),
     "before its time": (Stage.SHARES, now(kind=Kind.MASKED), "out of order"),
+    "after its time": (Stage.MASKED, now(kind=Kind.SHARES), "out of order"),
     "a key nobody can agree with": (Stage.KEYS, body(lambda b: bytes(32) + b[32:]), "not valid"),
     "one key for both uses": (Stage.KEYS, body(lambda b: b[:32] * 2), "announced before"),
     "a neighbour without a share": (Stage.SHARES, body(lambda b: b[:-SEALED]), "one share to each"),

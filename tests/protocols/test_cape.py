@@ -47,26 +47,6 @@ def test_lemma_1_the_noise_that_is_left_is_the_pooled_one(parties: int) -> None:
     assert stats.kstest(left / scale, "norm").pvalue > 1e-6
 
 
-@pytest.mark.parametrize("parties", [2, 5, 30])
-def test_proposition_1_conv_has_parties_times_that_variance(parties: int) -> None:
-    # conv: a site's tau is `parties` times the pooled one, for its own mean of 1/parties of the rows
-    conv = noise.gaussian_messages(rng(2), 1, parties, WIDE)[0].sum(axis=0) * parties / parties
-    ratio = np.sum(conv**2) / np.sum(left_by(parties, 1.0, 1) ** 2) / parties
-    assert 5e-7 < stats.f.cdf(ratio, WIDE, WIDE) < 1 - 5e-7
-
-
-@pytest.mark.parametrize("sizes", [(100, 100, 100), (10, 100, 1000), (5, 5, 5, 500)])
-def test_proposition_2_and_remark_3_unequal_sites(sizes: tuple[int, ...]) -> None:
-    """Unweighted, sites of N_k rows leave H(n) = N^2/M^3 sum 1/N_k^2 times the pooled variance; weighted, 1."""
-    n, M, N = np.array(sizes), len(sizes), sum(sizes)
-    H = N**2 / M**3 * np.sum(1.0 / n**2)
-    assert H >= 1 - 1e-12
-    _, g = noise.cape_parties(rng(3), 1, M, WIDE)
-    unweighted = np.mean(N / n[:, None] * g[0] / np.sqrt(M), axis=0)  # the pooled tau is 1, a site's N/N_k
-    assert of_variance(unweighted, H)
-    assert of_variance(left_by(M, 1.0, 4), 1.0)
-
-
 # ---- drop-outs
 
 

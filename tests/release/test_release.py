@@ -5,7 +5,6 @@ import json
 import os
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import harness
@@ -15,16 +14,13 @@ import pytest
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
-from dpml.algorithms.ensemble import Vote
-from dpml.algorithms.perturbation import GaussianObjectivePerturbation
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.release.facts import facts_about, require_exact, statement
+from dpml.release.facts import facts_about, statement
 from dpml.release.ledger import Ledger, LedgerEntry
 from dpml.release.model import Model, read_model
 from dpml.reporting.shapes import shapes, write
@@ -37,8 +33,8 @@ columns:
 classes: [well, ill]
 """
 BASE = ("dataset=csv", "dataset.path=people.csv", "dataset.label=health", "delta=1e-5")
-STATED = (*BASE, "M=1", "dataset.bounds=people.yaml")
-FOUR = (*BASE, "M=4", "dataset.bounds=people.yaml")
+BOUNDED = (*BASE, "dataset.bounds=people.yaml")
+STATED, FOUR = (*BOUNDED, "M=1"), (*BOUNDED, "M=4")
 
 
 @pytest.fixture
@@ -168,16 +164,6 @@ def test_floating_point_noise_is_refused_and_then_labelled_everywhere(run_comman
     assert "Release 1: proven for real numbers, not for these bits;" in " ".join(shown.split())
 
 
-def test_what_is_suggested_in_place_of_floating_point_noise_can_do_the_task() -> None:
-    for kind, loss, instead in (
-        (GaussianObjectivePerturbation, "logistic", "take algo=wdgd or algo=dpgd with"),
-        (partial(FunctionalMechanism, sites="last"), "squared", "take algo=wdgd or algo=dpgd with"),
-        (Vote, "softmax", "take algo=wdgd or algo=dpgd with"),
-    ):
-        with pytest.raises(UserError, match=instead):
-            require_exact(kind(LOSSES[loss]), "sing")
-
-
 def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp_path) -> None:
     """Nothing in the file but the weights changes when a row is replaced, and no row is counted."""
     texts = []
@@ -206,6 +192,11 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
         ((*FOUR, "algo=capefm", "calibration=published", "eps=1"), "calibration=tight"),
         ((*STATED, "algo=nonpriv", "eps=1"), "nothing is proven"),
         ((*STATED, "algo=gop", "eps=1", "delta=1e-30", "--floating"), "delta=1e-30"),
+        ((*STATED, "algo=ssp", "eps=1", "delta=0.004"), "1/N or more"),
+        ((*STATED, "algo=ssp", "eps=1", "-o", "nowhere/model.json"), "nowhere/model.json"),
+        ((*BOUNDED, "M=5", "algo=ssp", "eps=1", "algo.unit=party"), "by chance"),
+        ((*BOUNDED, "M=2", "algo=ssp", "eps=1", "partition=classes"), "private labels"),
+        ((*BOUNDED, "M=2", "algo=la", "algo.lam=1", "eps=1", "delta=null", "partition=dirichlet"), "private labels"),
         ((*STATED, "algo=nn_cape", "eps=1"), "no linear model"),
         ((*STATED, "algo=amp", "eps=1", "--floating"), "for experiments and audits only"),
         ((*STATED, "algo=dpgd", "algo.noise=discrete", "eps=1e-15", "delta=1e-15"), "64 bits"),
@@ -215,7 +206,7 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_is_refused_leaves_no_model(run_command, people, words, sentence) -> None:
-    assert_refused(run_command("dpml", "release", *words, "-o", "model.json"), sentence)
+    assert_refused(run_command("dpml", "release", "-o", "model.json", *words), sentence)
 
 
 def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> None:
