@@ -14,7 +14,7 @@ parties may be missing from different sums.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -237,12 +237,11 @@ class _Stated(Parties):
 def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
     """The secure sums that make up an algorithm."""
     program: Any = algorithm
-    if "protocol" in {option.name for option in fields(program)} and hasattr(program, "messages"):
-        sharing = program.sharing(setting.problem)
-        messages = program.messages(setting.budget, setting.problem)
-        if sharing.secure and sums_in(messages) and not any(message.constant for message in messages):
-            return Sums(program, setting)
-    raise UserError(no_sums(algorithm.name))
+    messages = program.messages(setting.budget, setting.problem)
+    secure = program.sharing(setting.problem).secure
+    if not secure or not sums_in(messages) or any(message.constant for message in messages):
+        raise UserError(no_sums(algorithm.name))
+    return Sums(program, setting)
 
 
 def _read(statistic: Statistic, content: bytes, d: int) -> list[Array]:

@@ -109,7 +109,7 @@ def _check_facts(facts: Facts, request: Request) -> None:
     facts.require_proof(request.budget.eps, request.declared)
     facts.require_messages()
     if not request.floating:
-        require_exact(request.algorithm, "say --floating")
+        require_exact(request.algorithm)
     facts.require_small_delta()
 
 
