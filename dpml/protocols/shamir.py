@@ -21,8 +21,6 @@ SECRET_BYTES = 32
 LIMBS = 9
 _LIMB_BITS = 30  # below the prime, so that every limb is a field element
 
-Entropy = Callable[[int], bytes]
-
 
 def split(secret: bytes) -> Field:
     """Return the limbs of a secret, least significant first: (LIMBS,)."""
@@ -42,9 +40,9 @@ def join(limbs: Field) -> bytes:
     return number.to_bytes(SECRET_BYTES, "little")
 
 
-def share(secrets: Field, holders: Field, threshold: int, entropy: Entropy = os.urandom) -> Field:
+def share(secrets: Field, holders: Field, threshold: int) -> Field:
     """Return shares (n, k) of the secrets (k,) for n holders, any `threshold` of which determine the secrets."""
-    coefficients = np.concatenate([secrets[None], _uniform((threshold - 1, len(secrets)), entropy)])
+    coefficients = np.concatenate([secrets[None], _uniform((threshold - 1, len(secrets)))])
     return _matmul(_powers(holders, threshold), coefficients)
 
 
@@ -58,7 +56,7 @@ def holders_of(parties: Sequence[int] | NDArray[np.uint32]) -> Field:
     return np.array(parties, dtype=np.uint64) + np.uint64(1)
 
 
-def _uniform(shape: tuple[int, int], entropy: Entropy) -> Field:
+def _uniform(shape: tuple[int, int], entropy: Callable[[int], bytes] = os.urandom) -> Field:
     """Draw uniform field elements: 31 random bits, drawn again for the one value that is not an element."""
     size = shape[0] * shape[1]
     elements = np.frombuffer(entropy(4 * size), dtype="<u4") & PRIME

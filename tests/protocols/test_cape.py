@@ -11,8 +11,9 @@ from scipy import stats
 
 from dpml.mechanism.sharing import MASK
 from dpml.privacy import noise
-from dpml.protocols import FixedPoint, Stage
+from dpml.protocols import FixedPoint, Stage, in_process
 from dpml.protocols.cape import Cape, cape_sum, codec_of
+from dpml.protocols.transports import Transport
 
 WIDE = 20_000  # independent coordinates: as many samples of the noise
 
@@ -30,6 +31,11 @@ def of_variance(sample: np.ndarray, variance: float) -> bool:
 def cape(shares: np.ndarray, scales: np.ndarray, seed: int = 0, draws: int = 1, spread: float = 1.0, **others) -> Cape:
     drawn = noise.cape_parties(rng(seed), draws, *shares.shape)
     return cape_sum(shares, scales, drawn, spread, rng(seed + 1000), **others)
+
+
+def without(silent: dict[int, Stage]) -> Transport:
+    """A transport on which some parties fall silent."""
+    return lambda session, inputs, beside, _: in_process(session, inputs, beside, silent)
 
 
 def left_by(parties: int, scale: float, seed: int) -> np.ndarray:
@@ -58,7 +64,7 @@ def test_zero_sum_noise_sums_to_zero_over_whoever_survives(data: st.DataObject) 
     silent = data.draw(st.dictionaries(st.integers(0, 5), st.sampled_from(list(Stage)), max_size=2))
     scales = np.array([[1.0, 2.0, 0.0], [0.1, 0.0, 3.0]])
     shares = rng(1).normal(size=(parties, d))
-    found = cape(shares, scales, 2, 4, spread, dropouts=silent)
+    found = cape(shares, scales, 2, 4, spread, transport=without(silent))
     assert found.survivors.tolist() == [k for k in range(parties) if silent.get(k, Stage.DONE) > Stage.MASKED]
     _, g = noise.cape_parties(rng(2), 4, parties, d)
     own = g.transpose(1, 0, 2)[found.survivors] / np.sqrt(parties)
@@ -72,7 +78,7 @@ def test_zero_sum_noise_sums_to_zero_over_whoever_survives(data: st.DataObject) 
 
 def test_survivors_leave_their_share_of_the_noise() -> None:
     silent = {0: Stage.MASKED, 3: Stage.SHARES}
-    assert of_variance(cape(np.zeros((8, WIDE)), np.ones((1, WIDE)), dropouts=silent).total, 6 / 8)
+    assert of_variance(cape(np.zeros((8, WIDE)), np.ones((1, WIDE)), transport=without(silent)).total, 6 / 8)
 
 
 # ---- messages
