@@ -132,6 +132,8 @@ def test_what_parties_cannot_agree_on_is_refused(tmp_path, words) -> None:
 
 def test_a_plan_has_different_keys_one_colluder_at_least_and_an_honest_party(tmp_path) -> None:
     plan = clinics(tmp_path).plan
+    with pytest.raises(UserError):
+        replace(plan.seats[0], name="\x1b[2J")
     assert (
         "2 parties add it, of whom 1 may collude"
         in FederationPlan(plan.terms, plan.stated, plan.seats[:2], 1, 0).statement[2]

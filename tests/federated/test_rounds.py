@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from examples_federated import COMMON, clinics, run
+from examples_federated import COMMON, clinics, entries, run
 
 from dpml.data.partition import Parties
 from dpml.federated.agreed import agreed_of
@@ -26,10 +26,6 @@ D = 6
 
 def opened(plan, number: int, told: bytes, name: bytes = bytes(16)) -> Opening:
     return Opening(name, plan.digest, number, told)
-
-
-def entries(parties) -> list[int]:
-    return [len(Ledger(file.with_suffix(".ledger")).entries()) for file in parties.files]
 
 
 @pytest.mark.parametrize("stage", [Stage.MASKED, Stage.UNMASK])

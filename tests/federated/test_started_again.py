@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from examples_federated import Clinics, clinics, run
+from examples_federated import Clinics, clinics, entries, run
 
 from dpml.errors import UserError
 from dpml.federated.aggregator import Kept, aggregate
@@ -20,7 +20,6 @@ from dpml.federated.link import take_part
 from dpml.federated.sums import OPEN, REFUSED
 from dpml.files import seal_object
 from dpml.protocols import ProtocolError
-from dpml.release.ledger import Ledger
 
 WORDS = ("algo=ssp_descent", "algo.noise=discrete", "algo.rounds=2", "count_errors=0.5")  # four secure sums
 SUMS, MESSAGES = 4, 5
@@ -55,10 +54,6 @@ def killed(folder: Path, until: int, heard: bool = False, spy=None):
     with pytest.raises(Killed):
         aggregated(parties, members, kept, until, heard, spy)
     return parties, members, kept
-
-
-def entries(parties: Clinics) -> list[int]:
-    return [len(Ledger(file.with_suffix(".ledger")).entries()) for file in parties.files]
 
 
 @pytest.fixture(scope="module")
