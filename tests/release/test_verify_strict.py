@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
-from test_verify import setter
+from test_verify import released, setter
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation
@@ -33,9 +33,8 @@ from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
 from dpml.packs.frontier.outpert import GaussianOutput
 from dpml.privacy import Budget, Guarantee, Problem
-from dpml.privacy.guarantee import HELD
 from dpml.release import verify
-from dpml.release.certificate import certificate, described
+from dpml.release.certificate import described
 from dpml.release.facts import facts_about, option_node, statement
 from dpml.release.model import Model, read_model
 
@@ -93,21 +92,8 @@ def lax(made: dict[str, Any], view: str, proven: float) -> bool:
     return proven > 0 and any(at(Fraction(proven) * factor) <= Fraction(made["delta"]) for factor in BELOW)
 
 
-def released(algorithm: Any, budget: Budget, problem: Problem) -> dict[str, Any] | None:
-    try:
-        held = [g for g in algorithm.guarantees(budget, problem) if g.basis in HELD]
-        if not held or any(math.isinf(g.eps) for g in held):
-            return None
-        return json.loads(json.dumps(certificate(algorithm, budget, problem, held)))
-    except UserError:
-        return None
-
-
-@pytest.mark.slow_cases("capefm", "conv", "dpgd", "jayaraman", "ssp", "ssp_descent", "wddp")
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in ("psgd", "wdgd") else []) for name in options("algo")],
-)
+@pytest.mark.slow_cases("capefm", "conv", "dpgd", "jayaraman", "psgd", "ssp", "ssp_descent", "wddp", "wdgd")
+@pytest.mark.parametrize("name", options("algo"))
 def test_no_release_of_any_algorithm_is_accepted_below_what_is_proven(name) -> None:
     """Of every option that changes a law. One without noise, or that takes public rows, cannot be published."""
     found = 0
