@@ -72,12 +72,16 @@ def one_of(key: str, word: str, words: Iterable[str]) -> str:
     return word
 
 
+def scales(evidence: Evidence, metric: str) -> Callable[[str], MetricScale]:
+    return lambda block: scale(metric, evidence.room(block, metric) if not scale(metric).log else 0)
+
+
 # ---- the test
 
 
 def judged(
     pairs: Pairs,
-    on: MetricScale,
+    on: Callable[[str], MetricScale],
     by: str = "better",
     often: str = "all",
     limit: float | str | None = None,
@@ -94,10 +98,10 @@ def judged(
         steps: further pairs. The first of them must not be worse.
     """
     groups: dict[tuple[str, str, str], dict[Any, Comparison]] = {}
-    for key, one in _compared(pairs, on, by, on.matters if limit == "matters" else limit).items():
+    for key, one in _compared(pairs, on, by, limit).items():
         groups.setdefault(key[:3], {})[key.x] = one
     back: dict[tuple[str, str, str], dict[Any, Comparison]] = {}
-    for key, one in better(steps or {}, on, same_noise=True).items():
+    for key, one in better(steps or {}, {k: on(k.block) for k in steps or {}}, same_noise=True).items():
         if one.against:
             back.setdefault(key[:3], {})[key.x] = one
     found = []
@@ -109,16 +113,16 @@ def judged(
     return found
 
 
-def _compared(pairs: Pairs, on: MetricScale, by: str, limit: Any) -> dict[Key, Comparison]:
+def _compared(pairs: Pairs, on: Callable[[str], MetricScale], by: str, limit: Any) -> dict[Key, Comparison]:
     if by in ("as good as", "equal"):
         return {
-            key: similar(a, b, on, limit, better_too=by != "equal", same_noise=key.algorithm == key.against)
+            key: similar(a, b, on(key.block), on(key.block).matters if limit == "matters" else limit, better_too=by != "equal", same_noise=key.algorithm == key.against)
             for key, (a, b) in pairs.items()
         }
     shown: dict[Key, Comparison] = {}
     for own in (True, False):  # with itself an algorithm shares the noise
         part = {key: pair for key, pair in pairs.items() if (key.algorithm == key.against) == own}
-        shown |= better(part, on, same_noise=own)
+        shown |= better(part, {k: on(k.block) for k in part}, same_noise=own)
     if by == "not better":
         turn = {True: False, False: True, None: None}
         return {k: replace(v, holds=turn[v.holds], against=False, slack=-v.slack) for k, v in shown.items()}
@@ -263,7 +267,7 @@ def compare(  # many parameters: the arguments of a test on a card
         checks = []
         for metric in metrics or (reading.metric,):
             pairs = pairs_of(evidence, replace(reading, metric=metric))
-            groups = judged(pairs, scale(metric), by, often, limit)
+            groups = judged(pairs, scales(evidence, metric), by, often, limit)
             if len(metrics) > 1:
                 groups = [replace(group, block=f"{group.block}, {metric}") for group in groups]
             checks.append(check_of(groups, pairs, evidence, blocks))
@@ -302,7 +306,7 @@ def easier(blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "m
             if not shared:
                 raise NotComputedError([f"{block} and {other} at the same {ours.columns.name}"])
             pairs |= {Key(block, name, f"{name} in {other}", at): (ours[at], theirs[at]) for at in shared}
-        return check_of(judged(pairs, scale(reading.metric), often=often), pairs, evidence, blocks)
+        return check_of(judged(pairs, scales(evidence, reading.metric), often=often), pairs, evidence, blocks)
 
     return test
 
@@ -334,7 +338,7 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
                 (gap(block, x, other), gap(than, than_x, other))
             for (block, x, than, than_x), other in product(gaps, others)
         }  # fmt: skip
-        return check_of(judged(pairs, scale(reading.metric)), pairs, evidence, {key.block for key in pairs})
+        return check_of(judged(pairs, scales(evidence, reading.metric)), pairs, evidence, {key.block for key in pairs})
 
     return test
 
@@ -353,9 +357,9 @@ def _along(
     def test(evidence: Evidence, reading: Reading) -> Check:
         pairs: dict[Key, Any] = {}
         steps: dict[Key, Any] = {}
-        on = scale(reading.metric)
+        on = scales(evidence, reading.metric)
         for (panel, name), values in runs_of(evidence, reading, dict.fromkeys(blocks, algorithms), each).items():
-            for found, own in zip((pairs, steps), curve(values, several(values, panel), on), strict=True):
+            for found, own in zip((pairs, steps), curve(values, several(values, panel), on(panel)), strict=True):
                 found |= {Key(panel, name, name, x): pair for x, pair in own.items()}
         return check_of(judged(pairs, on, steps=steps, **how), pairs, evidence, blocks)
 

@@ -218,6 +218,7 @@ class Evidence:
     axes: Mapping[str, str] = field(default_factory=dict)
     substitutes: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
+    base: Any = None
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # the tests of all claims ask for it
 
     def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
@@ -305,6 +306,17 @@ class Evidence:
             )
         known = ~np.isnan(table).all(axis=0)
         return pd.DataFrame(table[:, known], lines, pd.Index(columns[known], name=x))
+
+    def room(self, block: str, metric: str) -> float:
+        block = block.partition(",")[0]
+        key = block, metric, "room"
+        if key not in self._kept:
+            rows = self.rows if self.base is None else self.base
+            rows = rows[(rows["block"] == block) & (rows["metric"] == metric)]
+            ends = [rows.loc[rows["algo"].isin(names), "value"].mean() for names in (("constant",), ("nonpriv", "nn_nonpriv", "batch"))]
+            self._kept[key] = abs(ends[1] - ends[0])
+            if not self._kept[key] == self._kept[key]: print("NO ROOM", block, metric, sorted(set(self.rows["block"]))[:3])
+        return self._kept[key]
 
     def floor(self, block: str, reading: Reading) -> float:
         """Return the size below which a loss in a block counts as zero: a hundredth of the constant model's loss."""

@@ -67,11 +67,16 @@ class MetricScale:
         return f"x{math.exp(min(effect, 700.0)):.3g}" if self.log else f"{effect:+.2g}"
 
 
-def scale(metric: str) -> MetricScale:
+def scale(metric: str, room: float = math.nan) -> MetricScale:
     """The scale of a metric."""
-    if metric.endswith(("accuracy", "error", "auc")):
-        return MetricScale(False, not metric.endswith("error"), 0.01, 0.05)
-    return MetricScale(True, False, -math.log(0.9), math.log(2.0))
+    import os
+    if metric.endswith(("accuracy", "auc")) or metric == "error" or (metric.endswith("error") and "MAE" in os.environ):
+        s = float(os.environ.get("SHARE", ".1"))
+        r = s * room if room == room else math.nan
+        if "OLD" in os.environ or "MAE" in os.environ and metric.startswith("mean"): return MetricScale(False, not metric.endswith("error"), 0.01, 0.05)
+        return MetricScale(False, not metric.endswith("error"), r, r)
+    m, n = os.environ.get("SIZES", "1.1111111111 2").split()
+    return MetricScale(True, False, math.log(float(m)), math.log(float(n)))
 
 
 @dataclass(frozen=True)
@@ -137,7 +142,7 @@ class Comparison:
 
 
 def better(
-    pairs: Mapping[K, tuple[pd.Series, pd.Series]], scale: MetricScale, same_noise: bool = False
+    pairs: Mapping[K, tuple[pd.Series, pd.Series]], scales: Mapping[K, MetricScale], same_noise: bool = False
 ) -> dict[K, Comparison]:
     """For every pair (a, b) of runs, whether a is better than b, by what matters.
 
@@ -146,11 +151,12 @@ def better(
         scale: of their metric.
         same_noise: the draws of a and b share the noise's directions: one algorithm under two settings.
     """
-    effects = {key: _effect(a, b, scale, same_noise) for key, (a, b) in pairs.items()}
+    effects = {key: _effect(a, b, scales[key], same_noise) for key, (a, b) in pairs.items()}
     above = holm({key: one.p_above() for key, one in effects.items()})
     below = holm({key: (-one).p_above() for key, one in effects.items()})
     found = {}
     for key, one in effects.items():
+        scale = scales[key]
         matters = one.estimate >= scale.matters
         ruled_out = one.interval(1 - 2 * LEVEL)[1] < scale.matters
         holds = True if above[key] and matters else False if ruled_out else None

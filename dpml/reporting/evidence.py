@@ -160,7 +160,7 @@ def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: 
         own = own.rename(columns={"x": "eps" if x == "inverse_eps" else x}).assign(**about)
         found += [own.assign(draw=draw) for draw in (0, 1)] if len(own) else []
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}
-    return Evidence(pd.concat(found, ignore_index=True), points.iloc[:0], axes, partial=True) if found[1:] else None
+    return Evidence(pd.concat(found, ignore_index=True), points.iloc[:0], axes, partial=True, base=rows) if found[1:] else None
 
 
 def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:
