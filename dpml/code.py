@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-DATA = ("arrays.py", "plain.py", "seeds.py", "sums.py", "data")
+DATA = ("arrays.py", "files.py", "seeds.py", "sums.py", "data")
 """The files and folders of dpml that parse and prepare data sets."""
 NUMBERS = (*DATA, "privacy", "optim", "protocols", "mechanism", "algorithms", "running")
 """The files and folders of dpml that make the numbers of cells."""

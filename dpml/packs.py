@@ -11,8 +11,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec
 from pathlib import Path
 
-from dpml import paths
 from dpml.errors import UserError
+from dpml.files import shipped_folder
 
 CARD = "card.yaml"
 ENVIRONMENT = "DPML_PACKS"
@@ -23,7 +23,7 @@ __path__: list[str] = []  # makes this module a package; `_put_in_place` adds it
 
 def known() -> dict[str, Path]:
     """Return the folder of every pack by name: those of dpml and those of the user."""
-    folders = {path.parent.name: path.parent for path in sorted(paths.folder("experiments").glob(f"*/{CARD}"))}
+    folders = {path.parent.name: path.parent for path in sorted(shipped_folder("experiments").glob(f"*/{CARD}"))}
     for folder in map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))):
         folders.setdefault(folder.name, folder)
     for name, folder in folders.items():
@@ -50,7 +50,7 @@ def add(folders: list[Path]) -> None:
 
 def home(name: str) -> Path:
     """Return the folder of a pack; for an unknown name, a folder in ``experiments`` that may not exist."""
-    return known().get(name, paths.folder("experiments") / name)
+    return known().get(name, shipped_folder("experiments") / name)
 
 
 def is_ours(module: str) -> bool:
@@ -59,7 +59,7 @@ def is_ours(module: str) -> bool:
     if not module.startswith(f"{__name__}."):
         return root == __name__.partition(".")[0]
     folder = known().get(rest.split(".")[1])
-    return folder is not None and folder.parent == paths.folder("experiments")
+    return folder is not None and folder.parent == shipped_folder("experiments")
 
 
 def absolute(name: str, pack: str) -> str:

@@ -1,8 +1,7 @@
 """The names with which an algorithm is written."""
 
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import NOISES, SUM_PROTOCOLS, UNITS, Release
 from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS
 from dpml.mechanism.program import Program
 from dpml.mechanism.statistics import ClippedRows, Minimiser
 

@@ -37,7 +37,7 @@ from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFuncti
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
-from dpml.mechanism.discrete import Noise
+from dpml.mechanism.algorithm import Noise
 from dpml.optim.descent import Rows
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES

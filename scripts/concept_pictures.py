@@ -19,7 +19,7 @@ from PIL import Image
 from scipy.special import ndtr, ndtri
 
 import dpml
-from dpml.atomic import write_atomically
+from dpml.files import write_atomically
 from dpml.privacy import gdp
 from dpml.privacy.accountant import Accountant
 from dpml.privacy.safe import written

@@ -350,7 +350,7 @@ MUTANTS = (
     ),
     # what is kept, and what is said of numbers
     Mutant(
-        "dpml/atomic.py",
+        "dpml/files.py",
         "rest.decode() if checksum",
         "rest.decode() if True or checksum",
         "cli/test_run.py::test_a_damaged_cell_is_computed_again",

@@ -1,19 +1,16 @@
 """Measure programs of others on the rows, and at the guarantee, of the experiments frontier/centre and heldout.
 
 python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points lie beside our curves. Every
-program of scripts/peers runs in a virtual environment of its own with the packages that its head names (PEP 723), from
-PyPI: they need other versions than dpml does. Rows are exported from the loaders of dpml, 5 seeds; every program has
-4 draws for each, MST one for large tables. It takes two CPU hours; ``--only amp`` runs one program again and keeps
-the others' points.
+program of scripts/peers runs in an environment of its own, which uv makes from the packages that its head names
+(PEP 723): they need other versions than dpml does. Rows are exported from the loaders of dpml, 5 seeds; every program
+has 4 draws for each, MST one for large tables. It takes two CPU hours; ``--only amp`` runs one program again and keeps
+the others' points. Needed: ``pip install uv``.
 """
 
 import argparse
 import os
-import re
 import subprocess
 import sys
-import tomllib
-import venv
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,25 +65,6 @@ def plain(source: Tabular, files: Files, seed: int) -> dict[str, np.ndarray]:
     return {"plain": table.X[train], "plain_test": table.X[test], "levels": levels}
 
 
-def dependencies(program: Path) -> list[str]:
-    """The packages that a program's head names."""
-    head = re.search(r"^# /// script\n(.*?)^# ///$", program.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
-    assert head is not None, f"{program} names no packages"
-    content = tomllib.loads("".join(line.removeprefix("# ").removeprefix("#") for line in head[1].splitlines(True)))
-    return list(content["dependencies"])
-
-
-def python_of(program: Path, folder: Path) -> Path:
-    """The interpreter of a program's environment, which is made where there is none for its packages."""
-    wanted, kept = "\n".join(dependencies(program)), folder / "packages.txt"
-    python = folder / "bin" / "python"
-    if not kept.exists() or kept.read_text("utf-8") != wanted:
-        venv.create(folder, clear=True, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *dependencies(program)], check=True)
-        kept.write_text(wanted, encoding="utf-8")
-    return python
-
-
 def points(table: pd.DataFrame) -> pd.DataFrame:
     """A program's rows as points: the mean over seeds of means over draws, and the s.d. and number of all values."""
     keys = ["dataset", "eps", "algo", "metric"]
@@ -101,7 +79,7 @@ def main() -> None:
     """Run the programs and write their points."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", help="where the files of the data sets lie (default: as for dpml-run)")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "peers", help="for environments and rows")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "peers", help="for rows")
     parser.add_argument("--only", choices=PROGRAMS, action="append", help="run this program only")
     options = parser.parse_args()
     export(Files(options.data_dir), options.work / "data")
@@ -109,9 +87,9 @@ def main() -> None:
         rows = options.work / f"{name}.csv"
         if name in (options.only or PROGRAMS) or not rows.exists():
             print(f"{name} ...", flush=True)
-            python = python_of(program, options.work / name)
             one_thread = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-            subprocess.run([python, program, options.work / "data", rows], check=True, env=one_thread)
+            uv = ["uv", "run", "--python", sys.executable, "--script"]
+            subprocess.run([*uv, program, options.work / "data", rows], check=True, env=one_thread)
     tables = [points(pd.read_csv(options.work / f"{name}.csv")) for name in PROGRAMS]
     notes = [line for name in PROGRAMS for line in (options.work / f"{name}.txt").read_text("utf-8").splitlines()]
     python_version = ".".join(map(str, sys.version_info[:2]))

@@ -21,7 +21,6 @@ import hydra
 import numpy as np
 import pandas as pd
 
-from dpml import paths
 from dpml.api.jobs import ExperimentJob, experiment_jobs
 from dpml.config.compose import initialise
 from dpml.errors import nearest
@@ -64,7 +63,7 @@ def job_of(name: str, folder: Path) -> ExperimentJob:
     """The job of ``dpml-run experiment=NAME``."""
     words = [f"experiment={name}", f"data_dir={folder}"]
     with initialise():
-        (job,) = experiment_jobs(hydra.compose("config", words), words, [paths.folder("experiments")])
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [folder("experiments")])
     return job
 
 

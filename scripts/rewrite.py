@@ -16,9 +16,8 @@ import pandas as pd
 from omegaconf import OmegaConf
 
 from dpml import packs
-from dpml.atomic import write_atomically
-from dpml.config.build import instantiate
 from dpml.config.compose import PACKAGE, compose
+from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims
 from dpml.reporting.cards import claims_about
@@ -32,7 +31,6 @@ from dpml.reporting.results import Publication, Results, rows_of
 from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
 from dpml.running.spec import Experiment, Panel
-from dpml.running.substitutes import using
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -52,7 +50,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     if experiment:
         about = about | said_in_files(about, experiment, points)
     claims = [*claims_about(about["experiment"]).values()]  # new ones, too
-    verdicts = evidence.judge(rows, claims, about["panels"], points, about.get("substitutes", {}))
+    verdicts = evidence.judge(rows, claims, about["panels"], points)
     about = about | {"claims": [verdict.record for verdict in verdicts]}
     written: list[Path] = []
     for one in about["figures"]:
@@ -87,14 +85,10 @@ def redraw(
 
 
 def as_in_files(about: Mapping[str, Any]) -> Experiment:
-    """The experiment as its file and their templates have it now, with the substitutes that the run had."""
+    """The experiment as its file and their templates have it now."""
     name = about["experiment"]
     content: Any = OmegaConf.to_container(compose([f"{PACKAGE}={name}"])[PACKAGE], resolve=True)
-    stand_ins = {
-        official: instantiate(compose([f"dataset={one}"]).dataset, "dataset")
-        for official, one in about.get("substitutes", {}).items()
-    }
-    return using(Experiment.from_content(name, content), stand_ins)
+    return Experiment.from_content(name, content)
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:

@@ -11,11 +11,11 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf, open_dict
 
-from dpml import paths
 from dpml.api.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
 from dpml.api.settings import Settings, parsed
 from dpml.config.build import build_algorithm, check_keys, completed, instantiate
 from dpml.config.compose import compose, initialise, options
+from dpml.files import shipped_folder
 from dpml.running import expansion
 from dpml.running.plan import Options, make_plan
 from dpml.running.store import Store
@@ -43,7 +43,7 @@ def composed(words):
     """
     config = pickle.loads(_default())
     for word in sorted(parsed(words), key=lambda word: "." in word.key_or_group):  # options before their keys
-        option = paths.folder("conf") / word.key_or_group / f"{word.value()}.yaml"
+        option = shipped_folder("conf") / word.key_or_group / f"{word.value()}.yaml"
         named = "." not in word.key_or_group and option.is_file()
         value = pickle.loads(_option(option)) if named else word.value()
         OmegaConf.update(config, word.key_or_group, value, merge=False)
@@ -109,7 +109,7 @@ def shipped(name, words=()):
     """The job of an experiment that comes with dpml, as `dpml-run experiment=NAME WORDS` would have it."""
     words = [f"experiment={name}", *words]
     with with_options():
-        (job,) = experiment_jobs(hydra.compose("config", words), words, [paths.folder("experiments")])
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [shipped_folder("experiments")])
     return job
 
 

@@ -1,6 +1,6 @@
-"""What the programs of others share (scripts/peers/rows.py): sets that were measured are not measured again.
+"""What the pages say of programs of others, and what MST's program makes of noisy marginals.
 
-And what MST's program (scripts/peers/mst.py) makes of noisy marginals; the packages that it needs are stood in for.
+The packages that MST's program (scripts/peers/mst.py) needs are stood in for.
 """
 
 import sys
@@ -22,61 +22,6 @@ sys.path[:0] = [str(ROOT / "scripts" / "peers"), str(ROOT / "scripts")]
 rows, peers = pytest.importorskip("rows"), pytest.importorskip("peers")
 HELDOUT = ROOT / "results" / "frontier" / "heldout.json"
 POINTS = ROOT / "experiments" / "frontier" / "peers.csv"
-
-
-def one_row(name, seed, data):
-    return [(name, 1.0, seed, 0, "theirs", "rmse", float(data.y.sum()))]
-
-
-@pytest.fixture
-def work(tmp_path, monkeypatch):
-    """A folder with two data sets, and a program whose rows go to all.csv."""
-    (tmp_path / "data").mkdir()
-    for name in ("a", "b"):
-        for seed in rows.SEEDS:
-            X, y = np.ones((3, 2)), np.full(3, 0.1 * seed)
-            np.savez(tmp_path / "data" / f"{name}_{seed}.npz", X=X, y=y, X_test=X, y_test=y)
-    (tmp_path / "program.py").write_text("first")
-    monkeypatch.setattr(sys, "argv", [str(tmp_path / "program.py"), str(tmp_path / "data"), str(tmp_path / "all.csv")])
-    return tmp_path
-
-
-def test_a_run_that_was_cut_off_goes_on_with_the_rows_it_has(work):
-    def cut_off(name, seed, data):
-        if name == "b":
-            raise KeyboardInterrupt
-        return one_row(name, seed, data)
-
-    asked = []
-
-    def counted(name, seed, data):
-        asked.append(name)
-        return one_row(name, seed, data)
-
-    with pytest.raises(KeyboardInterrupt):
-        rows.set_by_set(work / "data", cut_off)
-    found = rows.set_by_set(work / "data", counted)
-    assert set(asked) == {"b"}
-    wanted = [(name, seed, rows.load(work / "data", name, seed)) for name in "ab" for seed in rows.SEEDS]
-    assert found == [row for each in wanted for row in one_row(*each)]
-
-
-@pytest.mark.parametrize("change", ["program", "data"])
-def test_another_program_and_other_data_are_measured_anew(work, change):
-    rows.set_by_set(work / "data", one_row)
-    if change == "program":
-        (work / "program.py").write_text("second")
-    else:
-        X, y = np.ones((3, 2)), np.full(3, 7.0)
-        np.savez(work / "data" / "a_0.npz", X=X, y=y, X_test=X, y_test=y)
-    asked = []
-
-    def counted(name, seed, data):
-        asked.append(name)
-        return one_row(name, seed, data)
-
-    rows.set_by_set(work / "data", counted)
-    assert set(asked) == ({"a", "b"} if change == "program" else {"a"})
 
 
 @pytest.mark.skipif(not HELDOUT.is_file(), reason="an sdist has no results")
@@ -235,7 +180,6 @@ class Synthesizer:
 def mst(monkeypatch):
     """The program, with stand-ins for what it imports and dpml has not."""
     modules = {
-        "numba": {"njit": lambda **_: lambda function: function},
         "mbi": {
             "Dataset": type("Dataset", (), {"__init__": lambda self, data, _: setattr(self, "data", data)}),
             "Domain": Domain,
@@ -334,8 +278,8 @@ def test_synthetic_rows_get_the_steps_that_ours_get(mst, bias):
     plain = np.column_stack([rng.normal(size=40), rng.integers(3, size=40), rng.integers(5, size=40), np.full(40, 2.0)])
     steps = ["one_hot", "symmetric", *(["bias"] if bias else []), "sample_norm"]
     X, _, _ = fit_apply(steps, plain, plain[:3], (0, 3, 0, 0))
-    data = rows.Data(X, np.ones(40), X[:3], np.ones(3), plain, plain[:3], np.array([0, 3, 0, 0]))
-    assert mst.Steps("one", data).features(plain) == pytest.approx(X, abs=1e-9)
+    data = rows.Data("one", X, np.ones(40), X[:3], np.ones(3), plain, plain[:3], np.array([0, 3, 0, 0]))
+    assert mst.Steps(data).features(plain) == pytest.approx(X, abs=1e-9)
 
 
 def test_numbers_become_middles_of_bins_and_few_whole_ones_stay(mst):

@@ -13,11 +13,10 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import SIMULATED, VARIANTS, Release, Variant
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.guarantees import no_privacy
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import VARIANTS, Variant
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import optimum
@@ -57,7 +56,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=VARIANTS):
+class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=VARIANTS, **SIMULATED):
     """`nonpriv`: the exact minimiser of the pooled risk + lam/2 ||w||^2, whatever the budget. No privacy.
 
     `variant=authors` minimises over the box [-1, 1]^d, and stops before it has converged if d is large, as the other
@@ -81,7 +80,7 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
 
 
 @dataclass(frozen=True)
-class Ceiling(Baseline, Program, calibrations=("published", "tight")):
+class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATED):
     """`ceiling`: as `nonpriv`, with the best of a few ridges on held-out training rows. What to expect without privacy.
 
     `nonpriv` minimises the training loss, and can be worse than a private model where that overfits.
@@ -170,7 +169,7 @@ def _accuracy(parties: Parties, loss: Loss, lam: float, sums: bool) -> float:
 
 
 @dataclass(frozen=True)
-class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=("paper",)):
+class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=("paper",), **SIMULATED):
     """`constant`: one answer for every row, the mean target or the commonest class of the private rows. No privacy.
 
     A floor: an algorithm that uses features should be better. Its loss is the least of all constant scores, not that of

@@ -7,7 +7,7 @@ eps = .05 to 1 unless said otherwise; "Crime" is Communities and Crime.
 from dataclasses import dataclass
 from typing import Literal
 
-from dpml.mechanism.options import Unit
+from dpml.mechanism.algorithm import Unit
 
 QUADRATIC_NORM = {"squared": 2.0, "logistic": 4.0, "softmax": 2.0}
 """The norm of w at which `tight` makes the noise in a quadratic objective's gradient least, unless `radius` says

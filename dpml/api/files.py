@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dpml.atomic import reserved
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range, Task
 from dpml.errors import UserError
+from dpml.files import reserved
 from dpml.optim.losses import for_task
 from dpml.release.model import Model, read_model
 from dpml.running.environment import provenance

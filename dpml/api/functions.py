@@ -10,7 +10,6 @@ from omegaconf import DictConfig
 
 from dpml.algorithms import Algorithm
 from dpml.api.settings import Settings, compose_one, one_setting
-from dpml.atomic import seal_object
 from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
 from dpml.config.build import (
     budget,
@@ -27,7 +26,8 @@ from dpml.data import Dataset, Source
 from dpml.data.heterogeneity import Skew
 from dpml.data.partition import LabelRule, Natural, Parties, Partition, check_task, partition
 from dpml.errors import UserError, nearest
-from dpml.mechanism.declared import guaranteed
+from dpml.files import seal_object
+from dpml.mechanism.guarantees import guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
 from dpml.privacy.guarantee import HELD
 from dpml.recipes import Judged, judge, recipe_of

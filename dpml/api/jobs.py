@@ -15,11 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml import packs
 from dpml.api.settings import Settings, is_private, refuse_several
-from dpml.atomic import write_atomically
 from dpml.config.build import check_keys, convert_options
 from dpml.config.compose import PACKAGE, experiments_of
 from dpml.data.partition import draws_sizes
 from dpml.errors import UserError
+from dpml.files import write_atomically
 from dpml.reporting.manifest import beside
 from dpml.reporting.modified import only_block, refuse_ambiguous, truthful
 from dpml.reporting.results import Publication
@@ -185,7 +185,7 @@ def _experiment_job(
 
     content: dict[str, Any] = OmegaConf.to_container(config.experiment, resolve=True)  # type: ignore[assignment]
     expansion = Expansion.from_config(config, words)
-    experiment = expansion.available(only_block(Experiment.from_content(name, content), config.block))
+    experiment = only_block(Experiment.from_content(name, content), config.block)
     refuse_ambiguous(experiment, expansion.overrides)
     points = expansion.experiment(experiment)
     pack = name.rpartition("/")[0]

@@ -18,7 +18,7 @@ from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.audit.transcript import NoNumberError
 from dpml.audit.views import exposures
 from dpml.errors import UserError
-from dpml.mechanism.declared import author, guaranteed
+from dpml.mechanism.guarantees import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, View
 from dpml.privacy.guarantee import DECLARED, HELD
 from dpml.seeds import generator

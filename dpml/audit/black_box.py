@@ -17,7 +17,7 @@ from dpml.audit.neighbours import one_replaced, whole_party, with_rows
 from dpml.audit.scores import CONFIDENCE, Scores
 from dpml.data.info import Task
 from dpml.errors import UserError
-from dpml.mechanism.declared import guaranteed
+from dpml.mechanism.guarantees import guaranteed
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem
 from dpml.privacy.guarantee import HELD

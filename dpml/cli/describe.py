@@ -4,7 +4,6 @@ import shlex
 from argparse import Namespace
 from typing import Any
 
-from dpml.atomic import write_atomically
 from dpml.cli.columns import print_table
 from dpml.cli.files import AS_PRIVATE, in_options, value, written
 from dpml.data.csv import column_bounds
@@ -13,6 +12,7 @@ from dpml.data.csv.columns import ColumnProfile, iso
 from dpml.data.csv.csv_rows import FITTED, CsvOptions
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.errors import UserError
+from dpml.files import write_atomically
 from dpml.screen import Screen
 
 _SHOWN = 3  # categories shown per column

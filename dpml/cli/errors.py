@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 
-from dpml import paths
 from dpml.errors import UserError
-from dpml.printable import guarded, printable
+from dpml.files import shipped_folder
+from dpml.screen import guarded, printable
 
 _LONGEST = 2000
 _IN_BOTH = ("label", "party", "drop", "bounds", "encoding", "separator", "decimal", "na")  # settings and options
@@ -93,7 +93,7 @@ def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
         return
     import yaml  # slow to load
 
-    content = yaml.safe_load((paths.folder("conf") / "config.yaml").read_text(encoding="utf-8"))
+    content = yaml.safe_load((shipped_folder("conf") / "config.yaml").read_text(encoding="utf-8"))
     keys = {*map(str, content), "algo", "dataset", "partition", "experiment"}
     for word in dashed:
         name, _, value = word.removeprefix("--").partition("=")

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
-from dpml.atomic import check_writable, write_atomically
 from dpml.cli.files import refuse_replacing
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.errors import UserError
@@ -29,6 +28,7 @@ from dpml.federated.plan import (
     read_plan,
     task_of,
 )
+from dpml.files import check_writable, write_atomically
 from dpml.optim.losses import for_task
 from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from dpml.cli.columns import print_table
 from dpml.cli.files import own_file
 from dpml.errors import UserError
-from dpml.plain import to_json
+from dpml.files import to_json
 from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written
 from dpml.release.facts import NOT_THESE_BITS

@@ -8,10 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpml import packs
-from dpml.atomic import write_atomically
 from dpml.cli.files import refuse_overwriting
 from dpml.errors import UserError, nearest
-from dpml.plain import read_mapping
+from dpml.files import read_mapping, write_atomically
 from dpml.version import __version__
 
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}

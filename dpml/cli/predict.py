@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 
 from dpml.arrays import Array
-from dpml.atomic import write_atomically
 from dpml.cli.files import in_options, refuse_replacing
 from dpml.cli.files import written as written_as
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.reading import Dialect, TextColumn, dialect, open_file, read
 from dpml.errors import UserError, nearest
-from dpml.printable import plain_cell
+from dpml.files import write_atomically
 from dpml.release.model import PROBABILITY, Model, read_model
+from dpml.screen import plain_cell
 
 
 def run_predict(arguments: Namespace) -> None:

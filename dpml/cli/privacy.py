@@ -7,15 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from dpml.atomic import check_writable, write_atomically
 from dpml.cli.columns import print_table, set_aside_common
 from dpml.cli.files import stem
 from dpml.errors import UserError
-from dpml.plain import to_json
+from dpml.files import check_writable, to_json, write_atomically
 from dpml.privacy import Problem
 from dpml.privacy.safe import written, written_below
 from dpml.recipes import certificate_of, judge, recipe_of, sentence
-from dpml.recipes.reading import is_word
+from dpml.recipes.frameworks import is_word
 from dpml.screen import Screen
 
 if TYPE_CHECKING:

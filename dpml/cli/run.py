@@ -25,7 +25,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from dpml import packs, paths
+from dpml import packs
 from dpml.api.jobs import (
     ERROR,
     INTERRUPTED,
@@ -45,7 +45,6 @@ from dpml.api.jobs import (
     write_jobs,
 )
 from dpml.api.settings import Settings
-from dpml.atomic import write_atomically
 from dpml.cli import sweeper
 from dpml.cli.console import axes, show
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
@@ -53,11 +52,12 @@ from dpml.config.build import spread
 from dpml.config.compose import register_experiments, register_options
 from dpml.data.sources import cache
 from dpml.errors import UserError
+from dpml.files import shipped_folder, write_atomically
 from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
 from dpml.reporting.statistics import summarise
 from dpml.running.plan import Options, Plan
 
-_CONFIG: Any = {"config_path": str(paths.folder("conf")), "config_name": "config", "version_base": "1.3"}
+_CONFIG: Any = {"config_path": str(shipped_folder("conf")), "config_name": "config", "version_base": "1.3"}
 _BASIC = ("BasicSweeper", "BasicLauncher")
 Stamps = tuple[tuple[int, int], ...]
 _TABLES = ("rows.csv", "guarantees.csv", "manifest.json")

@@ -5,11 +5,11 @@ from pathlib import Path
 from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
-from dpml import paths
 from dpml.config.build import instantiate
 from dpml.config.compose import compose, existing, options
 from dpml.data import Source
 from dpml.errors import UserError, nearest
+from dpml.files import shipped_folder
 
 READERS = {"csv"}
 """Options of `dataset` that read a file named on the command line: without one, there is no data set to list."""
@@ -23,7 +23,7 @@ def sources(config_dir: Path | None = None) -> dict[str, Source]:
 def source(name: str, config_dir: Path | None = None) -> Source:
     """Return the data set called `name`."""
     file = f"dataset/{name}.yaml"
-    ours, theirs = paths.folder("conf") / file, config_dir and existing(config_dir) / file
+    ours, theirs = shipped_folder("conf") / file, config_dir and existing(config_dir) / file
     try:
         if ours.is_file() and not (theirs and theirs.is_file()):  # Hydra would give the same, slowly
             config = OmegaConf.create({"dataset": OmegaConf.load(ours)})

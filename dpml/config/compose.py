@@ -15,11 +15,12 @@ from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigSource
 from omegaconf import Container, DictConfig, OmegaConf
 
-from dpml import packs, paths
+from dpml import packs
 from dpml.config.build import GROUPS, class_of
 from dpml.config.docstrings import meanings
 from dpml.config.readers import READERS, read_once
 from dpml.errors import UserError
+from dpml.files import shipped_folder
 
 PACKAGE = "experiment"
 """The key that holds an experiment's content."""
@@ -55,7 +56,7 @@ class _Group(dict[str, ConfigNode]):
 
 def register_experiments() -> None:
     """Register ``PAPER/NAME.yaml`` of experiments and packs as ``experiment=PAPER/NAME``, or as a template for them."""
-    _register((*paths.folder("experiments").glob("[!_.]*/"), *packs.known().values()))
+    _register((*shipped_folder("experiments").glob("[!_.]*/"), *packs.known().values()))
 
 
 @lru_cache(maxsize=1)  # Hydra's store is one for the process
@@ -128,7 +129,7 @@ def initialise() -> Iterator[None]:
     theirs, their_readers = GlobalHydra.instance().hydra, register_options()
     GlobalHydra.instance().clear()
     try:
-        with hydra.initialize_config_dir(str(paths.folder("conf")), version_base="1.3"):
+        with hydra.initialize_config_dir(str(shipped_folder("conf")), version_base="1.3"):
             yield
     finally:
         GlobalHydra.instance().hydra = theirs
@@ -157,7 +158,7 @@ def existing(config_dir: Path) -> Path:
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
     """Return the options of a configuration group: those of dpml, and the user's own in `config_dir`."""
-    folders = [paths.folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    folders = [shipped_folder("conf") / group, *([config_dir / group] if config_dir else [])]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
     if group == PACKAGE:

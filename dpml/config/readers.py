@@ -12,8 +12,8 @@ from hydra._internal.core_plugins import file_config_source, importlib_resources
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import DictConfig
 
-from dpml import paths
 from dpml.config.build import GROUPS, completed
+from dpml.files import shipped_folder
 
 _READ: dict[tuple[object, ...], bytes] = {}  # pickled, because Hydra changes configurations in place
 
@@ -36,7 +36,7 @@ class FileConfigSource(_Shared, file_config_source.FileConfigSource):
     """Adds the defaults of an option's class to the content of its file."""
 
     def load_config(self, config_path: str) -> ConfigResult:
-        place = paths.folder("conf")
+        place = shipped_folder("conf")
         file = place / self._normalize_file_name(config_path)
         if self.path != str(place) or not file.is_file():
             return self._read(config_path)

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from dpml.arrays import Array, Index
-from dpml.atomic import check_writable, create_atomically, seal_object, unseal_object, write_atomically
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import MESSAGE, OPEN, Opening, Summed
+from dpml.files import check_writable, create_atomically, seal_object, unseal_object, write_atomically
 from dpml.mechanism.counting import LARGEST
-from dpml.printable import printable
 from dpml.privacy.safe import written, written_below
 from dpml.protocols.messages import SESSION_BYTES, ProtocolError, RefusedError
 from dpml.protocols.server import Server
@@ -28,6 +27,7 @@ from dpml.protocols.transports import advance
 from dpml.release.model import Model
 from dpml.release.release import divisor
 from dpml.running.environment import provenance
+from dpml.screen import printable
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
 """Send a message to each of some nodes and collect the answers that arrive in time; silent nodes have none."""

@@ -14,13 +14,13 @@ from functools import cached_property
 from inspect import isclass
 from typing import Any
 
-from dpml import paths
 from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of, budget, class_of, epsilon, number, optional
 from dpml.config.complete import require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError, nearest
+from dpml.files import shipped_folder
 from dpml.mechanism.counting import counting
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
@@ -152,7 +152,7 @@ class Agreed:
 
     @cached_property
     def _kind(self) -> Any:
-        known = {path.stem for path in (paths.folder("conf") / "algo").glob("*.yaml")}
+        known = {path.stem for path in (shipped_folder("conf") / "algo").glob("*.yaml")}
         if self.algo not in known:
             raise UserError(f"unknown algo={self.algo!r}: {nearest(self.algo, known)}")
         kind = class_of(option_node(self.algo)["_target_"], "algo")

@@ -21,7 +21,6 @@ from numpy.random import Generator
 
 from dpml.algorithms import require_domain
 from dpml.arrays import Array
-from dpml.atomic import check_writable, create_atomically
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.csv.csv_rows import read_rows
@@ -32,8 +31,7 @@ from dpml.errors import UserError
 from dpml.federated.aggregator import counted_errors, model_of
 from dpml.federated.plan import FederationPlan, task_of, with_file
 from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Answer, Opening
-from dpml.plain import from_json
-from dpml.printable import printable
+from dpml.files import check_writable, create_atomically, from_json
 from dpml.privacy import Guarantee
 from dpml.protocols.codec import Ring
 from dpml.protocols.messages import ProtocolError, RefusedError
@@ -41,6 +39,7 @@ from dpml.protocols.party import Party
 from dpml.release.ledger import Cap, Ledger, LedgerEntry
 from dpml.release.release import entropy
 from dpml.running.environment import provenance
+from dpml.screen import printable
 
 _VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 

@@ -26,9 +26,9 @@ from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
 from dpml.federated.sums import Opening, Setting, Sums, sums_of
+from dpml.files import from_json
 from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
-from dpml.plain import from_json
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.graph import least_quorum

@@ -265,7 +265,7 @@ class InRing(Way):
             )
         transport, topology = _between(self.carrier)
         added = secure_sum(sent, bound, self.rounding, transport, topology=topology)
-        return _made_up(self.carrier, added.total, added.survivors).reshape(-1, each.shape[-1]), parts
+        return (added.total * _made_up(self.carrier, added.survivors)).reshape(-1, each.shape[-1]), parts
 
     def _reach(self, number: int) -> float:
         """What no noise of a party exceeds."""
@@ -282,7 +282,7 @@ class InRing(Way):
         ehat, g = noise.cape_parties(self.rng, self.draws, self.problem.M, sum(of.drawn(d)))
         drawn = of.project(ehat, d), of.project(g, d)
         cape = cape_sum(shares, widths, drawn, spread, self.rounding, transport, topology=topology)
-        total = _made_up(carrier, cape.total, cape.survivors).reshape(-1, shares.shape[1])
+        total = (cape.total * _made_up(carrier, cape.survivors)).reshape(-1, shares.shape[1])
         if carrier.observer is None:
             return total, None
         noises = cape.messages[:, 0] - shares[:, None]
@@ -331,9 +331,8 @@ class OnGrid(Way):
 
         transport, topology = _between(self.carrier)
         added = secure_sum_integers(sent.reshape(len(sent), -1), transport, topology=topology)
-        total = added.total
-        if len(added.survivors) < len(sent):
-            total = np.rint(_made_up(self.carrier, total.astype(float), added.survivors)).astype(np.int64)
+        factor = _made_up(self.carrier, added.survivors)
+        total = added.total if factor == 1 else np.rint(added.total * factor).astype(np.int64)
         return total.reshape(sent.shape[1:])
 
 
@@ -350,9 +349,9 @@ def _between(carrier: Carrier) -> tuple[Any, Any]:
     return (transport, None) if transport else (in_process, choose(problem.M, problem.colluders))
 
 
-def _made_up(carrier: Carrier, total: Array, survivors: Index) -> Array:
-    """Rescale the sum of the surviving parties to all parties."""
+def _made_up(carrier: Carrier, survivors: Index) -> float:
+    """Return by what the sum of the surviving parties is multiplied to stand for all parties."""
     sizes = np.ones(carrier.problem.M) if carrier.algorithm.unit == "party" else carrier.mechanism.parties.sizes
     factor = float(sizes.sum() / sizes[survivors].sum())
     carrier.widening = factor * float(np.sqrt(len(survivors) / carrier.problem.M))
-    return total * factor
+    return factor

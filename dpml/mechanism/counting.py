@@ -15,10 +15,9 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism import discrete
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import UNITS, Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.mechanism.statistics import ClippedRows
@@ -50,7 +49,7 @@ class Errors:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counting(Program, lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS, noises=NOISES):
+class Counting(Program, lam=0.0, units=UNITS):
     """The program `of`, whose model's errors are counted with `eps` at the delta of the whole.
 
     Its release has two more metrics: `error`, the share of rows that the model gets wrong, or its mean squared error of

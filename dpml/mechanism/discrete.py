@@ -16,15 +16,12 @@ from numpy.random import Generator
 
 from dpml.arrays import blocks
 from dpml.errors import UserError
-from dpml.mechanism.options import NOISES, Noise
 from dpml.privacy import Problem
 from dpml.privacy.discrete import DiscreteGaussian, DiscreteLaplace
 from dpml.privacy.discrete.rounding import Integers, smoothing
 
 if TYPE_CHECKING:
     from dpml.mechanism.message import Sum
-
-__all__ = ["NOISES", "Noise"]
 
 BITS = 20
 """Fractional bits of rows, gradients and counts that are summed; fewer where there is much noise."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
+from dpml.mechanism.algorithm import SIMULATED
 from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Law, Sum
 from dpml.mechanism.program import Program
@@ -77,7 +78,7 @@ class PerturbedObjective:
         return Proof(eps, "noise + one Jacobian factor (objective_perturbation)")
 
 
-class Perturbed(Program):
+class Perturbed(Program, **SIMULATED):
     """A program at one curator whose first message may be a perturbed objective, which has a proof of its own."""
 
     def sharing(self, problem: Problem) -> Sharing:

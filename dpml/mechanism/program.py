@@ -15,22 +15,23 @@ from numpy.random import Generator
 
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release, require_domain
-from dpml.mechanism.carriers import Carrier, Prepared
-from dpml.mechanism.discrete import target_mu
-from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
-from dpml.mechanism.message import RING, Statistic, Sum, eps_of, imprecision, mu_of, sums_in
-from dpml.mechanism.options import (
+from dpml.mechanism.algorithm import (
     MOST_LAM,
     NOISES,
     SUM_PROTOCOLS,
     UNITS,
     Noise,
+    Release,
     SumProtocol,
     Unit,
     check_choice,
     check_not_negative,
+    require_domain,
 )
+from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.discrete import target_mu
+from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
+from dpml.mechanism.message import RING, Statistic, Sum, eps_of, imprecision, mu_of, sums_in
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import LOSSES, Loss
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
@@ -41,6 +42,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "lam": (), "variant": ("paper",), "unit": UNITS, "protocol": SUM_PROTOCOLS, "noise": NOISES,
 }  # fmt: skip
 """Shared options that an algorithm has where its class names them, and the values of those that it declares itself."""
+CARRIED = ("protocol", "noise")
+"""Shared options that a class need not name: how sums are carried out is decided by their messages, not by its code."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,9 @@ class Program(ABC):
 
     A class says which of the shared options it has, and with which values, the default first; of `lam` the default:
 
-        class Centroid(Program, losses=("logistic",), lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS, noises=NOISES): ...
+        class Centroid(Program, losses=("logistic",), lam=0.0, units=UNITS): ...
+
+    It has `protocol` and `noise`, with all their values, unless it names one value only (`protocols=("simulate",)`).
 
     Args:
         loss: the loss of a row.
@@ -85,6 +90,9 @@ class Program(ABC):
         """Make fields of the shared options that a class names (`variants`, `units`, ...), and no others."""
         super().__init_subclass__()
         own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
+        if Program in cls.__bases__:
+            own = {key: CHOICES[key] for key in CARRIED} | own
+        own = {key: values for key, values in own.items() if key not in CARRIED or len(values) > 1}
         hints = inspect.get_annotations(cls)
         declared = {key for key, hint in hints.items() if "ClassVar" not in str(hint)}
         own |= {key: CHOICES[key] for key in CHOICES if key in declared and key not in own}

@@ -23,9 +23,9 @@ from dpml import sums
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
+from dpml.mechanism.algorithm import Unit, check_positive
 from dpml.mechanism.discrete import BITS, whole_steps
 from dpml.mechanism.message import Statistic, Terms
-from dpml.mechanism.options import Unit, check_positive
 from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers

@@ -1,7 +1,7 @@
-"""Training recipes of anybody: what they say as plain data (`recipe`), in others' words (`frameworks`), and judged."""
+"""Training recipes of anybody: what they say as plain data, in our words or in others', and what they guarantee."""
 
+from dpml.recipes.frameworks import recipe_of
 from dpml.recipes.judge import Judged, certificate_of, judge, sentence
-from dpml.recipes.reading import recipe_of
 from dpml.recipes.recipe import TrainingRecipe
 
 __all__ = ["Judged", "TrainingRecipe", "certificate_of", "judge", "recipe_of", "sentence"]

@@ -1,4 +1,4 @@
-"""Recipes in the words of others: arguments of Flower's and Opacus's classes.
+"""Recipes from files and words, in our own keys or as arguments of Flower's and Opacus's classes: plain data.
 
 Read in their sources: Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), and Opacus's
 PrivacyEngine.make_private (1.5). Their configuration files have no keys for privacy, so the arguments stand under the
@@ -6,39 +6,64 @@ name of the class.
 """
 
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from dpml.errors import UserError, nearest
-from dpml.recipes.recipe import MOST, TrainingRecipe, typed
+from dpml.files import read_mapping
+from dpml.recipes.recipe import MOST, TrainingRecipe, number_of, typed
 
-_LOCAL = ("clipping_norm", "sensitivity", "epsilon", "delta")
 _CENTRAL = ("noise_multiplier", "clipping_norm", "num_sampled_clients")
-_FIXED = ("DifferentialPrivacyServerSideFixedClipping", "DifferentialPrivacyClientSideFixedClipping")
-_OPACUS = (
-    *("noise_multiplier", "max_grad_norm", "poisson_sampling", "clipping"),
-    *("batch_size", "drop_last", "rows", "epochs"),
-)
+_FLOWER = {
+    "LocalDpMod": ("clipping_norm", "sensitivity", "epsilon", "delta"),
+    "DifferentialPrivacyServerSideFixedClipping": _CENTRAL,
+    "DifferentialPrivacyClientSideFixedClipping": _CENTRAL,
+}
+_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # and what has a default:
+_OPACUS_ALSO = ("poisson_sampling", "clipping", "drop_last")
 _ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # by Opacus
-FRAMEWORKS = {"flower", "opacus"}
 
 
-def translated(content: Mapping[str, Any]) -> TrainingRecipe:
-    """The recipe in our own keys; keys of ours beside a framework's add to it."""
-    named = sorted(FRAMEWORKS & set(content))
-    if len(named) > 1:
-        raise UserError(f"a recipe is in the words of one framework, got {' and '.join(named)}.")
-    read = _flower if named == ["flower"] else _opacus
-    return read(content[named[0]], {key: value for key, value in content.items() if key != named[0]})
+def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
+    """Return the recipe of a file, in which words KEY=VALUE and keys take the place of values."""
+    content, seen = _content(Path(path)) if path is not None else {}, set()
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise UserError(f"{word[:60]!r} is no KEY=VALUE of a recipe.")
+        if key in seen:
+            raise UserError(f"{key[:60]} is there twice.")
+        seen.add(key)
+        content[key] = None if value == "null" else value
+    content |= keys
+    if "flower" in content and "opacus" in content:
+        raise UserError("a recipe is in the words of one framework, got flower and opacus.")
+    if "flower" in content:
+        return _flower(content.pop("flower"), content)
+    return _opacus(content.pop("opacus"), content) if "opacus" in content else typed(content)
 
 
-def _arguments(where: str, said: Any, allowed: tuple[str, ...], needed: tuple[str, ...]) -> dict[str, Any]:
+def is_word(text: str) -> bool:
+    """Whether a word of the command line is KEY=VALUE, not a file."""
+    return re.match(r"[A-Za-z_]+=", text) is not None
+
+
+def _content(path: Path) -> dict[Any, Any]:
+    try:
+        return read_mapping(path, "a recipe", deepest=12, largest=1 << 20)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _arguments(where: str, said: Any, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(said, Mapping):
         raise UserError(f"{where} needs its arguments: {', '.join(needed)}.")
     for key in said:
-        if key not in allowed:
-            raise UserError(f"{where} has no argument {str(key)[:60]!r}: {nearest(str(key)[:60], allowed)}")
+        if key not in (*needed, *more):
+            raise UserError(f"{where} has no argument {str(key)[:60]!r}: {nearest(str(key)[:60], (*needed, *more))}")
     for key in needed:
         if key not in said:
             raise UserError(f"{where} needs {key}.")
@@ -46,10 +71,7 @@ def _arguments(where: str, said: Any, allowed: tuple[str, ...], needed: tuple[st
 
 
 def _positive(where: str, said: Any) -> float:
-    try:
-        number = math.nan if isinstance(said, bool) else float(said)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+    number = number_of(said)
     if not 0 < number < math.inf:
         raise UserError(f"{where} must be a positive number.")
     return number
@@ -66,14 +88,13 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
 
 
 def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
-    names = ("LocalDpMod", *_FIXED)
-    if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in names:
-        raise UserError(f"flower needs one of {', '.join(names)}, with its arguments.")
+    if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in _FLOWER:
+        raise UserError(f"flower needs one of {', '.join(_FLOWER)}, with its arguments.")
     ((name, arguments),) = said.items()
-    own = {"unit": "client", "weight": None} | own  # FedAvg weighs a client by the number of its records
     where = f"flower.{name}"
+    given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}
+    own = {"unit": "client", "weight": None} | own  # FedAvg weighs a client by the number of its records
     if name == "LocalDpMod":
-        given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _LOCAL, _LOCAL).items()}
         if given["delta"] >= 1:
             raise UserError(f"{where}.delta must lie below 1.")
         std = given["sensitivity"] * math.sqrt(2 * math.log(1.25 / given["delta"])) / given["epsilon"]
@@ -82,13 +103,13 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         if "claimed_eps" not in own and recipe.delta == given["delta"]:  # of no other delta is it claimed
             recipe = replace(recipe, claimed_eps=given["epsilon"])
         return _of_clients(recipe)
-    given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _CENTRAL, _CENTRAL).items()}
+    told = given["num_sampled_clients"]
     common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"], "noise_by": "server"}
-    recipe = _agreeing(where, typed(common | {"clients": given["num_sampled_clients"]} | own), common)
-    share = given["num_sampled_clients"] / recipe.clients
+    recipe = _agreeing(where, typed(common | {"clients": told} | own), common)
+    share = told / recipe.clients
     if share < 1 and recipe.client_sampling == "none":  # FedAvg draws so many of them, all sets as likely
         recipe = typed(common | own | {"client_sampling": "fixed", "client_rate": share})
-    return _of_a_mean(_of_clients(recipe), given["num_sampled_clients"])
+    return _of_a_mean(_of_clients(recipe), told)
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
@@ -108,8 +129,7 @@ def _of_a_mean(recipe: TrainingRecipe, told: float) -> TrainingRecipe:
 
 
 def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
-    needed = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")
-    given = _arguments("opacus", said, _OPACUS, needed)
+    given = _arguments("opacus", said, _OPACUS, _OPACUS_ALSO)
     if given.get("clipping", "flat") not in ("flat", "per_layer"):
         raise UserError("opacus.clipping must be flat or per_layer: an adaptive one is not covered.")
     poisson, drop_last = given.get("poisson_sampling", True), given.get("drop_last", False)

@@ -20,14 +20,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dpml.atomic import seal_object
 from dpml.errors import UserError
+from dpml.files import seal_object
 from dpml.privacy import View, gdp
 from dpml.privacy.safe import written
 from dpml.privacy.sampled import SampledGaussian, Sampling
 from dpml.recipes.recipe import TrainingRecipe
+from dpml.release.verify import CERTIFICATE
 
-FORMAT = "dpml certificate 1"
 _LEAST = 1e-8  # noise per clip, below which losses overflow
 SEES = {
     "release": "whoever sees the final model",
@@ -180,9 +180,7 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
             steps, rate, present = 1, 1.0, 1.0
         elif recipe.row_sampling != "none":
             sampling = recipe.row_sampling
-    if rate == 1 and sampling == "poisson":
-        sampling = "none"
-    if rate == 1 and sampling == "fixed":
+    if rate == 1:
         sampling = "none"  # all of them, always
     if sampling == "none" and present == 1:
         rounds, steps = rounds * steps, 1
@@ -249,13 +247,14 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:
-            one = replace(each.pair, noise=1.0)
-            message = {"law": "gaussian", "times": one.rounds * one.steps, "sensitivity": one.moved}
-            views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": each.pair.noise}]}
+            pair = each.pair
+            moved = replace(pair, noise=1.0).moved
+            message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": moved}
+            views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
         raise UserError("no view is a Gaussian release without sampling, of which alone there are certificates.")
     content: dict[str, Any] = {
-        "format": FORMAT,
+        "format": CERTIFICATE,
         "unit": "party" if recipe.unit == "client" else "sample",
         "neighbours": _NEIGHBOURS[recipe.neighbours],
         "delta": recipe.delta,

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from types import NoneType
 from typing import Any, Literal, get_args, get_type_hints
 
 from dpml.errors import UserError, nearest
@@ -133,57 +134,39 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """The recipe of keys and values, as text or of their type."""
-    values = {}
-    for key, value in content.items():
+    """Return the recipe of keys and values, as text or of their type."""
+    for key in content:
         if key not in KEYS:
             raise UserError(f"a recipe has no key {str(key)[:60]!r}: {nearest(str(key)[:60], KEYS)}")
-        values[key] = _value(key, value)
     for key in ("rounds", "delta"):
-        if key not in values:
+        if key not in content:
             raise UserError(f"a recipe needs {key}.")
-    return TrainingRecipe(**values)
+    return TrainingRecipe(**{key: _value(key, value) for key, value in content.items()})
 
 
 def _value(key: str, value: Any) -> Any:
-    kind = _HINTS[key]
-    inner = [each for each in get_args(kind) if each is not type(None)]
-    optional = len(inner) < len(get_args(kind))
-    if value is None and optional:
+    """Return a value, which may be text, as the type of its key."""
+    kinds = get_args(_HINTS[key]) if NoneType in get_args(_HINTS[key]) else (_HINTS[key],)
+    if value is None and NoneType in kinds:
         return None
-    words = [word for each in (inner if optional else [kind]) for word in get_args(each)]
-    if words:
+    kind, text = kinds[0], value[:60] if isinstance(value, str) else ""
+    if words := get_args(kind):
         if value not in words:
-            raise UserError(
-                f"{key} must be one of {', '.join(words)}, got {_short(value)}: {nearest(str(value)[:60], words)}"
-            )
+            raise UserError(f"{key} must be one of {', '.join(words)}: {nearest(text, words)}")
         return value
-    kind = inner[0] if optional else kind
     if kind is bool:
-        if value in (True, False) and isinstance(value, bool):
-            return value
-        if isinstance(value, str) and value.lower() in ("true", "false"):
-            return value.lower() == "true"
-        raise UserError(f"{key} must be true or false, got {_short(value)}.")
-    return _number(key, value, kind)
+        if str(value).lower() not in ("true", "false"):
+            raise UserError(f"{key} must be true or false, got {text!r}.")
+        return str(value).lower() == "true"
+    number = number_of(value)
+    if math.isnan(number) or (kind is int and not number.is_integer()):
+        raise UserError(f"{key} must be {'a whole number' if kind is int else 'a number'}, got {text!r}.")
+    return kind(number)
 
 
-def _number(key: str, value: Any, kind: type) -> Any:
-    wanted = "a whole number" if kind is int else "a number"
-    huge = isinstance(value, int) and value.bit_length() > 1000
-    if huge or isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise UserError(f"{key} must be {wanted}, got {_short(value)}.")
+def number_of(value: Any) -> float:
+    """Return a number that may be text, as YAML 1.1 reads 1e-5; NaN if it is none."""
     try:
-        number = float(value)  # YAML 1.1 reads 1e-5 as text
-    except (ValueError, OverflowError):
-        raise UserError(f"{key} must be {wanted}, got {_short(value)}.") from None
-    if math.isnan(number) or (kind is int and (math.isinf(number) or number != math.floor(number))):
-        raise UserError(f"{key} must be {wanted}, got {_short(value)}.")
-    return int(number) if kind is int else number
-
-
-def _short(value: Any) -> str:
-    try:
-        return repr(value)[:60]
-    except ValueError:  # an integer of too many digits
-        return "a number of thousands of digits"
+        return math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

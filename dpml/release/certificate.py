@@ -12,7 +12,7 @@ from typing import Any
 
 from dpml.algorithms import Algorithm
 from dpml.mechanism import discrete
-from dpml.mechanism.declared import author
+from dpml.mechanism.guarantees import author
 from dpml.mechanism.message import Sum, eps_of
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective
 from dpml.mechanism.program import Program

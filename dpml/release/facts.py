@@ -18,12 +18,13 @@ from typing import Any, Literal
 
 from omegaconf import OmegaConf
 
-from dpml import packs, paths
+from dpml import packs
 from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of
 from dpml.data.partition import LabelRule, Natural, Parties, Partition
 from dpml.errors import UserError
-from dpml.mechanism.declared import author, guaranteed
+from dpml.files import shipped_folder
+from dpml.mechanism.guarantees import author, guaranteed
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
@@ -225,7 +226,7 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 def option_node(name: str) -> dict[Any, Any]:
     """What the file of the algorithm `name` says."""
-    return dict(OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml"))
+    return dict(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:

@@ -29,8 +29,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from dpml.atomic import create_atomically
 from dpml.errors import UserError
+from dpml.files import create_atomically
 from dpml.privacy import Guarantee, worst
 from dpml.privacy.accountant import Accountant
 from dpml.privacy.guarantee import HELD

@@ -15,11 +15,11 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from dpml.arrays import Array
-from dpml.atomic import seal_object
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.info import Task
 from dpml.data.preprocess import stated_apply
 from dpml.errors import UserError
+from dpml.files import seal_object
 from dpml.optim.losses import scores
 from dpml.privacy import Guarantee
 from dpml.release import verify

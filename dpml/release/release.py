@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from dpml.algorithms import Algorithm
-from dpml.atomic import reserved
 from dpml.data import Dataset, Files, Source, checksum
 from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
 from dpml.data.partition import Natural, Partition, partition
 from dpml.data.preprocess import check_ball
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
+from dpml.files import reserved
 from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.facts import Facts, facts_of, gaps, require_exact, require_linear_model, statement

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dpml.atomic import write_atomically
+from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, shown
@@ -81,8 +81,8 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
     """Return what the manifest says of an experiment, without its figures: all pages are made from it."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
-    points, stands = results.publication.points, experiment.substitutes
-    verdicts = evidence.judge(results.rows, claims_about(experiment.name).values(), panels, points, stands)
+    claims = claims_about(experiment.name).values()
+    verdicts = evidence.judge(results.rows, claims, panels, results.publication.points)
     return {
         "experiment": experiment.name,
         "title": experiment.title,
@@ -93,7 +93,6 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
         "reference": experiment.reference,
         "computed": [block.block for block in experiment.computed],
         "claims": [verdict.record for verdict in verdicts],
-        "substitutes": dict(stands),
         "rankings": rankings(results),
         "cells": cells,
         "skipped": dict(results.skipped),

@@ -16,7 +16,7 @@ from typing import Any
 
 from dpml import code, packs
 from dpml.errors import UserError, refuse_unknown
-from dpml.plain import read_mapping
+from dpml.files import read_mapping
 from dpml.reporting import claim_exact, claim_laws, claim_points, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 from dpml.running.computed import check_arguments

@@ -134,12 +134,12 @@ def fewest_seeds(runs: Iterable[pd.Series]) -> int:
     return min(int(one.dropna().index.get_level_values("seed").nunique()) for one in runs)
 
 
-def check_of(groups: Sequence[Group], pairs: Pairs, evidence: Evidence, blocks: Iterable[str]) -> Check:
-    """Return a check of groups, with the seeds of their pairs and the substitutes in their blocks."""
+def check_of(groups: Sequence[Group], pairs: Pairs) -> Check:
+    """Return a check of groups, with the seeds of their pairs."""
     if not pairs:
         raise NotComputedError(["anything to compare"])
     seeds = fewest_seeds({id(one): one for pair in pairs.values() for one in pair}.values())
-    return Check(groups, seeds, substitutes=evidence.stand_ins(blocks))
+    return Check(groups, seeds)
 
 
 # ---- the runs
@@ -270,7 +270,7 @@ def compare(  # many parameters: the arguments of a test on a card
             groups = judged(pairs, scales(evidence, metric), by, often, limit)
             if len(metrics) > 1:
                 groups = [replace(group, block=f"{group.block}, {metric}") for group in groups]
-            checks.append(check_of(groups, pairs, evidence, blocks))
+            checks.append(check_of(groups, pairs))
         return together(checks)
 
     return test
@@ -306,7 +306,7 @@ def easier(blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "m
             if not shared:
                 raise NotComputedError([f"{block} and {other} at the same {ours.columns.name}"])
             pairs |= {Key(block, name, f"{name} in {other}", at): (ours[at], theirs[at]) for at in shared}
-        return check_of(judged(pairs, scales(evidence, reading.metric), often=often), pairs, evidence, blocks)
+        return check_of(judged(pairs, scales(evidence, reading.metric), often=often), pairs)
 
     return test
 
@@ -338,7 +338,7 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
                 (gap(block, x, other), gap(than, than_x, other))
             for (block, x, than, than_x), other in product(gaps, others)
         }  # fmt: skip
-        return check_of(judged(pairs, scales(evidence, reading.metric)), pairs, evidence, {key.block for key in pairs})
+        return check_of(judged(pairs, scales(evidence, reading.metric)), pairs)
 
     return test
 
@@ -361,7 +361,7 @@ def _along(
         for (panel, name), values in runs_of(evidence, reading, dict.fromkeys(blocks, algorithms), each).items():
             for found, own in zip((pairs, steps), curve(values, several(values, panel), on(panel)), strict=True):
                 found |= {Key(panel, name, name, x): pair for x, pair in own.items()}
-        return check_of(judged(pairs, on, steps=steps, **how), pairs, evidence, blocks)
+        return check_of(judged(pairs, on, steps=steps, **how), pairs)
 
     return test
 
@@ -450,8 +450,7 @@ def together(checks: Sequence[Check]) -> Check:
     """
     groups = [group for check in checks for group in check.groups]
     seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
-    stand_ins = tuple(dict.fromkeys(name for check in checks for name in check.substitutes))
-    return Check(groups, seeds, "; ".join(dict.fromkeys(check.on for check in checks if check.on)), stand_ins)
+    return Check(groups, seeds, "; ".join(dict.fromkeys(check.on for check in checks if check.on)))
 
 
 def all_of(tests: Sequence[Test]) -> Test:
@@ -476,28 +475,25 @@ def on_sets(
     blocks: Sequence[str],
     algorithms: Sequence[str],
     tests: Callable[[str], Test],
-    counts: Sequence[str] = (),
     extra: str = "",
     said: str = "",
 ) -> Test:
     """The tests hold in each block, one per data set.
 
-    A data set does not count if it is not here, if it is a substitute, or if nothing that is compared is more accurate
+    A data set does not count if it is not here, or if nothing that is compared is more accurate
     than the constant classifier: chance. The claim is judged if more than half count.
 
     Args:
         blocks: one per data set.
         algorithms: those that are compared.
         tests: the test of a block.
-        counts: substitutes that count: their rows are drawn as the paper's own.
         extra: an end of names: blocks with it are shown, too, and do not count.
         said: why they do not.
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         have = set(evidence.rows["block"].unique())
-        others = {block: [name for name in evidence.stand_ins([block]) if name not in counts] for block in blocks}
-        here = [block for block in blocks if block in have and not others[block]]
+        here = [block for block in blocks if block in have]
         if 2 * len(here) <= len(blocks):
             here = list(blocks)  # which says what is missing
         evidence.all_runs({block: algorithms for block in blocks if block in (*here, *have)}, reading)
@@ -505,7 +501,7 @@ def on_sets(
         left: list[Group] = []
         gone = []
         for block in blocks:
-            why = _why_not(evidence, block, algorithms, reading, others[block])
+            why = _why_not(evidence, block, algorithms, reading)
             check = tests(block)(evidence, reading) if block in have else None
             if check and not why:
                 found.append(check)
@@ -519,14 +515,12 @@ def on_sets(
                 left += [replace(group, why=said) for group in tests(f"{block}{extra}")(evidence, reading).groups]
         whole = together(found)
         on = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
-        return replace(whole, groups=[*whole.groups, *left], on=on, substitutes=())
+        return replace(whole, groups=[*whole.groups, *left], on=on)
 
     return test
 
 
-def _why_not(
-    evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading, stand_ins: Sequence[str]
-) -> str:
+def _why_not(evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading) -> str:
     """Why a data set does not count; empty if it does."""
     curves = [evidence.runs(block, name, reading).abs() for name in algorithms]
     if any(values.empty for values in curves):
@@ -535,7 +529,7 @@ def _why_not(
     floor = -math.inf if chance.empty else float(np.nanmean(chance.to_numpy()))
     if all((values.mean() < floor + 1e-9).all() for values in curves):
         return f"none is above the constant classifier, {floor:.3g}"
-    return f"on {', '.join(stand_ins)}" if stand_ins else ""
+    return ""
 
 
 def by_data_set(  # many parameters: the arguments of a test on a card
@@ -545,7 +539,6 @@ def by_data_set(  # many parameters: the arguments of a test on a card
     where: Mapping[str, object],
     algorithms: Sequence[str],
     tests: Callable[[str], Test],
-    counts: Sequence[str] = (),
 ) -> Test:
     """`on_sets` on the rows of one block with some settings, of any variant: its data sets are blocks of their own.
 
@@ -556,10 +549,9 @@ def by_data_set(  # many parameters: the arguments of a test on a card
         where: the settings; a text is a part of a list in words.
         algorithms: as for `on_sets`.
         tests: as for `on_sets`.
-        counts: as for `on_sets`.
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
-    whole = on_sets(blocks, algorithms, tests, counts)
+    whole = on_sets(blocks, algorithms, tests)
 
     def chosen(evidence: Evidence, variant: str) -> Evidence:
         rows = evidence.where("block", block).rows

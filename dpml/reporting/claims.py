@@ -28,7 +28,6 @@ Decision = Literal[
     "undecided with these seeds",
     "cannot be tested here",
     "depends on an unstated choice",
-    "on a substitute",
 ]
 
 MOST = 0.9  # nine in ten published points
@@ -101,13 +100,11 @@ class Check:
         groups: the comparisons; all groups that count must hold.
         seeds: the number of seeds; None: no runs.
         on: what it is about, if not all that its claim is about.
-        substitutes: the data sets in it that stand for others.
     """
 
     groups: Sequence[Group]
     seeds: int | None = None
     on: str = ""
-    substitutes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not any(group.shown for group in self.groups):
@@ -143,7 +140,6 @@ class Verdict:
         deciding: the comparison that decides: the interpretation, the group, the x, the effect and what it had to be.
         seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
         on: what it was judged on, if not on all that it is about.
-        substitute: the data that stood for the paper's; the decision is then about these.
         published: what the same test says of the paper's own published points; empty if there are none.
     """
 
@@ -155,7 +151,6 @@ class Verdict:
     deciding: Mapping[str, str] = field(default_factory=dict)
     seeds: int | None = None
     on: str = ""
-    substitute: str = ""
     published: str = ""
 
     @classmethod
@@ -170,15 +165,9 @@ class Verdict:
         return asdict(self)
 
     @property
-    def kind(self) -> Decision:
-        """The decision; one about other data than the paper's is of a kind of its own."""
-        return "on a substitute" if self.substitute else self.decision
-
-    @property
     def outcome(self) -> str:
         """The decision, and what it is about."""
-        words = f"{self.decision}{f' on {self.on}' if self.on else ''}"
-        return f"on a substitute, {self.substitute}: {words}" if self.substitute else words
+        return f"{self.decision}{f' on {self.on}' if self.on else ''}"
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the groups of one of `readings`, by the keys of `GROUP`."""
@@ -209,22 +198,15 @@ class Evidence:
         rows: of the published calibration, with their block.
         published: the published points.
         axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
-        substitutes: the data sets that stand for others, by the official name.
         partial: whether blocks without rows are left out instead of missing.
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
-    substitutes: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
     base: Any = None
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # the tests of all claims ask for it
-
-    def stand_ins(self, blocks: Iterable[str]) -> tuple[str, ...]:
-        """The data sets in some blocks that stand for others."""
-        found = set().union(*(self.datasets.get(block, ()) for block in blocks))
-        return tuple(name for name in self.substitutes.values() if name in found)
 
     def where(self, column: str, value: Any) -> "Evidence":
         """The evidence with this value in a column."""
@@ -235,12 +217,6 @@ class Evidence:
         if key not in self._kept:
             self._kept[key] = part()
         return cast(Evidence, self._kept[key])
-
-    @cached_property
-    def datasets(self) -> Mapping[str, Sequence[str]]:
-        """The data sets of every block."""
-        known = self.rows.reindex(columns=["block", "dataset"]).groupby("block")["dataset"]
-        return {str(block): [*names] for block, names in known.unique().items()}
 
     def axis(self, block: str) -> str:
         """The column over which a block runs; if a panel shows 1/eps, the runs are over eps.
@@ -415,20 +391,13 @@ class Claim:
         if len(checks) < len(readings) and not {True, False} <= found:
             return verdict
         seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
-        verdict = replace(verdict, deciding=_deciding(checks), seeds=seeds, **_about(checks, evidence))
+        on = "; ".join(dict.fromkeys(check.on for check in checks.values() if check.on))
+        verdict = replace(verdict, deciding=_deciding(checks), seeds=seeds, on=on)
         if {True, False} <= found:
             return replace(verdict, decision="depends on an unstated choice")
         if None in found:
             return replace(verdict, decision="undecided with these seeds")
         return replace(verdict, decision="reproduced" if True in found else "not reproduced")
-
-
-def _about(checks: Mapping[str, Check], evidence: Evidence) -> dict[str, Any]:
-    """What the readings were judged on: a part of what the claim is about, or substitutes."""
-    stand_ins = {name for check in checks.values() for name in check.substitutes}
-    words = (f"{name} instead of {official}" for official, name in evidence.substitutes.items() if name in stand_ins)
-    on = dict.fromkeys(check.on for check in checks.values() if check.on)
-    return {"on": "; ".join(on), "substitute": ", ".join(words)}
 
 
 def _deciding(checks: Mapping[str, Check]) -> dict[str, str]:

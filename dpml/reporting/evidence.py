@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from dpml import packs
-from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.files import write_atomically
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
@@ -102,7 +102,7 @@ def _verified(path: Path) -> Verified:
         raise UserError(
             f"{about['experiment']} has a verdict on {unknown[0]}, a claim that no pack here has: name it, --pack DIR."
         )
-    new = judge(rows, [claims[name] for name in names], about["panels"], points, about.get("substitutes", {}))
+    new = judge(rows, [claims[name] for name in names], about["panels"], points)
     wrong = [
         f"{b.id}: written is {a.outcome!r}, from the rows follows {b.outcome!r}"
         + ("" if a.outcome != b.outcome else ", with other numbers")
@@ -129,7 +129,6 @@ def judge(
     claims: Iterable[Claim],
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
-    substitutes: Mapping[str, str],
 ) -> list[Verdict]:
     """The verdicts on the claims of an experiment, from its rows of the published calibration.
 
@@ -138,11 +137,10 @@ def judge(
         claims: of the experiment.
         panels: of the experiment, as plain values.
         points: the published ones.
-        substitutes: the data sets that stand for others, by the official name.
     """
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
-    evidence, theirs = Evidence(rows, points, axes, substitutes), _of_points(points, panels, rows)
+    evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, rows)
     return [replace(claim.judge(evidence), published=claim.by_points(theirs) if theirs else "") for claim in claims]
 
 

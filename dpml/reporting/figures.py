@@ -18,8 +18,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
-from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
+from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import Curve, constant, label, moving, named, of_some, same_axis
 from dpml.reporting.numerals import ZERO

@@ -13,8 +13,8 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.files import write_atomically
 from dpml.reporting.artifacts import overviews
 from dpml.reporting.manifest import beside, changed, manifests
 from dpml.reporting.pages import figure_page

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from dpml import code
-from dpml.atomic import seal_object, unseal_object, write_atomically
 from dpml.config.compose import natural
 from dpml.errors import UserError
+from dpml.files import seal_object, unseal_object, write_atomically
 from dpml.reporting.cards import card_of
 from dpml.reporting.results import Publication
 from dpml.running.environment import provenance

@@ -45,7 +45,7 @@ class Sentence:
     @property
     def decision(self) -> str:
         """One decision from those of all figures."""
-        kinds = {one.kind for _, one in self.main}
+        kinds = {one.decision for _, one in self.main}
         tested = kinds - {UNTESTED} or kinds
         if len(tested) == 1:
             return tested.pop()
@@ -67,7 +67,7 @@ class Sentence:
         if self.decision != MIXED:
             return ""
         if len(self.main) > 1:
-            holds = sum(one.kind == "reproduced" for _, one in self.main)
+            holds = sum(one.decision == "reproduced" for _, one in self.main)
             return f"{holds} of {len(self.main)} figures"
         outcomes = [reading["outcome"] for reading in self.main[0][1].readings]
         return f"{outcomes.count(IN_WORDS[True])} of {len(outcomes)} interpretations"
@@ -75,8 +75,8 @@ class Sentence:
     @property
     def number(self) -> str:
         """The deciding number, and what it had to be."""
-        order = ["not reproduced", MIXED, "undecided with these seeds", "on a substitute", "reproduced", UNTESTED]
-        about, one = min(self.main, key=lambda pair: order.index(pair[1].kind))
+        order = ["not reproduced", MIXED, "undecided with these seeds", "reproduced", UNTESTED]
+        about, one = min(self.main, key=lambda pair: order.index(pair[1].decision))
         return number_of(one, _figures([short(about)]) if len(self.main) > 1 else "", self.decision == MIXED)
 
     @property
@@ -151,7 +151,7 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
         claimed = one["needs"].removeprefix("at most ")
         view = WORDS["views"].get(one["against"], one["against"])
         return f"claimed ε {claimed}, proven {found[1]}{attack}<br>{algorithm(one['algorithm'])}, {view}"
-    fails = "fails: " if mixed or verdict.kind == MIXED else ""
+    fails = "fails: " if mixed or verdict.decision == MIXED else ""
     place = ", ".join(filter(None, [where, subject(one)]))
     needs = f"needs {factors(one['needs'])}" if one["needs"] else ""
     return f"{fails}{effect(one['effect'])}<br>{'; '.join(filter(None, [place, needs]))}"
@@ -198,7 +198,8 @@ def _figures(names: Sequence[str]) -> str:
     """Return the names of figures as a paper would: ``Figs. 1, 3–11``."""
     numbers = [int(name[3:]) for name in names if re.fullmatch(r"fig\d+", name)]
     if not numbers:
-        return ", ".join(dict.fromkeys(re.sub(r"^table(\d)", r"Table \1", name).replace("_", " ") for name in names))
+        spelt = [re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)) for name in names]
+        return ", ".join(dict.fromkeys(name.replace("_", " ") for name in spelt))
     spans: list[list[int]] = []
     for number in sorted(set(numbers)):
         if spans and number == spans[-1][-1] + 1:
@@ -396,7 +397,7 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
 
 def _claim(verdict: Verdict, audited: bool) -> dict[str, str]:
     text = symbols(re.sub(r" \[.*?\]", "", verdict.text))
-    words = {"symbol": symbol(verdict.kind, audited), "word": word(verdict.kind, audited)}
+    words = {"symbol": symbol(verdict.decision, audited), "word": word(verdict.decision, audited)}
     return {"id": verdict.id, "text": text, "number": number_of(verdict)} | words
 
 

@@ -12,9 +12,9 @@ from functools import cache
 import pandas as pd
 from scipy.special import ndtri
 
-from dpml import paths
 from dpml.config import catalogue
 from dpml.errors import UserError
+from dpml.files import shipped_folder
 
 _HALF = float(ndtri(0.975))  # of a 95 % interval, in standard errors
 
@@ -22,7 +22,7 @@ _HALF = float(ndtri(0.975))  # of a 95 % interval, in standard errors
 @cache
 def official(dataset: str) -> tuple[int, int] | None:
     """The numbers of training and test rows of a data set's official split; None if it has none, or is not known."""
-    if not paths.folder("conf").joinpath("dataset", f"{dataset}.yaml").is_file():
+    if not shipped_folder("conf").joinpath("dataset", f"{dataset}.yaml").is_file():
         return None
     try:
         info = catalogue.source(dataset).info

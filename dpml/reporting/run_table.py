@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpml.atomic import write_atomically
 from dpml.errors import UserError, nearest
+from dpml.files import write_atomically
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import constant, text

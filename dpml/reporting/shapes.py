@@ -16,12 +16,12 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from dpml.arrays import Array
-from dpml.atomic import write_atomically
 from dpml.data.info import Range
-from dpml.printable import plain_cell, printable
+from dpml.files import write_atomically
 from dpml.release.model import Model
 from dpml.reporting.figures import save
 from dpml.reporting.style import DASHES, DISTINCT, STYLE, in_style
+from dpml.screen import plain_cell, printable
 
 _POINTS = 400  # of a curve
 

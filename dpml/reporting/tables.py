@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from dpml.atomic import write_atomically
 from dpml.errors import UserError
+from dpml.files import write_atomically
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written, written_below
 from dpml.reporting.curves import assignment, curves, label, named, settings, text

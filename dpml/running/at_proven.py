@@ -12,7 +12,7 @@ from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, 
 from dpml.arrays import Array
 from dpml.data.partition import Equal
 from dpml.data.sets.synthetic import RECIPES, Synthetic
-from dpml.mechanism.declared import guaranteed
+from dpml.mechanism.guarantees import guaranteed
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget, Calibration, Problem, worst
 from dpml.running.cell import Cell, measure

@@ -16,7 +16,7 @@ from dpml.data import Dataset, Files, Source
 from dpml.data.partition import Parties, Partition, check_task, partition, party_sizes, set_aside
 from dpml.data.sources.cache import keyed
 from dpml.errors import UserError
-from dpml.mechanism.declared import guaranteed
+from dpml.mechanism.guarantees import guaranteed
 from dpml.optim import NotConvergedError
 from dpml.privacy import Adversary, Budget, Guarantee, Problem
 from dpml.running.metrics import evaluate

@@ -32,7 +32,6 @@ from dpml.errors import UserError
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
-from dpml.running.substitutes import stands_in, using
 
 DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
 
@@ -84,22 +83,6 @@ class Expansion:
             settings = dict(zip(axes, combination, strict=True))
             points += [Point("run", {**self.overrides, **settings}, cell) for cell in self._cells(settings, shared, {})]
         return points
-
-    def available(self, experiment: Experiment) -> Experiment:
-        """The experiment on data that can be had here: with a substitute where official files are missing."""
-        if "dataset" in self.overrides or not experiment.substitutes:
-            return using(experiment, {})
-        pairs = experiment.substitutes.items()
-        options = _options({("dataset", name) for pair in pairs for name in pair})
-        used = {}
-        for pair in pairs:
-            for name in pair:
-                if ("dataset", name) not in options:
-                    raise UserError(f"unknown data set {name!r} in the substitutes of experiment={experiment.name}.")
-            official, other = (self._once("dataset", options["dataset", name]) for name in pair)
-            if stands_in(other, official, self.files):
-                used[pair[0]] = other
-        return using(experiment, used)
 
     def experiment(self, experiment: Experiment) -> list[Point]:
         """Every combination of every block of an experiment, in the file's order."""

@@ -79,8 +79,7 @@ class Experiment:
     `metrics` themselves. What is claimed about it is in the card of its pack (`dpml.packs`).
     `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has its own
     figure; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the page
-    which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table. `substitutes`
-    names data sets that stand for others, by the official name, only where the official files cannot be had.
+    which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table.
     """
 
     name: str
@@ -96,7 +95,6 @@ class Experiment:
     twins: bool = True
     rank_by: Sequence[str] = ()
     oracle: Oracle | None = None
-    substitutes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":

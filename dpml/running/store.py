@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from dpml.atomic import seal, unseal, write_atomically
 from dpml.errors import UserError
+from dpml.files import seal, unseal, write_atomically
 from dpml.privacy import Guarantee, Problem
 from dpml.running.cell import Measured
 

@@ -14,6 +14,7 @@ import numpy as np
 from dpml.algorithms.quadratic.coefficients import Scales, draws_together, joint_sensitivity, quadratic_of
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
+from dpml.mechanism.algorithm import SIMULATED
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.quadratic import minimise_quadratic
@@ -74,7 +75,7 @@ class StatisticsTerms(Terms):
 
 
 @dataclass(frozen=True)
-class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published", "tight"), lam=0.0):
+class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published", "tight"), lam=0.0, **SIMULATED):
     """`adassp` (Wang 2018, Alg. 2, AdaSSP), for squared loss at one trusted curator.
 
     `tight` has the least s that is proven to be enough, and the isometric noise of a symmetric matrix, t = s/sqrt 2,

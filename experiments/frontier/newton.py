@@ -22,8 +22,8 @@ import numpy as np
 from dpml import sums
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
+from dpml.mechanism.algorithm import SIMULATED, check_choice, check_positive, check_rounds, check_share
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.options import check_choice, check_positive, check_rounds, check_share
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import LOW, mean_hessian
 from dpml.optim.descent import MergedRows
@@ -146,7 +146,7 @@ class NewtonTerms(Terms):
 
 
 @dataclass(frozen=True)
-class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.0, variants=("paper",)):
+class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.0, variants=("paper",), **SIMULATED):
     """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023), all of which may be seen.
 
     The defaults were chosen on Adult.

@@ -15,8 +15,8 @@ from scipy.special import expit
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties, Rows
+from dpml.mechanism.algorithm import SIMULATED, check_positive
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.options import check_positive
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
@@ -33,7 +33,9 @@ _SLACK = 1.01  # a gradient is measured a second time, as `added` counts
 
 
 @dataclass(frozen=True)
-class GaussianOutput(Program, losses=("squared", "logistic"), calibrations=("tight",), lam=0.0, variants=("paper",)):
+class GaussianOutput(
+    Program, losses=("squared", "logistic"), calibrations=("tight",), lam=0.0, variants=("paper",), **SIMULATED
+):
     """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
 
     Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published

@@ -16,11 +16,10 @@ from dpml.arrays import Array
 from dpml.data import Dataset, Files
 from dpml.data.partition import Parties
 from dpml.data.sets.synthetic import Synthetic
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import SIMULATED, Release, check_positive
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import check_positive
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
@@ -31,7 +30,7 @@ _FACTORS = np.arange(1, 21) / 10
 
 
 @dataclass(frozen=True)
-class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, variants=("paper",)):
+class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, variants=("paper",), **SIMULATED):
     """`dca`, which the program calls proj DDP: noise of all clients, rows clipped to bounds for which 0.3 of eps pays.
 
     Args:

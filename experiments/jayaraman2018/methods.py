@@ -19,12 +19,11 @@ from dpml.algorithms.ensemble.local_models import MeanModel
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.algorithms.perturbation.objective import ObjectivePerturbation
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import Release, check_positive
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import perturbations
-from dpml.mechanism.options import check_positive
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import minimise_convex

@@ -29,7 +29,7 @@ def guesses(block: str, eps: Sequence[float]) -> Test:
             pairs[Key(block, "psgd", "halving budgets", f"eps = {budget:g}")] = paper[last], ours[last]
 
         def check(own: Pairs, by: str) -> Check:
-            return check_of(judged(own, lambda block: scale('error', evidence.room(block,'error')), by), own, evidence, [block])
+            return check_of(judged(own, lambda block: scale('error', evidence.room(block,'error')), by), own)
 
         return together([check(half, "equal"), check(pairs, "better")])
 

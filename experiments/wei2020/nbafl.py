@@ -14,11 +14,10 @@ import numpy as np
 from dpml.algorithms.perturbation.calibration import solver_tolerance
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import SIMULATED, Release, check_positive, check_rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import check_positive, check_rounds
 from dpml.mechanism.program import Program
 from dpml.optim.convex import minimise_convex
 from dpml.privacy import Budget, Guarantee, Problem, View
@@ -28,7 +27,7 @@ from .theorems import Noise, broadcasts, printed_noise
 
 
 @dataclass(frozen=True)
-class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0, variants=("paper",)):
+class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0, variants=("paper",), **SIMULATED):
     """`nbafl`: models of clients of equal size, clipped and noised, averaged in `rounds` rounds.
 
     Args:

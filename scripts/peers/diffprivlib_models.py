@@ -9,19 +9,18 @@ mechanism with Laplace noise (Zhang et al. 2012). Options are the library's own 
 # ///
 
 import warnings
-from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 from diffprivlib.models import LinearRegression, LogisticRegression
-from rows import DRAWS, EPS, Array, Data, Row, run, set_by_set
+from rows import DRAWS, Array, Data, Row, on_every_set, run
 
 NAME = "diffprivlib (pure ε)"
 
 
-def fitted(data: Data, eps: float, state: np.random.RandomState) -> Array:
+def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
     """The scores of the test rows."""
+    state = np.random.RandomState([seed, draw])
     if data.binary:  # the rows are a hair shorter than 1, so that none is cut
         model = LogisticRegression(epsilon=eps, data_norm=1.0, fit_intercept=False, random_state=state)
     else:
@@ -32,13 +31,6 @@ def fitted(data: Data, eps: float, state: np.random.RandomState) -> Array:
     return np.asarray(data.X_test @ np.ravel(model.coef_))
 
 
-def scored(name: str, seed: int, data: Data) -> Iterator[Row]:
-    """Scores on a data set."""
-    for eps, draw in product(EPS, range(DRAWS)):
-        for metric, value in data.scored(fitted(data, eps, np.random.RandomState([seed, draw]))).items():
-            yield name, eps, seed, draw, NAME, metric, value
-
-
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
     """Scores on every data set."""
     warnings.simplefilter("ignore")  # that a fit stops at its limit of iterations
@@ -47,7 +39,7 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
         "LinearRegression(bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=False) for regression, all else by "
         "default; eps-DP, delta = 0",
     ]
-    return set_by_set(folder, scored), notes
+    return list(on_every_set(folder, NAME, fitted, lambda _: DRAWS)), notes
 
 
 if __name__ == "__main__":

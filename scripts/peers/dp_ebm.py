@@ -12,18 +12,16 @@ library's own defaults.
 
 import math
 import warnings
-from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
-from rows import DELTA, DRAWS, EPS, Array, Data, Row, run, set_by_set
+from rows import DELTA, DRAWS, Array, Data, Row, on_every_set, run
 
 NAME = "DP-EBM"
 
 
-def fitted(data: Data, eps: float, seed: int) -> Array:
+def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
     """The scores of the test rows."""
     train, test = (data.X, data.X_test) if data.plain is None else (data.plain, data.plain_test)
     levels = np.zeros(train.shape[1], int) if data.levels is None else data.levels
@@ -36,7 +34,7 @@ def fitted(data: Data, eps: float, seed: int) -> Array:
         "delta": DELTA / (1 + math.exp(eps / 2)),
         "feature_types": ["nominal" if count else "continuous" for count in levels],
         "privacy_bounds": np.column_stack([low, np.where(high > low, high, low + 1)]),
-        "random_state": seed,
+        "random_state": 1000 * seed + draw,
         "n_jobs": 1,
     }
     if data.binary:
@@ -46,13 +44,6 @@ def fitted(data: Data, eps: float, seed: int) -> Array:
     return np.asarray(model.fit(train, data.y).predict(test))
 
 
-def scored(name: str, seed: int, data: Data) -> Iterator[Row]:
-    """Scores on a data set."""
-    for eps, draw in product(EPS, range(DRAWS)):
-        for metric, value in data.scored(fitted(data, eps, 1000 * seed + draw)).items():
-            yield name, eps, seed, draw, NAME, metric, value
-
-
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
     """Scores on every data set."""
     warnings.simplefilter("ignore")
@@ -60,7 +51,7 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
         f"{NAME}: DPExplainableBoosting of interpret-core on the columns before any step, its defaults, at eps/2 and "
         "delta/(1 + exp(eps/2)), for its neighbours differ in a row more; its own accounting was not checked",
     ]
-    return set_by_set(folder, scored), notes
+    return list(on_every_set(folder, NAME, fitted, lambda _: DRAWS)), notes
 
 
 if __name__ == "__main__":

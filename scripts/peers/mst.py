@@ -16,28 +16,29 @@ it gets eps/2 and delta/(1 + exp(eps/2)).
 """
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["smartnoise-synth==1.0.8", "mbi==1.1.0", "numba", "scikit-learn", "numpy"]
+# dependencies = ["smartnoise-synth==1.0.8", "mbi==1.1.0", "scikit-learn", "numpy"]
 # ///
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import snsynth.mst.mst as library
 from mbi import Dataset, Domain, LinearMeasurement
-from numba import njit
 from numpy.typing import NDArray
-from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, run, set_by_set
+from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, on_every_set, run
 from sklearn.linear_model import LogisticRegression, Ridge
 
 Index = NDArray[np.intp]
+Edge = tuple[str, str]  # parent and child
 
 NAME = "MST"
 BINS = (8, 16, 32)
@@ -45,6 +46,13 @@ MANY = 100_000  # entries of a table of training rows, above which one draw for 
 
 
 # ---- the model of the noisy marginals
+
+
+class Measured(NamedTuple):
+    """Noisy counts, and the deviation of their noise: one number, or of columns one for each count."""
+
+    counts: Array
+    width: Any
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Alone:
         return SimpleNamespace(datavector=lambda: np.outer(first, second).ravel() / self.total)
 
 
-def nearest(y: Array, width: Array, total: float) -> Array:
+def nearest(y: Array, width: Any, total: float) -> Array:
     """The counts of at least 0 with this total that minimise sum ((counts - y) / width)^2."""
 
     def counts(level: float) -> Array:
@@ -83,7 +91,7 @@ class Tree:
     """
 
     domain: Domain
-    edges: Sequence[tuple[str, str]]
+    edges: Sequence[Edge]
     joint: Sequence[Array]
 
     def rows(self, count: int, rng: np.random.Generator) -> Dataset:
@@ -109,38 +117,24 @@ def estimate(
     domain: Domain, measurements: Sequence[LinearMeasurement], *, known_total: float, iters: int, **_: Any
 ) -> Alone | Tree:
     """The distribution whose marginals are nearest to the measured ones, instead of the library's function."""
-    measured = {tuple(each.clique): np.asarray(each.noisy_measurement, float) for each in measurements}
-    widths = {tuple(each.clique): each.stddev for each in measurements}
-    single = {key: (y, np.broadcast_to(widths[key], y.shape)) for key, y in measured.items() if len(key) == 1}
+    measured = {
+        tuple(each.clique): Measured(np.asarray(each.noisy_measurement, float), each.stddev) for each in measurements
+    }
+    single = {key[0]: each for key, each in measured.items() if len(key) == 1}
     if len(single) == len(measured):
-        return Alone({key[0]: nearest(*each, known_total) for key, each in single.items()}, known_total)
+        return Alone({name: nearest(*each, known_total) for name, each in single.items()}, known_total)
     edges = from_root(domain.attrs[0], [key for key in measured if len(key) == 2])
     pairs = []
     for parent, child in edges:
         key = (parent, child) if (parent, child) in measured else (child, parent)
-        y = measured[key].reshape(domain.size(key[:1]), domain.size(key[1:]))
-        pairs.append((y if key[0] == parent else y.T, widths[key]))
-    number = {name: place for place, name in enumerate(domain.attrs)}
-    sizes = np.array([domain.size((name,)) for name in domain.attrs])
-    joint = fit(
-        np.array([[number[name] for name in edge] for edge in edges]),
-        sizes,
-        np.concatenate([y.ravel() for y, _ in pairs]),
-        np.array([width for _, width in pairs], float),
-        np.concatenate([single[name,][0] for name in domain.attrs]),
-        np.concatenate([single[name,][1] for name in domain.attrs]).astype(float),
-        known_total,
-        iters,
-    )
-    ends = np.cumsum([y.size for y, _ in pairs])
-    return Tree(
-        domain, edges, [part.reshape(y.shape) for part, (y, _) in zip(np.split(joint, ends[:-1]), pairs, strict=True)]
-    )
+        counts = measured[key].counts.reshape(domain.size(key[:1]), domain.size(key[1:]))
+        pairs.append(Measured(counts if key[0] == parent else counts.T, measured[key].width))
+    return Tree(domain, edges, fit(edges, pairs, single, known_total, iters))
 
 
-def from_root(root: str, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def from_root(root: str, pairs: Sequence[Edge]) -> list[Edge]:
     """The edges of a tree as (parent, child), those nearer the root first."""
-    edges: list[tuple[str, str]] = []
+    edges: list[Edge] = []
     reached = [root]
     for parent in reached:  # it grows
         for pair in pairs:
@@ -150,87 +144,59 @@ def from_root(root: str, pairs: Sequence[tuple[str, str]]) -> list[tuple[str, st
     return edges
 
 
-@njit(cache=True)
-def marginals(theta, edges, sizes, total, start, place, mu, one):  # type: ignore[no-untyped-def]
-    """Marginals of the tree of the potentials `theta`: of all edges, into `mu`, and of all columns, into `one`."""
-    up = np.zeros(one.size)  # logarithms of messages to a column from its children
-    for k in range(len(edges) - 1, -1, -1):
-        p, c = edges[k]
-        for a in range(sizes[p]):
-            first = start[k] + a * sizes[c]
-            top = -np.inf
-            for b in range(sizes[c]):
-                mu[first + b] = theta[first + b] + up[place[c] + b]
-                top = max(top, mu[first + b])
-            row = 0.0
-            for b in range(sizes[c]):
-                mu[first + b] = math.exp(mu[first + b] - top)
-                row += mu[first + b]
-            for b in range(sizes[c]):
-                mu[first + b] /= row
-            up[place[p] + a] += top + math.log(row)
-    root = edges[0, 0]
-    own = up[place[root] : place[root] + sizes[root]]
-    weights = np.exp(own - own.max())
-    one[:] = 0.0
-    one[place[root] : place[root] + sizes[root]] = total * weights / weights.sum()
-    for k in range(len(edges)):
-        p, c = edges[k]
-        for a in range(sizes[p]):
-            first = start[k] + a * sizes[c]
-            for b in range(sizes[c]):
-                mu[first + b] *= one[place[p] + a]
-                one[place[c] + b] += mu[first + b]
+def marginals(theta: Sequence[Array], edges: Sequence[Edge], total: float) -> tuple[list[Array], dict[str, Array]]:
+    """Marginals of the tree of the potentials `theta`: of all edges, and of all columns."""
+    up: dict[str, Any] = defaultdict(float)  # logarithms of messages to a column from its children
+    shares = []
+    for (parent, child), potential in zip(reversed(edges), reversed(theta), strict=True):
+        joint = potential + up[child]
+        top = joint.max(axis=1, keepdims=True)
+        weights = np.exp(joint - top)
+        sums = weights.sum(axis=1, keepdims=True)
+        shares.append(weights / sums)
+        up[parent] = up[parent] + (top + np.log(sums))[:, 0]
+    root = edges[0][0]
+    weights = np.exp(up[root] - up[root].max())
+    pairs, single = [], {root: total * weights / weights.sum()}
+    for (parent, child), share in zip(edges, reversed(shares), strict=True):
+        pairs.append(share * single[parent][:, None])
+        single[child] = pairs[-1].sum(axis=0)
+    return pairs, single
 
 
-@njit(cache=True)
-def loss(edges, sizes, pairs, wide, single, width, start, place, mu, one, slope):  # type: ignore[no-untyped-def]
-    """Half the sum of squares of (marginal - measured) / width, and its derivative by `mu`, into `slope`."""
-    value = 0.5 * (((one - single) / width) ** 2).sum()
-    by_one = (one - single) / width**2
-    for k in range(len(edges)):
-        p, c = edges[k]
-        for a in range(sizes[p]):
-            for b in range(sizes[c]):
-                i = start[k] + a * sizes[c] + b
-                value += 0.5 * ((mu[i] - pairs[i]) / wide[k]) ** 2
-                slope[i] = (mu[i] - pairs[i]) / wide[k] ** 2 + by_one[place[c] + b]
-                if k == 0:
-                    slope[i] += by_one[place[p] + a]
-    return value
-
-
-@njit(cache=True)
-def fit(edges, sizes, pairs, wide, single, width, total, iters):  # type: ignore[no-untyped-def]
+def fit(
+    edges: Sequence[Edge], pairs: Sequence[Measured], single: Mapping[str, Measured], total: float, iters: int
+) -> list[Array]:
     """Counts of the pairs of values of all edges by mirror descent, with the first step and line search of mbi."""
-    start, place = np.zeros(len(edges) + 1, np.int64), np.zeros(len(sizes) + 1, np.int64)
-    for k in range(len(edges)):
-        start[k + 1] = start[k] + sizes[edges[k, 0]] * sizes[edges[k, 1]]
-    for i in range(len(sizes)):
-        place[i + 1] = place[i] + sizes[i]
-    steepest = 0.0  # the largest eigenvalue of the Hessian, or above it
-    for k in range(len(edges)):
-        p, c = edges[k]
-        here = 1 / wide[k] ** 2 + sizes[p] / width[place[c] : place[c + 1]].min() ** 2
-        if k == 0:
-            here += sizes[c] / width[place[p] : place[p + 1]].min() ** 2
-        steepest = max(steepest, here)
-    step = 2 / (steepest * total)
-    theta, mu, other = np.zeros(len(pairs)), np.empty(len(pairs)), np.empty(len(pairs))
-    slope, unused, one = np.empty(len(pairs)), np.empty(len(pairs)), np.empty(len(single))
-    marginals(theta, edges, sizes, total, start, place, mu, one)
-    value = loss(edges, sizes, pairs, wide, single, width, start, place, mu, one, slope)
+
+    def loss(found: Sequence[Array], columns: Mapping[str, Array]) -> tuple[float, list[Array]]:
+        """Half the sum of squares of (marginal - measured) / width, and its derivatives by the edges' marginals."""
+        off = [(x - y) / width for x, (y, width) in zip(found, pairs, strict=True)]
+        alone = {name: (columns[name] - y) / width for name, (y, width) in single.items()}
+        by_column = {name: each / single[name].width for name, each in alone.items()}
+        slopes = [x / pair.width + by_column[child] for x, pair, (_, child) in zip(off, pairs, edges, strict=True)]
+        slopes[0] += by_column[edges[0][0]][:, None]
+        return 0.5 * sum(float((each**2).sum()) for each in (*off, *alone.values())), slopes
+
+    steepest = []  # for each edge the largest eigenvalue of the Hessian, or above it
+    for k, ((parent, child), pair) in enumerate(zip(edges, pairs, strict=True)):
+        rows, columns = pair.counts.shape
+        root = columns / np.min(single[parent].width) ** 2 if k == 0 else 0.0
+        steepest.append(1 / pair.width**2 + rows / np.min(single[child].width) ** 2 + root)
+    step = 2 / (max(steepest) * total)
+    theta = [np.zeros(pair.counts.shape) for pair in pairs]
+    counts, columns = marginals(theta, edges, total)
+    value, slopes = loss(counts, columns)
     for _ in range(iters):
-        tried = theta - step * slope
-        marginals(tried, edges, sizes, total, start, place, other, one)
-        found = loss(edges, sizes, pairs, wide, single, width, start, place, other, one, unused)
-        if value - found >= 0.5 * step * (slope * (mu - other)).sum():
-            theta, value, step = tried, found, 1.01 * step
-            mu, other = other, mu
-            slope, unused = unused, slope
+        tried = [here - step * slope for here, slope in zip(theta, slopes, strict=True)]
+        others, columns = marginals(tried, edges, total)
+        found, after = loss(others, columns)
+        fall = sum(float((slope * (x - y)).sum()) for slope, x, y in zip(slopes, counts, others, strict=True))
+        if value - found >= 0.5 * step * fall:
+            theta, value, counts, slopes, step = tried, found, others, after, 1.01 * step
         else:
             step *= 0.5
-    return mu
+    return counts
 
 
 # ---- the mechanism
@@ -287,7 +253,6 @@ def coded(x: Array, levels: int, bins: int) -> tuple[Index, Array]:
 class Steps:
     """The steps that the experiments take, fitted to the training rows: from columns before any step to features."""
 
-    name: str
     data: Data
 
     @cached_property
@@ -307,7 +272,7 @@ class Steps:
         if self.data.plain is not None:
             numeric = self.plain[:, self.levels == 0]
             low, high = numeric.min(axis=0), numeric.max(axis=0)
-            if self.name == "crime":  # max_abs instead of symmetric
+            if self.data.name == "crime":  # max_abs instead of symmetric
                 low, high = -np.abs(numeric).max(axis=0), np.abs(numeric).max(axis=0)
             scale = np.where(high > low, (high - low) / 2, 1.0)
             values = [np.eye(count)[rows[:, j].astype(int)] for j, count in enumerate(self.levels) if count]
@@ -348,7 +313,7 @@ def fitted(steps: Steps, eps: float, bins: int, seed: int) -> Array:
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
     """Scores on every data set, with the number of bins that is best on Adult."""
     warnings.simplefilter("ignore")
-    adult = [Steps("adult", load(folder, "adult", seed)) for seed in SEEDS]
+    adult = [Steps(load(folder, "adult", seed)) for seed in SEEDS]
 
     def accuracy(bins: int) -> float:
         runs = product(EPS, enumerate(adult))
@@ -357,12 +322,11 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
 
     best = max(BINS, key=accuracy)
 
-    def scored(name: str, seed: int, data: Data) -> Iterator[Row]:
-        steps = Steps(name, data)
-        for eps, draw in product(EPS, range(1 if steps.plain.size > MANY else DRAWS)):
-            own = 1000 + len(SEEDS) * draw + seed
-            for metric, value in data.scored(fitted(steps, eps, best, own)).items():
-                yield name, eps, seed, draw, NAME, metric, value
+    def scores(data: Data, eps: float, seed: int, draw: int) -> Array:
+        return fitted(Steps(data), eps, best, 1000 + len(SEEDS) * draw + seed)
+
+    def draws(data: Data) -> int:
+        return 1 if Steps(data).plain.size > MANY else DRAWS
 
     notes = [
         f"{NAME}: MSTSynthesizer of smartnoise-synth with its slips and mbi's mended (see the program), {best} bins of "
@@ -370,8 +334,8 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
         "scikit-learn, without intercept, all else by default; one draw for tables of more than 100,000 entries; at "
         "eps/2 and delta/(1 + exp(eps/2)), for its noise is for a row more or fewer",
     ]
-    return set_by_set(folder, scored), notes
+    return list(on_every_set(folder, NAME, scores, draws)), notes
 
 
 if __name__ == "__main__":
-    run(measure, ["smartnoise-synth", "mbi", "scikit-learn", "numba", "numpy"])
+    run(measure, ["smartnoise-synth", "mbi", "scikit-learn", "numpy"])

@@ -13,7 +13,6 @@ eps/200.
 
 import math
 import warnings
-from collections.abc import Iterator
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 import torch
 from opacus import PrivacyEngine
 from opacus.accountants.utils import get_noise_multiplier
-from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, run, set_by_set
+from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, on_every_set, run
 from torch.utils.data import DataLoader, TensorDataset
 
 NAME = "Opacus"
@@ -76,17 +75,15 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
 
     best = max(STEPS, key=accuracy)
 
-    def scored(name: str, seed: int, data: Data) -> Iterator[Row]:
-        for eps, draw in product(EPS, range(DRAWS) if data.binary else ()):
-            for metric, value in data.scored(fitted(data, eps, best, 1000 * seed + draw)).items():
-                yield name, eps, seed, draw, NAME, metric, value
+    def scores(data: Data, eps: float, seed: int, draw: int) -> Array:
+        return fitted(data, eps, best, 1000 * seed + draw)
 
     notes = [
         f"{NAME}: its PrivacyEngine on logistic regression, {EPOCHS} epochs of {BATCHES} batches, clip {CLIP:g}, step "
         f"size {best:g}, the best on Adult on average, at eps/2 and delta/(1 + exp(eps/2)), for its accountant (PRV, "
         "error at most eps/200) counts a row more or fewer",
     ]
-    return set_by_set(folder, scored), notes
+    return list(on_every_set(folder, NAME, scores, lambda data: DRAWS * data.binary)), notes
 
 
 if __name__ == "__main__":

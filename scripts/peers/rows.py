@@ -1,11 +1,11 @@
 """What the programs in this folder share: they run in environments of their own, without dpml."""
 
 import csv
-import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ Row = tuple[str, float, int, int, str, str, float]
 class Data:
     """Rows of length at most 1 with labels -1 and +1, or targets in [-1, 1], for training and for testing."""
 
+    name: str
     X: Array
     y: Array
     X_test: Array
@@ -62,12 +63,23 @@ class Data:
 def load(folder: Path, name: str, seed: int) -> Data:
     """The rows that `peers.py` wrote."""
     with np.load(folder / f"{name}_{seed}.npz") as content:
-        return Data(**content)
+        return Data(name, **content)
 
 
 def names(folder: Path) -> list[str]:
     """The data sets that `peers.py` wrote, as there."""
     return list(dict.fromkeys(path.stem.rpartition("_")[0] for path in sorted(folder.glob("*.npz"))))
+
+
+def on_every_set(
+    folder: Path, algo: str, scores: Callable[[Data, float, int, int], Array], draws: Callable[[Data], int]
+) -> Iterator[Row]:
+    """Measure ``scores(data, eps, seed, draw)`` of the test rows on every data set, so many `draws` for each seed."""
+    for name, seed in product(names(folder), SEEDS):
+        data = load(folder, name, seed)
+        for eps, draw in product(EPS, range(draws(data))):
+            for metric, value in data.scored(scores(data, eps, seed, draw)).items():
+                yield name, eps, seed, draw, algo, metric, value
 
 
 def run(measure: Callable[[Path], tuple[list[Row], list[str]]], packages: Sequence[str]) -> None:
@@ -77,42 +89,9 @@ def run(measure: Callable[[Path], tuple[list[Row], list[str]]], packages: Sequen
     """
     folder, target = map(Path, sys.argv[1:3])
     rows, notes = measure(folder)
-    _write(target, rows)
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    target.with_suffix(".txt").write_text("\n".join([*notes, f"with {versions}"]) + "\n", encoding="utf-8")
-
-
-def set_by_set(folder: Path, measured: Callable[[str, int, Data], Iterable[Row]]) -> list[Row]:
-    """``measured(name, seed, data)`` for all data sets and seeds.
-
-    The rows of a set are kept beside the file for all rows, so that a run that was cut off goes on where it was: by a
-    digest of the program and the data that they were computed from.
-    """
-    program = Path(sys.argv[0]).read_bytes() + Path(__file__).read_bytes()
-    parts = Path(sys.argv[2]).with_suffix(".parts")
-    parts.mkdir(exist_ok=True)
-    rows: list[Row] = []
-    for name in names(folder):
-        content = b"".join((folder / f"{name}_{seed}.npz").read_bytes() for seed in SEEDS)
-        part = parts / f"{name}_{hashlib.sha256(program + content).hexdigest()[:12]}.csv"
-        if not part.exists():
-            own = [row for seed in SEEDS for row in measured(name, seed, load(folder, name, seed))]
-            _write(part.with_suffix(".new"), own)
-            part.with_suffix(".new").rename(part)
-        rows += _read(part)
-    return rows
-
-
-def _write(target: Path, rows: Iterable[Row]) -> None:
     with target.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["dataset", "eps", "seed", "draw", "algo", "metric", "value"])
         writer.writerows(rows)
-
-
-def _read(part: Path) -> list[Row]:
-    with part.open(encoding="utf-8", newline="") as file:
-        return [
-            (name, float(eps), int(seed), int(draw), algo, metric, float(value))
-            for name, eps, seed, draw, algo, metric, value in list(csv.reader(file))[1:]
-        ]
+    versions = ", ".join(f"{name} {version(name)}" for name in packages)
+    target.with_suffix(".txt").write_text("\n".join([*notes, f"with {versions}"]) + "\n", encoding="utf-8")

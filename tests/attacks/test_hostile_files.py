@@ -20,21 +20,19 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from dpml import paths
-from dpml.atomic import seal_object
 from dpml.cli import predict
 from dpml.data.csv.column_bounds import load
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.party import own_rows, signing_key
 from dpml.federated.plan import read_card, read_plan
-from dpml.printable import guarded, printable
+from dpml.files import seal_object, shipped_folder
 from dpml.recipes import judge, recipe_of, sentence
 from dpml.release import verify
 from dpml.release.ledger import Ledger
 from dpml.release.model import read_model
 from dpml.reporting.html import write_report
-from dpml.screen import Screen
+from dpml.screen import Screen, guarded, printable
 
 OUTSIDE = "outside"
 TEXTS = {
@@ -182,7 +180,7 @@ class Watch:
                 self.folder,
                 Path(sys.base_prefix),
                 *map(Path, filter(None, sys.path)),
-                paths.folder("conf").parent,
+                shipped_folder("conf").parent,
             )
             allowed += (Path(tempfile.gettempdir()), Path("/proc"))
             if OUTSIDE in path.name or not any(path.is_relative_to(each) for each in allowed):

@@ -10,8 +10,8 @@ import pytest
 from harness import tables
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dpml import paths
 from dpml.cli import privacy
+from dpml.files import shipped_folder
 from dpml.running.rows import COLUMNS
 
 
@@ -124,7 +124,7 @@ def test_plot_refuses_what_is_not_in_the_rows(run_command) -> None:
 @pytest.mark.slow
 def test_help_names_groups_and_keys(run_command) -> None:
     done = run_command("dpml-run", "--help")
-    algorithms = sorted(path.stem for path in (paths.folder("conf") / "algo").glob("*.yaml"))
+    algorithms = sorted(path.stem for path in (shipped_folder("conf") / "algo").glob("*.yaml"))
     for word in (
         f"algo: {', '.join(algorithms)}",
         "calibration:",

@@ -17,12 +17,13 @@ from harness import jobs, tables, without_pictures
 from hydra.core.plugins import Plugins
 from omegaconf import OmegaConf, open_dict
 
-from dpml import cli, paths
+from dpml import cli
 from dpml.api.jobs import experiment_jobs
 from dpml.cli import sweeper
 from dpml.config.build import completed
 from dpml.config.compose import initialise
 from dpml.errors import UserError
+from dpml.files import shipped_folder
 from dpml.running import executors, expansion
 from dpml.running.store import Store
 
@@ -477,10 +478,10 @@ def test_what_hydra_prints_itself_is_no_run(run_command):
 
 
 @pytest.mark.slow  # tests/golden has small cells of all of them
-@pytest.mark.parametrize("name", sorted(path.stem for path in paths.folder("conf").joinpath("algo").glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in shipped_folder("conf").joinpath("algo").glob("*.yaml")))
 def test_every_algorithm_runs_without_further_keys(tmp_path, name):
     """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
-    options = completed(OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml"))
+    options = completed(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
     few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
     few += ["loss=squared"] if name == "adassp" else []  # the only one that it has
     rows, _ = tables([f"algo={name}", "draws=1", *few], tmp_path)

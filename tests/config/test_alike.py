@@ -15,7 +15,7 @@ from dpml.api import settings
 from dpml.config import readers
 from dpml.config.alike import Alike
 from dpml.config.compose import initialise
-from dpml.paths import folder
+from dpml.files import shipped_folder
 
 JOBS = [
     [],
@@ -133,8 +133,8 @@ def test_the_api_asks_hydra_once_for_words_that_differ_in_values(monkeypatch):
 def test_files_are_read_once_and_again_when_they_change(monkeypatch, tmp_path):
     """Whoever gets a configuration may change it."""
     read, right = [], readers.FileConfigSource._read
-    conf = shutil.copytree(folder("conf"), tmp_path / "conf")
-    monkeypatch.setattr(readers.paths, "folder", lambda name: tmp_path / name)
+    conf = shutil.copytree(shipped_folder("conf"), tmp_path / "conf")
+    monkeypatch.setattr(readers, "shipped_folder", lambda name: tmp_path / name)
     monkeypatch.setattr(readers.FileConfigSource, "_read", lambda *at: read.append(at[1]) or right(*at))
     source = readers.FileConfigSource("main", str(conf))
     source.load_config("algo/fm").config.lam = 7.0

@@ -8,10 +8,10 @@ import pytest
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
-from dpml import paths
 from dpml.config.build import build_algorithm, instantiate
 from dpml.config.compose import compose, options
 from dpml.data.sets.synthetic import Synthetic
+from dpml.files import shipped_folder
 from dpml.optim.losses import LOSSES
 
 GROUPS = ("algo", "dataset", "partition")
@@ -34,7 +34,7 @@ def test_the_keys_are_the_parameters_of_the_class(composed: DictConfig, group: s
 
 @pytest.mark.parametrize(("group", "name"), OPTIONS)
 def test_a_file_says_only_what_its_class_does_not(group: str, name: str) -> None:
-    content = OmegaConf.load(paths.folder("conf") / group / f"{name}.yaml")
+    content = OmegaConf.load(shipped_folder("conf") / group / f"{name}.yaml")
     defaults = {key: value.default for key, value in signature(get_class(content.pop("_target_"))).parameters.items()}
     assert {key for key, value in content.items() if defaults[key] == value} == set()
     assert all(value is not Parameter.empty for key, value in defaults.items() if key not in {*content, "loss"})
@@ -45,7 +45,7 @@ def test_an_algorithm_of_a_configuration_is_that_of_its_class(composed: DictConf
     loss = "squared" if name == "adassp" else "logistic"
     config = OmegaConf.create({"algo": composed.every.algo[name], "loss": loss, "calibration": composed.calibration})
     built = build_algorithm(config, Synthetic(recipe="logistic"))
-    own = OmegaConf.to_container(OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml"))
+    own = OmegaConf.to_container(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
     own = {key: value for key, value in own.items() if key != "_target_"}
     assert built == type(built)(LOSSES[loss], **own)  # calibration, from config.yaml, included
 

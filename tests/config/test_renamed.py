@@ -8,10 +8,10 @@ import pytest
 from omegaconf import OmegaConf
 
 import dpml
-from dpml import paths
 from dpml.config import renamed
 from dpml.config.build import instantiate
 from dpml.config.compose import compose, options
+from dpml.files import shipped_folder
 
 EPSILON = "epsilon is now called eps."
 
@@ -20,7 +20,7 @@ def _named(group: str) -> dict[str, list[str]]:
     """The options of a group, by the name of their class."""
     found: dict[str, list[str]] = {}
     for name in options(group):
-        target = OmegaConf.load(paths.folder("conf") / group / f"{name}.yaml").get("_target_", "")
+        target = OmegaConf.load(shipped_folder("conf") / group / f"{name}.yaml").get("_target_", "")
         found.setdefault(target.rpartition(".")[2], []).append(name)
     return found
 
@@ -44,7 +44,7 @@ def test_every_algorithm_of_a_class_with_a_former_key_is_tested() -> None:
 
 @each_key
 def test_the_sentence_of_a_former_key(key: str, name: str, new: str) -> None:
-    node = OmegaConf.load(paths.folder("conf") / "algo" / f"{name}.yaml")
+    node = OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml")
     with pytest.raises(dpml.UserError, match=re.escape(f"{key} is now called {new}.")):
         instantiate({**node, key.removeprefix("algo."): 1}, "algo")
 
@@ -102,6 +102,6 @@ def test_every_option_can_have_some(monkeypatch: pytest.MonkeyPatch, group: str)
     for kind, names in _named(group).items():
         monkeypatch.setattr(renamed, "RENAMED", {(f"{group}.former", kind): f"{group}.new"})
         for name in names:
-            node = OmegaConf.load(paths.folder("conf") / group / f"{name}.yaml")
+            node = OmegaConf.load(shipped_folder("conf") / group / f"{name}.yaml")
             with pytest.raises(dpml.UserError, match=f"{group}.former is now called {group}.new."):
                 instantiate(OmegaConf.create({**node, "former": 1}), group)

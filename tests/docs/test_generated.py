@@ -28,11 +28,11 @@ from dpml_docs import (
 )
 
 import dpml
-from dpml import paths
 from dpml.config import catalogue
 from dpml.config.compose import compose
 from dpml.config.docstrings import argument
 from dpml.data.sets.packaged import Packaged
+from dpml.files import shipped_folder
 from dpml.privacy import Guarantee
 from dpml.reporting.cards import VOCABULARY
 from dpml.running import rows
@@ -40,7 +40,7 @@ from dpml.running import rows
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
-CONF = paths.folder("conf")
+CONF = shipped_folder("conf")
 OPTIONS = [(path.parent.name, path.stem) for path in sorted(CONF.glob("*/*.yaml"))]
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pages import DOCS, blocks
 
-from dpml import paths
+from dpml.files import shipped_folder
 
 HOWTO = DOCS / "howto"
 
@@ -24,11 +24,11 @@ def named(page: str) -> set[str]:
     ("group", "page"), [("algo", "algorithms.md"), ("dataset", "../data/README.md"), ("partition", "../partitions.md")]
 )
 def test_every_option_is_named(group: str, page: str) -> None:
-    assert {path.stem for path in paths.folder("conf").joinpath(group).glob("*.yaml")} <= named(page)
+    assert {path.stem for path in shipped_folder("conf").joinpath(group).glob("*.yaml")} <= named(page)
 
 
 def test_every_key_is_named() -> None:
-    config = yaml.safe_load((paths.folder("conf") / "config.yaml").read_text(encoding="utf-8"))
+    config = yaml.safe_load((shipped_folder("conf") / "config.yaml").read_text(encoding="utf-8"))
     keys = {key for key in config if key not in ("defaults", "hydra", "run", "adversary")}
     keys |= {f"adversary.{key}" for key in config["adversary"]}
     assert keys | {"dataset", "partition", "algo"} <= named("commands.md")

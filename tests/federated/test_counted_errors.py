@@ -12,13 +12,13 @@ from examples_federated import COMMON, SIZES, STATED, Clinics, clinics, plan_of,
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, counted_errors, model_of
 from dpml.federated.agreed import agreed_of
 from dpml.federated.plan import FederationPlan, read_plan
+from dpml.files import seal_object
 from dpml.mechanism.counting import Counting, Errors
 from dpml.mechanism.statistics import ClippedRows
 from dpml.privacy import Budget

@@ -19,7 +19,6 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from examples_federated import Clinics, clinics, run
 
-from dpml.atomic import seal_object
 from dpml.cli import dpml
 from dpml.errors import UserError
 from dpml.federated import aggregator, link, party
@@ -27,6 +26,7 @@ from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.consortium import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.sums import MESSAGE
+from dpml.files import seal_object
 from dpml.protocols import ProtocolError
 from dpml.release.ledger import Ledger
 

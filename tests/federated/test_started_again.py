@@ -15,11 +15,11 @@ import pytest
 from examples_federated import Clinics, clinics, run
 from quick import quick_first
 
-from dpml.atomic import seal_object
 from dpml.errors import UserError
 from dpml.federated.aggregator import Kept, aggregate
 from dpml.federated.link import take_part
 from dpml.federated.sums import OPEN, REFUSED
+from dpml.files import seal_object
 from dpml.protocols import ProtocolError
 from dpml.release.ledger import Ledger
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import yaml
 
-from dpml import paths
 from dpml.data import Files
 from dpml.data.partition import Equal, Fractions, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
+from dpml.files import shipped_folder
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
 from dpml.running.cell import limit_blas
@@ -127,7 +127,7 @@ def parties_of(loss: str, auxiliary: float, equal: bool, M: int = M) -> Any:
 
 def made(algo: str, options: dict[str, Any], M: int = M) -> tuple[Any, Any]:
     """The algorithm of one setting, and its parties."""
-    node = yaml.safe_load((paths.folder("conf") / "algo" / f"{algo}.yaml").read_text())
+    node = yaml.safe_load((shipped_folder("conf") / "algo" / f"{algo}.yaml").read_text())
     module, _, name = node["_target_"].rpartition(".")
     options = {key: node[key] for key in ("sites",) if key in node} | options
     kind = getattr(import_module(module), name)

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from dpml import paths
 from dpml.config.build import class_of
+from dpml.files import shipped_folder
 
 FILE = Path(__file__).with_name("keys.json")
 
@@ -30,7 +30,7 @@ def default(value: Any) -> str:
 def keys() -> dict[str, dict[str, Any]]:
     """Map every algorithm to its keys, with their type and default."""
     found = {}
-    for path in sorted((paths.folder("conf") / "algo").glob("*.yaml")):
+    for path in sorted((shipped_folder("conf") / "algo").glob("*.yaml")):
         option = yaml.safe_load(path.read_text(encoding="utf-8"))
         kind = class_of(option.pop("_target_"), f"algo={path.stem}")
         found[path.stem] = {

@@ -16,6 +16,7 @@ from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
+from dpml.protocols import Stage, in_process
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 PROGRAMS = {
@@ -110,3 +111,17 @@ def test_what_an_observer_sees_is_what_is_released(carrier: str) -> None:
     if carrier == "secagg":  # simulated, only the sum's noise is drawn unless somebody looks
         plain = mechanism.release([BUDGET], np.random.default_rng(4), 3).weights
         np.testing.assert_array_equal(observed, plain)
+
+
+@pytest.mark.parametrize("carrier", ["secagg", "discrete secagg"])
+def test_a_sum_of_all_parties_is_as_wide_as_declared_after_one_with_fewer(carrier: str) -> None:
+    missing = iter([{0: Stage.MASKED}, {}])
+
+    def transport(session, inputs, beside=None, dropouts=None):
+        return in_process(session, inputs, beside, next(missing))
+
+    asked = Carrier(replace(carried("ssp", carrier), transport=transport), [BUDGET], np.random.default_rng(0), 1, None)
+    asked.ask(0)
+    assert asked.widening != 1
+    asked.ask(0)
+    assert asked.widening == 1

@@ -15,9 +15,9 @@ from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, joint_sensitivity
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.mechanism.algorithm import UNITS
 from dpml.mechanism.counting import Counting, counting
 from dpml.mechanism.message import Statistic, Sum
-from dpml.mechanism.options import UNITS
 from dpml.mechanism.program import Program
 from dpml.optim.losses import LOSSES
 from dpml.packs.frontier.adassp import AdaptiveStatistics, Statistics

@@ -140,19 +140,19 @@ def readings(good=()):
 
 @pytest.mark.slow
 def test_one_reading_is_enough_to_depend_on():
-    none = CLAIMS["H2.4r"].judge(joined(*readings()))
+    none = CLAIMS["H2.4.73of561r"].judge(joined(*readings()))
     assert none.decision == "not reproduced"
     choices = {
         ("har_eps", "sum_radial"): "sum of losses and exponential length",
         ("har_lam1e-2_eps", "per_coordinate"): "lam = 1e-2 and Laplace noise on every coordinate",
     }
     for where, name in choices.items():
-        verdict = CLAIMS["H2.4r"].judge(joined(*readings([where])))
+        verdict = CLAIMS["H2.4.73of561r"].judge(joined(*readings([where])))
         assert verdict.decision == "depends on an unstated choice"
         assert holding(verdict) == [name]
-    assert len(CLAIMS["H2.4r"].readings) == 22
-    assert [one["name"] for one in none.readings] == [reading.name for reading in CLAIMS["H2.4r"].readings]
-    assert decide("H2.4r", *readings()[:-1]) == "cannot be tested here"
+    assert len(CLAIMS["H2.4.73of561r"].readings) == 22
+    assert [one["name"] for one in none.readings] == [reading.name for reading in CLAIMS["H2.4.73of561r"].readings]
+    assert decide("H2.4.73of561r", *readings()[:-1]) == "cannot be tested here"
 
 
 @pytest.mark.slow_cases("means1-False")
@@ -170,7 +170,7 @@ def test_accuracies_without_noise_by_reading():
     def verdict(good):
         blocks = [("har_eps", "paper"), ("har_eps", "sum"), *((block, "paper") for block in OTHERS)]
         tables = [rows({block: means if block == good else far}, variant) for block, variant in blocks]
-        return CLAIMS["H2.2r"].judge(joined(*tables))
+        return CLAIMS["H2.2.73of561r"].judge(joined(*tables))
 
     assert verdict("").decision == "not reproduced"
     assert holding(verdict("har_unit_eps")) == ["rows of length 1"]

@@ -8,17 +8,18 @@ import pandas as pd
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from dpml import packs, paths
+from dpml import packs
 from dpml.api.jobs import experiment_jobs
 from dpml.config.compose import experiments_of, initialise
 from dpml.data.sets.official import HAR, HAR73
+from dpml.files import shipped_folder
 from dpml.reporting.cards import card_of
 from dpml.reporting.charts import read_published
 from dpml.running import metrics
 from dpml.running.rows import COLUMNS, EPS
 from dpml.running.spec import is_computed, parts
 
-FILES = sorted(set(paths.folder("experiments").glob("*/*.yaml")) - set(paths.folder("experiments").glob("*/card.yaml")))
+FILES = sorted(path for path in shipped_folder("experiments").glob("*/*.yaml") if path.name != "card.yaml")
 NAMES = [f"{path.parent.name}/{path.stem}" for path in FILES if not path.name.startswith("_")]
 TEMPLATES = [f"{path.parent.name}/{path.stem}" for path in FILES if path.name.startswith("_")]
 DERIVED = {"inverse_eps"}  # axes that are computed from a column
@@ -43,7 +44,7 @@ def jobs(pack):
     """
     words = [f"experiment={pack}"]
     config = hydra.compose("config", words)
-    made = experiment_jobs(config, words, [paths.folder("experiments")])
+    made = experiment_jobs(config, words, [shipped_folder("experiments")])
     found = {job.publication.experiment.name: job for job in made}
     assert list(found) == experiments_of(config)
     return found
@@ -66,7 +67,7 @@ def test_all_are_those_of_every_pack():
 def test_every_file_says_how_it_is_run_and_has_the_options_that_it_names(pack):
     assert set(jobs(pack)) == {name for name in NAMES if name.startswith(f"{pack}/")}
     for name in jobs(pack):
-        text = paths.folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
+        text = shipped_folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
         assert text.startswith(f"# To run: dpml-run experiment={name}")
     reasons = {point.reason for job in jobs(pack).values() for point in job.task.points if point.reason}
     assert all("is a reading of the published noise only" in reason for reason in reasons)  # no option is missing
@@ -77,7 +78,7 @@ def test_claims_and_published_points_are_there(pack):
     for name, experiment in experiments(pack).items():
         series = {panel.published for panel in experiment.panels if panel.published is not None}
         if series:
-            points = read_published([paths.folder("experiments")], name.split("/")[0])
+            points = read_published([shipped_folder("experiments")], name.split("/")[0])
             assert series <= set(points["series"]), name
 
 
@@ -126,38 +127,10 @@ def test_a_figure_overrides_its_template(name, M, eps):
     }[name]  # fmt: skip
 
 
-def made(name, *words):
-    config = hydra.compose("config", [f"experiment={name}", *words])
-    (job,) = experiment_jobs(config, [f"experiment={name}", *words], [paths.folder("experiments")])
-    return job
-
-
-@pytest.mark.slow_cases("True-True")
-@pytest.mark.parametrize("official", [True, False])
-@pytest.mark.parametrize("substitute", [True, False])
-def test_a_substitute_stands_only_where_official_files_cannot_be_had(tmp_path, monkeypatch, official, substitute):
-    """The figure itself, and no trial, on the official files if they are here, as the publisher's archive has them."""
-    monkeypatch.setenv("DPML_OFFLINE", "1")
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path))
-    for source, folder, here in ((HAR, "har/UCI HAR Dataset", official), (HAR73, "har", substitute)):
-        for raw in source.info.files if here else ():
-            path = tmp_path / folder / raw.name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("1\n")
-    job = made("hamm2016/fig2")
-    used = substitute and not official
-    assert not job.trial
-    assert {type(point.cell.dataset) for point in job.task.points} == {HAR73 if used else HAR}
-    experiment = job.publication.experiment
-    assert ("73 of the 561 features" in experiment.title) == used
-    assert experiment.panels[0].title.endswith("(substitute)") == used
-    assert ("har_73of561 stands for har, whose files are not here. A substitute" in experiment.note) == used
-    assert experiment.substitutes == ({"har": "har_73of561"} if used else {})
-
-
-def test_fig2_of_hamm_is_about_the_official_har():
-    own = cells("hamm2016/fig2")
-    assert {type(cell.dataset) for cell in own} == {HAR}
+@pytest.mark.parametrize(("name", "dataset"), [("fig2", HAR), ("fig2_73of561", HAR73)])
+def test_fig2_of_hamm_is_about_the_data_that_it_names(name, dataset):
+    own = cells(f"hamm2016/{name}")
+    assert {type(cell.dataset) for cell in own} == {dataset}
     # 10 trials without noise, 100 with
     trials = {}
     for cell in own:
@@ -189,7 +162,7 @@ def test_every_metric_is_explained_by_the_reference_or_by_the_card_of_its_pack(p
     for name, experiment in experiments(pack).items():
         kept = {panel.y for panel in experiment.panels}
         kept |= {metric.rpartition(".")[2] for metric in experiment.metrics}
-        path = paths.folder("experiments").parent / "results" / f"{name}.csv"
+        path = shipped_folder("experiments").parent / "results" / f"{name}.csv"
         kept |= set(pd.read_csv(path, usecols=["metric"], dtype=str)["metric"].dropna()) if path.is_file() else set()
         found |= kept - general - set(EPS)
     card = card_of(pack)

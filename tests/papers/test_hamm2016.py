@@ -10,9 +10,9 @@ import pytest
 import yaml
 from harness import jobs, run, shipped, without_pictures
 
-from dpml import paths
 from dpml.data.sets.official import HAR, URL
 from dpml.errors import UserError
+from dpml.files import shipped_folder
 from dpml.reporting.charts import shown
 from dpml.running.spec import Panel
 
@@ -25,7 +25,6 @@ def experiment_of(name, words=()):
 
 @pytest.mark.slow
 def test_fig2_says_which_har_it_is():
-    """The official one by default; `test_experiments` has when another stands for it."""
     experiment, points = experiment_of("fig2")
     assert {type(point.cell.dataset) for point in points} == {HAR}
     assert "Human Activity Recognition Using Smartphones:" in experiment.title
@@ -106,7 +105,7 @@ def test_without_the_files_fig4_says_so_and_computes_nothing(tmp_path, run_comma
 
 
 def test_rows_of_proven_eps_stand_beside_what_is_claimed():
-    text = (paths.folder("experiments") / "hamm2016" / "readings.yaml").read_text("utf-8")
+    text = (shipped_folder("experiments") / "hamm2016" / "readings.yaml").read_text("utf-8")
     panels = [Panel(**panel) for panel in yaml.safe_load(text)["panels"]]
     about = {"block": "har_eps", "partition": "p", "dataset": "d", "loss": "softmax", "calibration": "published"}
     about |= {"delta": None, "M": 1, "N": 2, "d": 3, "variant": "radial", "algo.variant": "radial"}

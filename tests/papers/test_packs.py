@@ -8,7 +8,7 @@ import pytest
 
 from dpml import code, packs
 from dpml.errors import UserError
-from dpml.paths import folder
+from dpml.files import shipped_folder
 from dpml.reporting.cards import card_of
 
 CARD = """
@@ -41,7 +41,7 @@ def test_packs_are_small_and_the_package_names_none_of_them():
     """At most 300 lines a module; sources may be cited, but nothing is imported or looked up."""
     for where in packs.known().values():
         assert all(len(path.read_text("utf-8").splitlines()) <= 300 for path in where.glob("*.py")), where
-    for path in folder("experiments").parent.glob("dpml/**/*.py"):
+    for path in shipped_folder("experiments").parent.glob("dpml/**/*.py"):
         assert not re.search(rf"packs\.({'|'.join(packs.known())})\b", path.read_text("utf-8")), path
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import dpml
 from dpml.errors import UserError
-from dpml.mechanism.declared import author, guaranteed
+from dpml.mechanism.guarantees import author, guaranteed
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.release.ledger import Ledger
@@ -150,7 +150,7 @@ def test_all_that_is_said_of_an_algorithm_comes_through_one_place() -> None:
         for line in path.read_text("utf-8").splitlines()
         if re.search(r"(?<!super\(\))\.guarantees\(", line)
     }
-    assert calls == {"declared.py"}
+    assert calls == {"guarantees.py"}
 
 
 def test_dpmls_own_are_proven_and_what_derives_from_them_elsewhere_is_not(own) -> None:

@@ -26,8 +26,8 @@ import dpml
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.api.release import request_of
 from dpml.api.settings import Settings
-from dpml.atomic import reserved
 from dpml.errors import PrivacyWarning, UserError
+from dpml.files import reserved
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import REAL
@@ -396,7 +396,7 @@ def full(*_: object) -> None:
 
 def test_a_full_disk_costs_nothing(run_command, words, monkeypatch) -> None:
     """It was found when the budget was spent, and the ledger said that a model was published, which nobody had."""
-    monkeypatch.setattr("dpml.atomic.os.fsync", full)
+    monkeypatch.setattr("dpml.files.os.fsync", full)
     done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
     assert "model.json: no space left on device" in done.err
     assert not [path for path in Path().iterdir() if "ledger" in path.name or "model.json" in path.name]

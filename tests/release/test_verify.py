@@ -13,9 +13,9 @@ import mpmath
 import pytest
 
 from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.atomic import seal_object
 from dpml.config.compose import options
 from dpml.errors import UserError
+from dpml.files import seal_object
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.release import verify

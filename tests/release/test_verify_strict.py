@@ -19,12 +19,12 @@ from test_verify import setter
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.atomic import seal_object
 from dpml.config.build import algorithm_of, class_of
 from dpml.config.compose import options
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
+from dpml.files import seal_object
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective
 from dpml.mechanism.sharing import TrustedCurator

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpml.algorithms import Release
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import SumProtocol, Unit
+from dpml.mechanism.algorithm import SumProtocol, Unit
 from dpml.mechanism.program import Program
 from dpml.mechanism.statistics import ClippedRows
 from dpml.optim.losses import Loss

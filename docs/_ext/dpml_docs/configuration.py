@@ -10,13 +10,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import yaml
 from omegaconf import OmegaConf
 
-from dpml import paths
 from dpml.algorithms.descent.noisy_descent import KINDS, NoisyDescent
 from dpml.config.build import class_of, completed
 from dpml.config.compose import options
 from dpml.config.docstrings import meaning, parse
 from dpml.data.sets.packaged import PACKED
 from dpml.data.steps import STEPS
+from dpml.files import shipped_folder
 from dpml_docs import docstrings, rst, yaml_keys
 
 _HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
@@ -39,7 +39,7 @@ def pages() -> dict[str, str]:
 
 def configuration() -> str:
     """The keys of conf/config.yaml."""
-    path = paths.folder("conf") / "config.yaml"
+    path = shipped_folder("conf") / "config.yaml"
     known = [key for key in yaml_keys.keys(path) if key.name.partition(".")[0] not in _HIDDEN]
     groups = [
         [f"``{group}``", rst.literal(str(default)), link]
@@ -85,7 +85,7 @@ def target(group: str, name: str) -> tuple[str, Any]:
 
 
 def _file(group: str, name: str) -> Path:
-    return paths.folder("conf") / group / f"{name}.yaml"
+    return shipped_folder("conf") / group / f"{name}.yaml"
 
 
 def option_rows(group: str, name: str) -> list[list[str]]:

@@ -20,10 +20,9 @@ import numpy as np
 from dpml.algorithms.defaults import CLIP_PACE, CLIP_QUANTILE, COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_positive, check_rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_clip, check_positive, check_rounds
 from dpml.mechanism.program import Program
 from dpml.optim.descent import LEAST_CLIP, Single
 from dpml.privacy import Budget, Problem
@@ -105,10 +104,7 @@ def take_rounds(  # many parameters: what is asked, and about what
 
 
 @dataclass(frozen=True)
-class ClippedDescent(
-    Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS,
-    protocols=SUM_PROTOCOLS, noises=NOISES,
-):  # fmt: skip
+class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
     """`dpgd`: the average of the last models of clipped noisy gradient descent from 0.
 
     One party is a trusted curator. With M, each adds 1/M of the noise to its term of a secure sum; colluders know their

@@ -24,9 +24,9 @@ from dpml import sums
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.mechanism.algorithm import Unit
 from dpml.mechanism.discrete import BITS, checked, whole_steps
 from dpml.mechanism.message import Statistic, Terms
-from dpml.mechanism.options import Unit
 from dpml.mechanism.sharing import Numbers
 from dpml.optim.descent import LEAST_CLIP, Rows, Single
 from dpml.optim.losses import Loss

@@ -17,11 +17,10 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import SIMULATED, VARIANTS, Release, Variant, check_choice, check_positive
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import no_privacy
 from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.options import VARIANTS, Variant, check_choice, check_positive
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.losses import Loss
@@ -102,7 +101,7 @@ class Start(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Network(Program, losses=("logistic",), calibrations=("published", "tight"), variants=VARIANTS):
+class Network(Program, losses=("logistic",), calibrations=("published", "tight"), variants=VARIANTS, **SIMULATED):
     """`nn_cape`, `nn_conv` and `nn_nonpriv`, without noise and clipping, for a network of one hidden layer.
 
     Args:

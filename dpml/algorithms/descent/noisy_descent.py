@@ -47,11 +47,10 @@ from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pool
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import SIMULATED, Release, check_choice, check_clip, check_positive, check_rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import check_choice, check_clip, check_positive, check_rounds
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.optim import descent
@@ -148,7 +147,7 @@ def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
 @dataclass(frozen=True)
 class NoisyDescent(
     Program, losses=(*descent.LOSSES, "squared"), calibrations=("published", "tight"), lam=0.0,
-    variants=("paper", "synchronous", "once"),
+    variants=("paper", "synchronous", "once"), **SIMULATED,
 ):  # fmt: skip
     """`wang`, `jayaraman` and `wddp`: options, accounting, and the layout that both follow from.
 

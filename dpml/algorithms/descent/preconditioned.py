@@ -26,20 +26,16 @@ from dpml.algorithms.quadratic.coefficients import (
     split,
 )
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_rounds, check_share
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_clip, check_rounds, check_share
 from dpml.mechanism.program import Program
 from dpml.optim.descent import Single
 from dpml.privacy import Budget, Problem
 
 
 @dataclass(frozen=True)
-class PreconditionedDescent(
-    Program, losses=("logistic", "squared"), calibrations=("tight",), lam=0.0, units=UNITS, protocols=SUM_PROTOCOLS,
-    noises=NOISES,
-):  # fmt: skip
+class PreconditionedDescent(Program, losses=("logistic", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
     """`ssp_descent`: ssp as a start and as a preconditioner, and T clipped gradient sums.
 
     Args:

@@ -31,11 +31,10 @@ from dpml.algorithms.perturbation.calibration import (
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import Release, check_positive, check_rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.options import SUM_PROTOCOLS, check_positive, check_rounds
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sampler, Sharing, secure_sharing
 from dpml.optim.descent import MergedRows
@@ -118,7 +117,7 @@ class PublishedNoise(Sharing):
 @dataclass(frozen=True)
 class PrivateSGD(
     Program, losses=("logistic",), calibrations=("published", "tight"), variants=("paper", "halving"),
-    protocols=SUM_PROTOCOLS,
+    noises=("continuous",),
 ):  # fmt: skip
     """`psgd` (Alg. 1): gradient descent on noisy sums, ``w <- w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``.
 

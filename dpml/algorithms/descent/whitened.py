@@ -34,10 +34,9 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSum
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial, spectral_edge
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_rounds, check_share
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Statistic, Sum
-from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_clip, check_rounds, check_share
 from dpml.mechanism.program import Program
 from dpml.optim.descent import Single
 from dpml.optim.losses import LOSSES
@@ -48,9 +47,8 @@ _HELD = 1 << 25  # numbers of mapped rows held at once: 128 MiB
 
 @dataclass(frozen=True)
 class WhitenedDescent(
-    Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS,
-    protocols=SUM_PROTOCOLS, noises=NOISES,
-):  # fmt: skip
+    Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS
+):
     """`wdgd`: the average of the last models of clipped noisy descent in a privately whitened space.
 
     One party is a trusted curator. With M, each adds 1/M of the noise to its term of every secure sum.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dpml.algorithms.ensemble.local_models import LocalClassifiers, MeanModel
-from dpml.mechanism.options import Unit
+from dpml.mechanism.algorithm import Unit
 from dpml.optim.logistic import longest_minimiser
 from dpml.privacy import Problem
 

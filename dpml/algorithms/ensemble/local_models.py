@@ -12,10 +12,9 @@ from numpy.random import Generator
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import SIMULATED, Release, Unit, check_positive
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Law, Sum
-from dpml.mechanism.options import Unit, check_positive
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.mechanism.statistics import Minimiser
@@ -48,7 +47,7 @@ READINGS: Mapping[str, NoiseReading] = {
 
 @dataclass(frozen=True)
 class LocalClassifiers(
-    Program, losses=("logistic", "softmax"), calibrations=("published", "tight"), variants=tuple(READINGS)
+    Program, losses=("logistic", "softmax"), calibrations=("published", "tight"), variants=tuple(READINGS), **SIMULATED
 ):
     """Classification with regularised local models (Hamm, Cao & Belkin 2016), at one trusted curator.
 

@@ -22,11 +22,10 @@ from dpml.algorithms.perturbation import calibration
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import VARIANTS, Release, Variant, check_not_negative, check_positive
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective, perturbations
-from dpml.mechanism.options import VARIANTS, Variant, check_not_negative, check_positive
 from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import minimise_convex
 from dpml.optim.interior_point import stopped_model

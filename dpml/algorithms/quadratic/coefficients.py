@@ -35,11 +35,10 @@ from dpml.algorithms.defaults import QUADRATIC_NORM, SPECTRAL_FLOOR
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import Release, Unit
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import BITS, checked, whole_steps
 from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.options import Unit
 from dpml.optim.losses import Loss, Quadratic, coded
 from dpml.optim.quadratic import minimise_floored
 from dpml.privacy import Problem

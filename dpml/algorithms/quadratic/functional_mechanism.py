@@ -28,18 +28,16 @@ from dpml.algorithms.quadratic.coefficients import (
 )
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.options import (
-    NOISES,
-    SUM_PROTOCOLS,
+from dpml.mechanism.algorithm import (
     VARIANTS,
+    Release,
     Variant,
     check_choice,
     check_not_negative,
     check_positive,
 )
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.interior_point import stop_in_box, usual_start
@@ -62,9 +60,8 @@ CLAIMS: dict[Sites, str] = {
 
 @dataclass(frozen=True)
 class FunctionalMechanism(
-    Program, losses=("squared", "logistic"), calibrations=("published", "tight"), lam=0.0, variants=VARIANTS,
-    protocols=SUM_PROTOCOLS, noises=NOISES,
-):  # fmt: skip
+    Program, losses=("squared", "logistic"), calibrations=("published", "tight"), lam=0.0, variants=VARIANTS
+):
     """The improved functional mechanism: `fm` (Alg. 3), `capefm` (Alg. 4), `conv` (Sec. 4.4) and `local`.
 
     Args:

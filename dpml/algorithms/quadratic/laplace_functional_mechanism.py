@@ -26,10 +26,9 @@ from dpml.algorithms.quadratic.coefficients import (
 )
 from dpml.algorithms.quadratic.functional_mechanism import in_the_authors_box, with_ridge
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import VARIANTS, Release, Variant, check_not_negative, check_positive
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import NOISES, VARIANTS, Variant, check_not_negative, check_positive
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.privacy import Budget, Problem, View, gdp
@@ -43,7 +42,7 @@ class LaplaceFunctionalMechanism(
     calibrations=("published", "tight"),
     lam=0.0,
     variants=VARIANTS,
-    noises=NOISES,
+    protocols=("simulate",),
 ):
     """`dpfm` (Zhang et al. 2012): Laplace noise on every coefficient, pure eps-DP at one trusted curator.
 

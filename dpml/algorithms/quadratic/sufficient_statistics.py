@@ -17,19 +17,17 @@ from dpml.algorithms.quadratic.coefficients import (
     minimised,
     split,
 )
-from dpml.mechanism.algorithm import Release
+from dpml.mechanism.algorithm import UNITS, Release, check_positive
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
-from dpml.mechanism.options import NOISES, SUM_PROTOCOLS, UNITS, check_positive
 from dpml.mechanism.program import Program
 from dpml.privacy import Budget, Problem
 
 
 @dataclass(frozen=True)
 class SufficientStatistics(
-    Program, losses=("squared", "logistic", "softmax"), calibrations=("tight",), lam=0.0, units=UNITS,
-    protocols=SUM_PROTOCOLS, noises=NOISES,
-):  # fmt: skip
+    Program, losses=("squared", "logistic", "softmax"), calibrations=("tight",), lam=0.0, units=UNITS
+):
     """`ssp`: the least squares solution of noisy X'X and X'y, whose M parties add up both in one secure sum.
 
     Args:

@@ -28,7 +28,7 @@ from dpml.data.csv.columns import ISO, Kind, as_text, day_of, feature, iso
 from dpml.data.csv.reading import Columns
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
-from dpml.plain import read_mapping
+from dpml.files import read_mapping
 
 FROM_ROWS = "from_rows"
 """The key that marks statements taken from the rows: such a file is refused until the user has edited it."""

@@ -101,7 +101,7 @@ class CreditCard(RandomSplit):
 
 @dataclass(frozen=True)
 class CreditCardSubset(CreditCard):
-    """The same, drawn from a tenth of the normal transactions: a substitute if creditcard.csv is not available."""
+    """The same, drawn from a tenth of the normal transactions. Used for the figures of Kang et al. 2019."""
 
     info: ClassVar[Info] = _INFOS["creditcard_subset"]
 
@@ -150,7 +150,7 @@ class HAR(OfficialSplit):
 
 @dataclass(frozen=True)
 class HAR73(OfficialSplit):
-    """73 of the 561 features (every mean, standard deviation and angle), all rows: used if X_train.txt is missing."""
+    """73 of the 561 features (every mean, standard deviation and angle), all rows."""
 
     info: ClassVar[Info] = _of_har("har_73of561")
     steps: tuple[str, ...] = ("pca:50", "max_norm")

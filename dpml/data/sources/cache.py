@@ -24,8 +24,8 @@ from filelock import FileLock
 from numpy.typing import NDArray
 from platformdirs import user_cache_path
 
-from dpml.atomic import create_atomically, seal, unseal
 from dpml.code import UNKNOWN
+from dpml.files import create_atomically, seal, unseal
 
 _CHUNK = 1 << 20
 

@@ -15,10 +15,10 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from dpml.atomic import seal, unseal, write_atomically
 from dpml.data.info import Info, Raw
 from dpml.data.sources import cache, download
 from dpml.errors import UserError
+from dpml.files import seal, unseal, write_atomically
 
 SUFFIXES = {"": b"", ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}
 """Compression suffixes that a raw file may have, and the first bytes of such a file."""

@@ -1,7 +1,6 @@
 """A file is whole or not there, and one that is created never replaces another."""
 
 import errno
-import fcntl
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,8 +9,8 @@ from threading import Barrier
 
 import pytest
 
-from dpml.atomic import MACHINE, create_atomically, reserved, write_atomically
 from dpml.errors import UserError
+from dpml.files import create_atomically, reserved
 
 
 def test_of_many_at_once_one_creates_the_file(tmp_path: Path) -> None:
@@ -42,25 +41,6 @@ def test_nothing_is_left_where_there_are_no_hard_links(tmp_path: Path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_who_writes_next_removes_what_a_killed_process_has_left(tmp_path: Path) -> None:
-    left = tmp_path / f".table.csv-{MACHINE}-{'0' * 32}"
-    left.write_text("half")
-    write_atomically(tmp_path / "table.csv", "whole")
-    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
-
-
-def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
-    """So do the files of another machine, whose locks may not be seen here, and what is of another name."""
-    held = tmp_path / f".table.csv-{MACHINE}-{'0' * 32}"
-    others = [tmp_path / f".table.csv-{'0' * 8}-{'0' * 32}", tmp_path / f".rows.csv-{MACHINE}-{'0' * 32}"]
-    for path in (held, *others):
-        path.write_text("half")
-    with held.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        write_atomically(tmp_path / "table.csv", "whole")
-    assert {path.name for path in tmp_path.iterdir()} == {"table.csv", held.name, *(path.name for path in others)}
-
-
 def test_of_many_who_reserve_a_name_at_most_one_has_it(tmp_path: Path) -> None:
     path, together = tmp_path / "file", Barrier(8)
 
@@ -88,16 +68,12 @@ def test_what_fails_leaves_no_name_reserved(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_process_that_was_killed_leaves_no_name_reserved(tmp_path: Path) -> None:
-    (tmp_path / f".file-{MACHINE}-{'0' * 32}").write_text("half")
+def test_a_name_that_a_killed_process_reserved_is_free_after_its_file_is_deleted(tmp_path: Path) -> None:
+    left = tmp_path / ".file-new"
+    left.write_text("half")
+    with pytest.raises(UserError, match=f"another process is writing .*delete {left}"), reserved(tmp_path / "file"):
+        pass
+    left.unlink()
     with reserved(tmp_path / "file") as put:
         put("whole")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["whole"]
-
-
-def test_of_another_machine_nobody_knows_whether_it_was_killed(tmp_path: Path) -> None:
-    other = tmp_path / f".file-{'0' * 8}-{'0' * 32}"
-    other.write_text("half")
-    with pytest.raises(UserError, match=f"another process is writing .*delete {other}"), reserved(tmp_path / "file"):
-        pass
-    assert [path.name for path in tmp_path.iterdir()] == [other.name]

@@ -1,0 +1,251 @@
+"""Files: complete or absent, with checksums; YAML and JSON of plain values; where conf/ and experiments/ are."""
+
+import hashlib
+import json
+import math
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+from dpml.errors import UserError
+
+_PACKAGE = Path(__file__).resolve().parent
+_TWICE = "a key occurs twice"
+_OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+|[0-9][0-9_]*(:[0-5]?[0-9])+\.[0-9_]*)$")
+"""Numbers that YAML 1.1 reads in base 8 or 60."""
+
+
+def shipped_folder(name: str) -> Path:
+    """Return the absolute path of ``conf`` or ``experiments``: inside the package in a wheel, else next to it."""
+    inside = _PACKAGE / name
+    return inside if inside.is_dir() else _PACKAGE.parent / name
+
+
+def write_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
+    """Write a file so that neither a crash nor a concurrent reader ever finds it half written.
+
+    Only the owner can read a `private` file. A killed process may leave its temporary file ``.NAME-...``.
+    """
+    _publish(path, content, os.replace, private)
+
+
+def create_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
+    """Write a new file atomically: if several processes try, one succeeds. Only the owner can read a `private` file.
+
+    Raises:
+        FileExistsError: the file exists.
+        OSError: the file cannot be written, or the file system has no hard links.
+    """
+    _publish(path, content, os.link, private)
+
+
+def check_writable(path: Path) -> None:
+    """Raise UserError if a file at `path` exists already, or cannot be written there."""
+    _check_absent(path)
+    partial = _partial(path, uuid.uuid4().hex)
+    try:
+        _open(partial, 0o600).close()
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
+    partial.unlink()
+
+
+@contextmanager
+def reserved(path: Path) -> Iterator[Callable[[str], None]]:
+    """Reserve the name of a new file; yield a function that writes all of its content to the disk.
+
+    When the block ends, the file gets the name and the content that was written last; if the block fails, the file is
+    removed. Until then no other process can reserve the name. Content that is no longer than the content before needs
+    no more room on the disk.
+    """
+    check_writable(path)
+    partial = _partial(path, "new")
+    try:
+        file = _open(partial, 0o666)
+    except FileExistsError:
+        raise UserError(
+            f"another process is writing {path}, or was killed: choose another name, or delete {partial}."
+        ) from None
+    try:
+        with file:
+            _check_absent(path)  # another process may have published it in the meantime
+            yield lambda content: _write(file, content, path)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check_absent(path: Path) -> None:
+    if path.exists():
+        raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
+
+
+def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], None], private: bool) -> None:
+    partial = _partial(path, uuid.uuid4().hex)
+    with _naming(path):
+        try:
+            with _open(partial, 0o600 if private else 0o666) as file:
+                _write(file, content, path)
+            publish(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def _partial(path: Path, end: str) -> Path:
+    return path.with_name(f".{path.name}-{end}")
+
+
+def _open(partial: Path, mode: int) -> FileIO:
+    return FileIO(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+
+
+def _write(file: FileIO, content: str | bytes, path: Path) -> None:
+    """Replace the content of an open temporary file of `path`, and wait until it is on the disk."""
+    rest = memoryview(content.encode() if isinstance(content, str) else content)
+    with _naming(path):
+        file.seek(0)
+        while rest:
+            rest = rest[file.write(rest) :]
+        file.truncate()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Give an error the path that the user knows; the error of a full disk has no file name at all."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            error.filename = str(path)
+        raise
+
+
+def seal(content: str) -> str:
+    """Return the content, preceded by a line with its checksum."""
+    return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}"
+
+
+def unseal(content: bytes) -> str | None:
+    """Return the sealed content, or None if it has changed since it was written."""
+    checksum, _, rest = content.partition(b"\n")
+    return rest.decode() if checksum.decode("latin-1") == hashlib.sha256(rest).hexdigest() else None
+
+
+CHECKSUM = "checksum"
+"""The key under which a JSON object stores the checksum of the rest of the object."""
+
+
+def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain values followed by their checksum: JSON that people and other programs can read directly."""
+    return {**content, CHECKSUM: _checksum(content)}
+
+
+def unseal_object(content: bytes, older: bool = False) -> dict[str, Any] | None:
+    """Return the sealed values, or None if there are none or they have changed since they were written.
+
+    White space between values may differ, so a file that another program has reformatted remains valid. Some kinds of
+    file had no checksum in earlier versions: with `older`, a file without a checksum is accepted.
+    """
+    try:
+        whole = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(whole, dict):
+        return None
+    if older and CHECKSUM not in whole:
+        return whole
+    checksum = whole.pop(CHECKSUM, None)
+    return whole if checksum == _checksum(whole) else None
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf) -> dict[Any, Any]:
+    """Read the mapping in a YAML file, or in a JSON file if its name ends in .json.
+
+    Args:
+        path: the file.
+        what: the expected content, as it completes "to be ..." in an error message.
+        deepest: the largest depth of nested lists and mappings, in YAML.
+        largest: the largest size in bytes.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    import yaml  # slow to load
+
+    safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C takes a tenth of the time
+
+    class Once(safe):  # type: ignore[misc]  # PyYAML has no types
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+            pairs = len(node.value)  # before "<<" adds the pairs of another mapping
+            mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+            if not pairs == len(node.value) == len(mapping):
+                raise yaml.constructor.ConstructorError(problem=_TWICE, problem_mark=node.start_mark)
+            return mapping
+
+    raw = path.read_bytes()
+    if len(raw) > largest:
+        raise UserError(f"{path} is too large to be {what}.")
+    try:
+        text = raw.decode("utf-8-sig")
+        if path.suffix == ".json":
+            content = from_json(text)
+        else:
+            _check_events(yaml.parse(text, Loader=safe), path, what, deepest)
+            content = yaml.load(text, Loader=Once)
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8 text.") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: also for an invalid date
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark else str(path)
+        raise UserError(f"{where}: it is not YAML or JSON: {getattr(error, 'problem', None) or error}.") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} must have lines KEY: VALUE to be {what}.")
+    return content
+
+
+def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) -> None:
+    """Raise UserError for an alias, for content nested too deep, and for numbers in base 8 or 60."""
+    depth = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if name == "AliasEvent" or depth > deepest + 2:  # the document and the stream are levels, too
+            raise UserError(f"{path} has an alias (*NAME), or is nested too deep to be {what}.")
+        if name == "ScalarEvent" and event.implicit[0] and _OTHER_BASE.match(event.value):
+            raise UserError(
+                f"{path}, line {event.start_mark.line + 1}: YAML reads {event.value} as a number of base 8 or 60: "
+                "write it in base 10, or put quotes around it."
+            )
+
+
+def to_json(values: Any) -> str:
+    """Return plain values as JSON. JSON has no infinity: it is written as 1e999, which parsers read as infinity."""
+    text = json.dumps(values, indent=2)
+    return re.sub(r'"(?:[^"\\]|\\.)*"|Infinity', lambda match: match[0] if match[0][0] == '"' else "1e999", text)
+
+
+def from_json(text: str) -> Any:
+    """Return the content of a JSON text.
+
+    Raises:
+        ValueError: the text is not JSON, a key occurs twice, or a string has half a surrogate pair.
+    """
+    content = json.loads(text, object_pairs_hook=_once)
+    json.dumps(content, ensure_ascii=False).encode()
+    return content
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError(_TWICE)
+    return dict(pairs)
