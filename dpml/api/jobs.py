@@ -21,7 +21,7 @@ from dpml.data.partition import draws_sizes
 from dpml.errors import UserError
 from dpml.files import write_atomically
 from dpml.reporting.manifest import beside
-from dpml.reporting.modified import only_block, refuse_ambiguous, truthful
+from dpml.reporting.modified import only_block, refuse_ambiguous, titled, without_points
 from dpml.reporting.results import Publication
 from dpml.running.environment import environment
 from dpml.running.expansion import Expansion, Point
@@ -199,12 +199,12 @@ def _experiment_job(
     ]
     changes = [word for word in words if not is_private(word) and word not in same]
     task = Task(" ".join([name, *changes]), points, experiment.computed)
-    titled = replace(experiment, title=_titled(experiment, points))
+    shown = titled(experiment, points)
     if changes:
-        titled = truthful(titled, points, replace(expansion, overrides={}).experiment(experiment))
+        shown = without_points(shown, points, replace(expansion, overrides={}).experiment(experiment))
     base = _base(Path(config.results_dir), name, changes)
     command = public_command([f"{PACKAGE}={name}", *words])
-    publication = Publication(titled, command, published)
+    publication = Publication(shown, command, published)
     return ExperimentJob(task, publication, base, trial=bool(changes)), same
 
 
@@ -228,13 +228,6 @@ def _base(results: Path, name: str, changes: Sequence[str]) -> Path:
 
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
     return {(point.block, repr(point.cell) if point.cell else str(point.reason)) for point in points}
-
-
-def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
-    """Return the title; ``{dataset}`` becomes the data sets of the panels, or of all cells if there are no panels."""
-    shown = {panel.block for panel in experiment.panels}
-    titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and (not shown or p.block in shown))
-    return experiment.title.replace("{dataset}", ", ".join(titles))
 
 
 def public_command(words: Sequence[str]) -> str:

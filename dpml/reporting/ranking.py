@@ -114,7 +114,7 @@ def _choice(
     means = {name: float(per_seed(runs).mean()) for name, runs in at.items()}
     order = sorted(means, key=lambda name: -means[name] if up else means[name])
     best = order[0]
-    comparisons = better({name: (at[best], at[name]) for name in order[1:]}, scale(metric))
+    comparisons = better({name: (at[best], at[name]) for name in order[1:]}, dict.fromkeys(order, scale(metric)))
     row = next(one.curve.rows for one in competing if one.label == best)
     single = next((name for name in order if sums[name] == 1), None)
     floor = _reference_mean(references, "constant", eps)
@@ -139,7 +139,7 @@ def _above_floor(best: pd.Series, references: Mapping[str, Curve], eps: float, m
         return True
     rows = references["constant"].rows
     floor = _indexed(rows[rows["eps"] == eps])
-    return better({"floor": (best, floor)}, scale(metric))["floor"].significant
+    return better({"floor": (best, floor)}, {"floor": scale(metric)})["floor"].significant
 
 
 def _indexed(rows: pd.DataFrame) -> pd.Series:

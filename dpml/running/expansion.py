@@ -88,7 +88,7 @@ class Expansion:
         """Every combination of every block of an experiment, in the file's order."""
         overrides = {key: value for key, value in self.overrides.items() if key != "metrics"}  # set by the file
         blocks = [
-            (name, {**experiment.settings, **part, **overrides})
+            (name, {**_kept({**experiment.settings, **part}, overrides), **overrides})
             for name, block in experiment.grid.items()
             if not is_computed(block)
             for part in parts(block)
@@ -180,6 +180,11 @@ def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, An
             for group, name in known
         }
     return options
+
+
+def _kept(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file's settings without those of its data set, if another data set takes its place."""
+    return {key: value for key, value in settings.items() if "dataset" not in overrides or "dataset." not in key}
 
 
 def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
