@@ -24,6 +24,7 @@ import pandas as pd
 from dpml.api.jobs import ExperimentJob, experiment_jobs
 from dpml.config.compose import initialise
 from dpml.errors import nearest
+from dpml.files import shipped_folder
 from dpml.reporting.evidence import read_rows
 from dpml.reporting.manifest import Manifest
 from dpml.reporting.results import results_of
@@ -59,11 +60,11 @@ def within(seconds: float, job: Job) -> Outcome | None:
     return None if late else outcome
 
 
-def job_of(name: str, folder: Path) -> ExperimentJob:
+def job_of(name: str, data_dir: Path) -> ExperimentJob:
     """The job of ``dpml-run experiment=NAME``."""
-    words = [f"experiment={name}", f"data_dir={folder}"]
+    words = [f"experiment={name}", f"data_dir={data_dir}"]
     with initialise():
-        (job,) = experiment_jobs(hydra.compose("config", words), words, [folder("experiments")])
+        (job,) = experiment_jobs(hydra.compose("config", words), words, [shipped_folder("experiments")])
     return job
 
 

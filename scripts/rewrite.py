@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import hydra
 import pandas as pd
 from omegaconf import OmegaConf
 
 from dpml import packs
-from dpml.config.compose import PACKAGE, compose
+from dpml.config.compose import PACKAGE, initialise
 from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims
@@ -24,12 +25,14 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import points_of, read_published, shown
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
+from dpml.reporting.modified import titled
 from dpml.reporting.pages import figure_page
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import peers
 from dpml.reporting.results import Publication, Results, rows_of
 from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
+from dpml.running.expansion import Expansion
 from dpml.running.spec import Experiment, Panel
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -46,7 +49,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     rows = evidence.read_rows(base, about["files"])
     paper = about["experiment"].partition("/")[0]
     points = read_published([packs.home(paper).parent], paper)
-    experiment = as_in_files(about) if pictures else None
+    experiment = as_in_files(about["experiment"]) if pictures else None
     if experiment:
         about = about | said_in_files(about, experiment, points)
     claims = [*claims_about(about["experiment"]).values()]  # new ones, too
@@ -84,15 +87,18 @@ def redraw(
     return files
 
 
-def as_in_files(about: Mapping[str, Any]) -> Experiment:
-    """The experiment as its file and their templates have it now."""
-    name = about["experiment"]
-    content: Any = OmegaConf.to_container(compose([f"{PACKAGE}={name}"])[PACKAGE], resolve=True)
-    return Experiment.from_content(name, content)
+def as_in_files(name: str) -> Experiment:
+    """Return the experiment as its file and their templates have it now, with the settings in its titles."""
+    words = [f"{PACKAGE}={name}"]
+    with initialise():
+        config = hydra.compose("config", words)
+        content: Any = OmegaConf.to_container(config[PACKAGE], resolve=True)
+        experiment = Experiment.from_content(name, content)
+        return titled(experiment, Expansion.from_config(config, words).experiment(experiment))
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
-    """The note, panels' titles and the series of points as the experiment has them, and rankings with these points."""
+    """Return the words of an experiment as its file has them, the series of points, and rankings with these points."""
     panels = [
         panel | {key: getattr(new, key) for key in ("published", "title", "ylim")}
         for panel, new in zip(about["panels"], experiment.panels, strict=True)
@@ -108,7 +114,8 @@ def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.D
         }
         for ranking in about["rankings"]
     ]
-    return {"note": experiment.note, "panels": panels, "rankings": rankings}
+    facts = {key: getattr(experiment, key) for key in ("title", "source", "note")}
+    return {**facts, "panels": panels, "rankings": rankings}
 
 
 def main(names: list[str]) -> None:
