@@ -141,6 +141,8 @@ def runs_of(
             part, where = part.where(key, value), f"{where}, {key} = {value:g}"
         for (block, algorithm), table in part.all_runs(blocks, reading).items():
             runs[f"{block}{where}", algorithm] = table.abs().clip(lower=part.floor(block, reading.metric))
+    if not runs:
+        raise NotComputedError(["anything to compare"])
     return runs
 
 
@@ -446,25 +448,22 @@ def on_sets(  # many parameters: the arguments of a test on a card
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
+        here = [block for block in blocks if block in set(evidence.rows["block"])]
+        gone = {block: "not computed" for block in blocks if block not in here}
+        if len(gone) >= len(here):
+            raise NotComputedError(gone)
         found: list[Check] = []
         left: list[Group] = []
-        gone: list[str] = []
-        missing: list[str] = []
-        for block in blocks:
-            try:
-                check = tests(block)(evidence, reading)
-            except NotComputedError as error:
-                missing += error.missing
-                continue
+        for block in here:
+            check = tests(block)(evidence, reading)
             if why := _by_chance(evidence, block, algorithms, reading):
-                gone.append(f"{block} ({why})")
+                gone[block] = why
                 left += [replace(group, why=why) for group in check.groups]
             else:
                 found.append(check)
-        if 2 * (len(blocks) - len(gone)) > len(blocks) >= 2 * len(found):
-            raise NotComputedError(missing)
-        if 2 * len(found) <= len(blocks):
-            raise NothingCountsError([f"{len(gone)} of {len(blocks)} data sets do not count: {', '.join(gone)}"])
+        if len(gone) >= len(found):
+            reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())
+            raise NothingCountsError([f"{len(gone)} of {len(blocks)} data sets do not count: {reasons}"])
         for block in blocks if extra else ():
             if f"{block}{extra}" in set(evidence.rows["block"]):
                 left += [replace(group, why=said) for group in tests(f"{block}{extra}")(evidence, reading).groups]

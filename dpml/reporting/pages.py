@@ -182,7 +182,7 @@ def subject(one: Mapping[str, str]) -> str:
     sign = f"{AXES.get(found[1], found[1]).split()[-1]} = " if found and re.match(r"[\d.-]", one["x"]) else ""
     against = plain(one["against"]) if one["against"] != one["algorithm"] else ""
     who = " against ".join(filter(None, [algorithm(one["algorithm"]), against]))
-    return ", ".join(filter(None, [plain(one["block"]), who, f"{sign}{plain(one['x'])}" if one["x"] else ""]))
+    return ", ".join(filter(None, [plain(one["block"]), who, f"{sign}{plain(one['x'])}" if one["x"] not in ("", "nan") else ""]))
 
 
 def _shortened(text: str, most: int) -> str:

@@ -19,7 +19,7 @@ def made_up(
     shape: tuple[int, int] = (5, 4),
     noise: float = 1e-4,
     hard: float = 0.0,
-    room: float = 0.1,
+    room: float = 0.5,
 ) -> Evidence:
     """Evidence whose means are given by block and algorithm, one for every x of the block.
 

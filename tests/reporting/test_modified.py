@@ -11,10 +11,10 @@ from dpml.running.spec import Experiment
 
 EXPERIMENT = Experiment.from_content("mine/tiny", TINY)
 PUBLISHED = TINY | {
-    "title": "Two parties (M = 2)",
+    "title": "Two parties (M = {M})",
     "panels": [
-        {"block": "a_eps", "x": "eps", "y": "loss", "title": "N = 200, M = 2", "published": "synth20_eps"},
-        {"block": "a_N", "x": "N", "y": "loss", "title": "ε = 1"},
+        {"block": "a_eps", "x": "eps", "y": "loss", "title": "N = {N}, M = {M}", "published": "synth20_eps"},
+        {"block": "a_N", "x": "N", "y": "loss", "title": "ε = {eps}, T = {T}"},
     ],
 }
 
@@ -34,6 +34,14 @@ def test_titles_and_published_points_follow_the_settings(tmp_path):
     assert modified(tmp_path, "block=a_eps", "N=50")[1] == [("N = 50, M = 2", None)]
 
 
+def test_another_data_set_takes_the_place_of_a_figures(tmp_path):
+    """The keys of the figure's own data set are not those of another one."""
+    titled = PUBLISHED | {"title": "{dataset}, d = {d}: loss"}
+    (job,) = jobs(tmp_path, titled, ["dataset=diabetes"], "imtiaz2019/tiny")
+    assert job.publication.experiment.title == "Progression of diabetes"
+    assert all(point.cell for point in job.task.points)
+
+
 def test_a_key_of_some_blocks_needs_the_name_of_one():
     refuse_ambiguous(EXPERIMENT, ["M", "draws", "seed", "calibration"])
     for key in ("eps", "N"):
@@ -48,7 +56,7 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 
 
 def test_an_experiment_without_any_cell_says_why(tmp_path):
-    with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*'dataset.d'"):
-        jobs(tmp_path, TINY, ["dataset=adult"])
+    with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*algo\.bins"):
+        jobs(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}}, [])
     with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
         jobs(tmp_path, TINY, ["draws=3"])
