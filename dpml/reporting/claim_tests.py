@@ -139,8 +139,8 @@ def runs_of(
             if key not in part.rows:
                 raise NotComputedError([f"anything by {key}"])
             part, where = part.where(key, value), f"{where}, {key} = {value:g}"
-        for (block, algorithm), table in part.all_runs(blocks, reading).items():
-            runs[f"{block}{where}", algorithm] = table.abs().clip(lower=part.floor(block, reading.metric))
+        for block, algorithm in part.all_runs(blocks, reading):
+            runs[f"{block}{where}", algorithm] = part.sizes(block, algorithm, reading)
     if not runs:
         raise NotComputedError(["anything to compare"])
     return runs
@@ -246,7 +246,7 @@ def _name(place: Place) -> str:
 
 def _at(evidence: Evidence, block: str, place: Any, reading: Reading) -> pd.Series:
     name, x = place
-    found = evidence.runs(block, name, reading).abs().clip(lower=evidence.floor(block, reading.metric))
+    found = evidence.sizes(block, name, reading)
     if len(found) < 2 or x not in found:
         raise NotComputedError([f"{name} in {block} at {x:g}"])
     return found[x]

@@ -250,6 +250,13 @@ class Evidence:
         runs: pd.DataFrame = self.kept(key, lambda: self._runs(block, algorithm, reading))
         return runs
 
+    def sizes(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
+        """Return runs in absolute size; what counts as zero is as large as the floor."""
+        key = block, algorithm, reading.variant, reading.metric, "sizes"
+        runs, floor = self.runs(block, algorithm, reading), self.floor(block, reading.metric)
+        sizes: pd.DataFrame = self.kept(key, lambda: runs.abs().clip(lower=floor))
+        return sizes
+
     @cached_property
     def _places(self) -> Mapping[Any, Any]:
         """Row numbers, by block, algorithm, metric and variant."""
