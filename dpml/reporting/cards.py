@@ -213,4 +213,3 @@ def _in_block(tests: Any, block: str) -> Any:
     if isinstance(tests, list):
         return [_in_block(one, block) for one in tests]
     return {name: {**arguments, "blocks": [block]} for name, arguments in tests.items()}
-

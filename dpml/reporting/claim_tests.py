@@ -94,8 +94,8 @@ def checked(  # many parameters: what the pairs must be
         part = {key: pair for key, pair in pairs.items() if (key.algorithm == key.against) == own}
         if by in ("as good as", "equal"):
             for key, (a, b) in part.items():
-                most_apart = scales[key].matters if limit == "matters" else limit
-                shown[key] = similar(a, b, scales[key], most_apart, better_too=by != "equal", same_noise=own)
+                apart: Any = scales[key].matters if limit == "matters" else limit
+                shown[key] = similar(a, b, scales[key], apart, better_too=by != "equal", same_noise=own)
         else:
             shown |= better(part, scales, same_noise=own)
     if by == "not better":
@@ -210,18 +210,14 @@ def compare(  # many parameters: the arguments of a test on a card
         runs = runs_of(evidence, reading, dict.fromkeys(blocks, curves), each) if curves else {}
         found = {}
         for panel in dict.fromkeys(panel for panel, _ in runs) or blocks:
-            for (a, b), here in product(
-                product(firsts, seconds), _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
-            ):
-                ours, theirs = (
-                    runs[panel, one][here]
-                    if isinstance(one, str)
-                    else None
-                    if isinstance(one, int | float)
-                    else _at(evidence, panel, one, reading)
-                    for one in (a, b)
-                )
-                theirs = pd.Series(float(b), ours.index) if theirs is None else theirs / factor
+
+            def at(place: Place, here: Any, panel: str = panel) -> pd.Series:
+                return runs[panel, place][here] if isinstance(place, str) else _at(evidence, panel, place, reading)
+
+            grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
+            for a, b, here in product(firsts, seconds, grid):
+                ours = at(a, here)
+                theirs = pd.Series(float(b), ours.index) if isinstance(b, int | float) else at(b, here) / factor
                 found[Key(panel, _name(a), _name(b), here)] = ours, theirs
         return found
 

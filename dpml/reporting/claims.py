@@ -302,7 +302,8 @@ class Evidence:
     def _mean(self, block: str, algorithms: Sequence[str], metric: str) -> float | None:
         """Return the mean size of a metric for the first of some algorithms that the block has."""
         metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
-        return next((self._baselines[key] for name in algorithms if (key := (block, name, metric)) in self._baselines), None)
+        found = [self._baselines.get((block, name, metric)) for name in algorithms]
+        return next((value for value in found if value is not None), None)
 
     @cached_property
     def _baselines(self) -> Mapping[Any, float]:

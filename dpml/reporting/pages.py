@@ -15,6 +15,7 @@ from dpml.reporting.words import AXES, VERDICTS, WORDS, algorithm, dataset, inte
 MIXED = "depends on an unstated choice"
 _KINDS = ("Privacy", "Theory", "Experiments")
 _OTHER = "Other interpretations"
+_PARTS = r"Theorem|Proposition|Footnote|Remark|Table|Lemma|Corollary|Sec\.|Eq\."
 _OF_MIXED = {"not reproduced": "fails: ", MIXED: "fails: ", "undecided with these seeds": "open: "}
 _OUTCOMES = {IN_WORDS[True]: "✓", IN_WORDS[None]: "?", IN_WORDS[False]: "✗"}
 
@@ -33,7 +34,7 @@ class Sentence:
         self.main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
         first = self.main[0][1]
         text = (card.sentences if card else {}).get(name) or re.sub(r" \[.*?\]", "", first.text)
-        stated = re.match(r"((?:Theorem|Proposition|Footnote|Remark|Table|Lemma|Corollary|Sec\.|Eq\.) ?[\w.]*): (.)", text)
+        stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
         self.text = symbols(_capital(text[stated.end() - 1 :]) if stated else text)
         self.where = stated[1] if stated else _figures([short(about) for about, _ in self.main])
         criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
@@ -183,7 +184,8 @@ def subject(one: Mapping[str, str]) -> str:
     sign = f"{AXES.get(found[1], found[1]).split()[-1]} = " if found and re.match(r"[\d.-]", one["x"]) else ""
     against = plain(one["against"]) if one["against"] != one["algorithm"] else ""
     who = " against ".join(filter(None, [algorithm(one["algorithm"]), against]))
-    return ", ".join(filter(None, [plain(one["block"]), who, f"{sign}{plain(one['x'])}" if one["x"] not in ("", "nan") else ""]))
+    x = f"{sign}{plain(one['x'])}" if one["x"] not in ("", "nan") else ""
+    return ", ".join(filter(None, [plain(one["block"]), who, x]))
 
 
 def _shortened(text: str, most: int) -> str:

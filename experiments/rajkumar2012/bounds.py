@@ -96,7 +96,7 @@ def full_noise(shares: Mapping[str, Sequence[float]], N: int, d: int, eps: float
     `proven_of_party` is the eps that is proven for a party's own minimiser, beside the claimed one.
     """
     budget, gop = Budget(eps, delta), GaussianObjectivePerturbation(LOSSES["logistic"], "published", lam=1.0)
-    about = {"eps": eps, "delta": delta, "d": d, "N": N}
+    about: dict[str, object] = {"eps": eps, "delta": delta, "d": d, "N": N}
 
     def variance(rows: int) -> float:
         return sigma_star(d, compute_slack(eps, 1.0, rows)[1], delta) ** 2
@@ -104,7 +104,7 @@ def full_noise(shares: Mapping[str, Sequence[float]], N: int, d: int, eps: float
     def ratio(parts: Sequence[float]) -> float:
         return sum(variance(round(part * N)) for part in parts) / variance(N)
 
-    lines = []
+    lines: list[dict[str, object]] = []
     for name, parts in shares.items():
         equal = [1 / len(parts)] * len(parts)
         stated = len(parts) if max(parts) == min(parts) else ratio(equal)

@@ -11,7 +11,6 @@ from dpml.reporting.criteria import Comparison, covers
 from .bounds import TAIL
 
 
-
 def guesses(block: str, eps: Sequence[float]) -> Test:
     """At every eps, after the most rounds, halving budgets are similar to a guess, and plain psgd is better."""
 
