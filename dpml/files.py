@@ -31,7 +31,7 @@ def write_atomically(path: Path, content: str | bytes, private: bool = False) ->
 
     Only the owner can read a `private` file. A killed process may leave its temporary file ``.NAME-...``.
     """
-    _publish(path, content, os.replace, private)
+    _publish(path, content, Path.replace, private)
 
 
 def create_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
@@ -41,7 +41,7 @@ def create_atomically(path: Path, content: str | bytes, private: bool = False) -
         FileExistsError: the file exists.
         OSError: the file cannot be written, or the file system has no hard links.
     """
-    _publish(path, content, os.link, private)
+    _publish(path, content, lambda partial, path: path.hardlink_to(partial), private)
 
 
 def check_writable(path: Path) -> None:
@@ -85,7 +85,7 @@ def _check_absent(path: Path) -> None:
         raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
 
 
-def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], None], private: bool) -> None:
+def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], object], private: bool) -> None:
     partial = _partial(path, uuid.uuid4().hex)
     with _naming(path):
         try:

@@ -16,22 +16,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import Any
 
-import hydra
 import numpy as np
 import pandas as pd
 
-from dpml.api.jobs import ExperimentJob, experiment_jobs
-from dpml.config.compose import initialise
+from dpml.api.jobs import ask
+from dpml.api.settings import Settings
 from dpml.errors import nearest
-from dpml.files import shipped_folder
 from dpml.reporting.evidence import read_rows
 from dpml.reporting.manifest import Manifest
 from dpml.reporting.results import results_of
-from dpml.running.computed import Computed, Written
+from dpml.running.computed import Written
 from dpml.running.executors import Job, Outcome, attempt
-from dpml.running.plan import Entry, Options, Plan, make_plan
-from dpml.running.store import Record, Store
+from dpml.running.expansion import Point
+from dpml.running.plan import Plan
+from dpml.running.spec import is_computed
+from dpml.running.store import Record
 
 TOLERANCE = 1e-5  # relative: other libraries and processors round otherwise
 SAID = ["tuned", "private_preprocessing", "not_proven", "n_min", "n_max"]  # columns of words, not of settings
@@ -60,45 +61,43 @@ def within(seconds: float, job: Job) -> Outcome | None:
     return None if late else outcome
 
 
-def job_of(name: str, data_dir: Path) -> ExperimentJob:
-    """The job of ``dpml-run experiment=NAME``."""
-    words = [f"experiment={name}", f"data_dir={data_dir}"]
-    with initialise():
-        (job,) = experiment_jobs(hydra.compose("config", words), words, [shipped_folder("experiments")])
-    return job
+def planned(name: str, folder: Path, store: Path) -> Plan:
+    """The plan of ``dpml-run experiment=NAME``, with a store of its own."""
+    (plan,) = ask(Settings([f"experiment={name}", f"data_dir='{folder}'", f"results_dir='{store}'"])).plans
+    return plan
 
 
-def drawn(plan: Plan, job: ExperimentJob, generator: random.Random) -> Iterator[Entry]:
+def drawn(plan: Plan, generator: random.Random) -> Iterator[Point]:
     """The cells in a random order, one of every algorithm before the second of any."""
     groups = defaultdict(list)
-    for entry in plan.of(job.task):
-        if entry.point.cell:
-            groups[entry.point.cell.algorithm.name].append(entry)
+    for point in plan.cells:
+        if point.cell:
+            groups[point.cell.algorithm.name].append(point)
     for group in groups.values():
         generator.shuffle(group)
     yield from filter(None, chain.from_iterable(zip_longest(*groups.values())))
 
 
-def computed(job: ExperimentJob, cells: int, seconds: float, store: Path, seed: int) -> pd.DataFrame:
+def computed(plan: Plan, cells: int, seconds: float, seed: int) -> pd.DataFrame:
     """Rows of some cells and blocks, as they would be published."""
-    blocks: list[Computed] = []
-    for block in job.task.computed:
+    blocks: dict[str, Any] = {}
+    for block in plan.experiment.computed:
         if isinstance(found := within(seconds, block), Written):
-            block.keep(Store(store), found)
-            blocks.append(block)
-    plan = make_plan([job.task], Store(store), Options())
+            block.keep(plan.store, found)
+            blocks[block.block] = plan.experiment.grid[block.block]
     left, tries = cells, 2 * cells
-    for entry in drawn(plan, job, random.Random(f"{job.task.name} {seed}")):
+    for point in drawn(plan, random.Random(f"{plan.experiment.name} {seed}")):
         if not left or not tries:
             break
         tries -= 1
-        outcome = within(seconds, entry.point.cell)  # type: ignore[arg-type]
+        outcome = within(seconds, point.cell)  # type: ignore[arg-type]
         if isinstance(outcome, Record) and outcome.skipped is None:
-            entry.record, entry.status = outcome, "done"
+            point.record, point.status = outcome, "done"
             left -= 1
     if left == cells and not blocks:
         return pd.DataFrame()
-    return results_of(job.publication, plan, replace(job.task, computed=tuple(blocks))).rows
+    grid = {name: block for name, block in plan.experiment.grid.items() if not is_computed(block)} | blocks
+    return results_of(replace(plan, experiment=replace(plan.experiment, grid=grid)), pd.DataFrame()).rows
 
 
 def compared(rows: pd.DataFrame, published: pd.DataFrame) -> str:
@@ -155,9 +154,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not manifest:
             parser.error(f"{base}.json is missing, or was changed after it was written.")
         published = read_rows(base, manifest["files"])
-        job = job_of(name, options.data_dir.absolute())
         with tempfile.TemporaryDirectory() as store:
-            rows = computed(job, options.cells, options.seconds, Path(store), options.seed)
+            plan = planned(name, options.data_dir.absolute(), Path(store))
+            rows = computed(plan, options.cells, options.seconds, options.seed)
         said = compared(rows, published) if len(rows) else ""
         differ += bool(said)
         print(f"{name}: {len(rows)} of {len(published)} rows computed again{': ' + said if said else ''}", flush=True)

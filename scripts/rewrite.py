@@ -12,27 +12,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import hydra
 import pandas as pd
-from omegaconf import OmegaConf
 
 from dpml import packs
-from dpml.config.compose import PACKAGE, initialise
+from dpml.config import experiments
 from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims
 from dpml.reporting.cards import claims_about
-from dpml.reporting.charts import points_of, read_published, shown
+from dpml.reporting.charts import charts_of, points_of, read_published, titled
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
-from dpml.reporting.modified import titled
 from dpml.reporting.pages import figure_page
-from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import peers
-from dpml.reporting.results import Publication, Results, rows_of
+from dpml.reporting.results import rows_of
 from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
-from dpml.running.expansion import Expansion
+from dpml.running.plan import Results
 from dpml.running.spec import Experiment, Panel
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -49,8 +45,9 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     rows = evidence.read_rows(base, about["files"])
     paper = about["experiment"].partition("/")[0]
     points = read_published([packs.home(paper).parent], paper)
-    experiment = as_in_files(about["experiment"]) if pictures else None
+    experiment = as_in_files(about) if pictures else None
     if experiment:
+        experiment = titled(experiment, rows)
         about = about | said_in_files(about, experiment, points)
     claims = [*claims_about(about["experiment"]).values()]  # new ones, too
     verdicts = evidence.judge(rows, claims, about["panels"], points)
@@ -59,7 +56,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     for one in about["figures"]:
         target = base.with_name(one["name"])
         if experiment:
-            written += redraw(Publication(experiment, about["command"], points), about, one, rows, target)
+            written += redraw(experiment, points, about, one, rows, target)
         page = target.with_name(f"{target.name}.md")
         write_atomically(page, figure_page(about, one))
         written.append(page)
@@ -69,53 +66,47 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
 
 
 def redraw(
-    publication: Publication, about: Mapping[str, Any], figure: dict[str, Any], rows: pd.DataFrame, target: Path
+    experiment: Experiment,
+    points: pd.DataFrame,
+    about: Mapping[str, Any],
+    figure: dict[str, Any],
+    rows: pd.DataFrame,
+    target: Path,
 ) -> list[Path]:
     """Draw a figure; make its caption and its tables again, except guarantees, which do not follow from rows."""
     twins = any(one["twin"] for one in about["figures"])
     part = rows_of(rows, figure["twin"] or "published") if twins else rows
     summary = with_differences(part, about["reference"], about["computed"])
-    charts = [
-        Chart(panel, table, None if figure["twin"] else points_of(publication.points, panel))
-        for panel in (Panel(**content) for content in about["panels"])
-        if len(table := shown(summary, panel))
-    ]
+    panels = [Panel(**content) for content in about["panels"]]
+    charts = charts_of(panels, summary, None if figure["twin"] else points)
     kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
-    figure["sections"] = [*kept, *sections(Results(publication, part, pd.DataFrame(), {}), charts, summary)]
-    columns = publication.experiment.columns
+    figure["sections"] = [*kept, *sections(Results(experiment, part, pd.DataFrame()), charts, summary)]
+    columns = experiment.columns
     files, figure["caption"] = plot_experiment(charts, columns, target) if charts else ([], "")
     return files
 
 
-def as_in_files(name: str) -> Experiment:
-    """Return the experiment as its file and their templates have it now, with the settings in its titles."""
-    words = [f"{PACKAGE}={name}"]
-    with initialise():
-        config = hydra.compose("config", words)
-        content: Any = OmegaConf.to_container(config[PACKAGE], resolve=True)
-        experiment = Experiment.from_content(name, content)
-        return titled(experiment, Expansion.from_config(config, words).experiment(experiment))
+def as_in_files(about: Mapping[str, Any]) -> Experiment:
+    """The experiment as its file and their templates have it now."""
+    name = about["experiment"]
+    return Experiment.from_content(name, experiments.content(name, experiments.files()))
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
-    """Return the words of an experiment as its file has them, the series of points, and rankings with these points."""
+    """The note, the titles and the series of points as the experiment has them, and rankings with these points."""
     panels = [
-        panel | {key: getattr(new, key) for key in ("published", "title", "ylim")}
+        panel | {key: getattr(new, key) for key in ("published", "title", "ylim", "thin")}
         for panel, new in zip(about["panels"], experiment.panels, strict=True)
     ]
-    own = {(one["title"], one["y"].rpartition(".")[2]): points_of(points, Panel(**one)) for one in panels}
-    rankings = [
-        ranking
-        | {
-            "choices": [
-                choice | {"peers": peers(own[ranking["title"], ranking["metric"]], choice["eps"])}
-                for choice in ranking["choices"]
-            ]
-        }
-        for ranking in about["rankings"]
-    ]
-    facts = {key: getattr(experiment, key) for key in ("title", "source", "note")}
-    return {**facts, "panels": panels, "rankings": rankings}
+    pairs = zip(about["panels"], panels, strict=True)
+    own = {(old["title"], old["y"].rpartition(".")[2]): Panel(**new) for old, new in pairs}
+    rankings = []
+    for ranking in about["rankings"]:
+        panel = own[ranking["title"], ranking["metric"]]
+        theirs = points_of(points, panel)
+        choices = [choice | {"peers": peers(theirs, choice["eps"])} for choice in ranking["choices"]]
+        rankings.append(ranking | {"title": panel.title, "choices": choices})
+    return {"title": experiment.title, "note": experiment.note, "panels": panels, "rankings": rankings}
 
 
 def main(names: list[str]) -> None:

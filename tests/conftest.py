@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import absl.logging
@@ -48,29 +47,6 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Examples are in docstrings of dpml, and not looked for in those of tests."""
     return [file for file in (yield) if not isinstance(file, DoctestModule)]
-
-
-@pytest.fixture(autouse=True, scope="session")
-def get_mode() -> Iterator[Callable[..., object]]:
-    """Hydra does not repeat itself, because tests compose a hundred times; its own get_mode.
-
-    It would compose everything a first time to see whether hydra.mode is set, make for every file a map of choices that
-    only names with ${} in them need, and parse the same interpolations again.
-    """
-    import omegaconf
-    from hydra._internal import defaults_list
-    from hydra._internal.hydra import Hydra
-
-    with pytest.MonkeyPatch.context() as patch:
-        whole, choices, parse = Hydra.get_mode, defaults_list._create_interpolation_map, cache(omegaconf.base.parse)
-        needed = lambda known, files, *more: (  # noqa: E731
-            choices(known, files, *more) if any(file.is_interpolation() for file in files) else None
-        )
-        patch.setattr(Hydra, "get_mode", lambda *at, **of: None)
-        patch.setattr(defaults_list, "_create_interpolation_map", needed)
-        for module in (omegaconf.base, omegaconf._utils):
-            patch.setattr(module, "parse", parse)
-        yield whole
 
 
 @pytest.fixture(scope="session")
@@ -117,14 +93,6 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
         return Outcome(code, captured.out, captured.err)
 
     return run
-
-
-@pytest.fixture
-def uncomposed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`dpml` changes the default configuration: that Hydra composes one of the words takes longer than a release."""
-    from harness import composed  # loads Hydra, which most tests do not need
-
-    monkeypatch.setattr("dpml.api.settings.of_dpml", lambda: composed)
 
 
 @pytest.fixture

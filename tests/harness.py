@@ -1,24 +1,20 @@
 """Experiments without a command line: the same jobs, plans and files."""
 
 import hashlib
-import pickle
+import json
+import tempfile
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-import hydra
 import pytest
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf, open_dict
+from omegaconf import OmegaConf
 
-from dpml.api.jobs import compute_jobs, experiment_jobs, failures, options_of, run_job, write_jobs
-from dpml.api.settings import Settings, parsed
-from dpml.config.build import build_algorithm, check_keys, completed, instantiate
-from dpml.config.compose import compose, initialise, options
-from dpml.files import shipped_folder
-from dpml.running import expansion
-from dpml.running.plan import Options, make_plan
-from dpml.running.store import Store
+from dpml.api.jobs import ask, compute, results_of_run, write_experiment
+from dpml.api.settings import Settings
+from dpml.config import experiments
+from dpml.config.build import build_algorithm, instantiate
+from dpml.config.compose import compose, options
 
 TINY = {
     "title": "Tiny",
@@ -36,52 +32,12 @@ TINY = {
 CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
 
 
-def composed(words):
-    """What Hydra composes of some words, without Hydra, which takes much longer than a small run.
-
-    The words are options and keys that are there, with one value each.
-    """
-    config = pickle.loads(_default())
-    for word in sorted(parsed(words), key=lambda word: "." in word.key_or_group):  # options before their keys
-        option = shipped_folder("conf") / word.key_or_group / f"{word.value()}.yaml"
-        named = "." not in word.key_or_group and option.is_file()
-        value = pickle.loads(_option(option)) if named else word.value()
-        OmegaConf.update(config, word.key_or_group, value, merge=False)
-    return config
-
-
-@cache
-def _default():
-    """What Hydra composes of no word; a pickle is copied six times as fast as a configuration."""
-    return pickle.dumps(compose([]))
-
-
-@cache
-def _option(file):
-    """What the file of an option says."""
-    return pickle.dumps(completed(OmegaConf.load(file)))
-
-
 def tables(words, results):
-    """Return the rows and guarantees of `dpml-run WORDS`, composed as above."""
-    config = composed(words)
-    check_keys(config)
-    options = options_of(config)
-    job = run_job(config, Settings(words), Path("nowhere"))
-    made, _ = compute_jobs([job], options, results, "dpml-run")
-    job.check(made)
-    return job.tables(made)[:2]
-
-
-_OPTIONS = {}  # of dpml's own groups, whose files stay as they are while tests run
-
-
-@contextmanager
-def with_options():
-    """Hydra, with the options that it has composed for other tests."""
-    with initialise():
-        expansion._composed[GlobalHydra.instance().hydra] = _OPTIONS
-        yield
+    """Return the rows and guarantees of `dpml-run WORDS`."""
+    asked = ask(Settings([*words, f"results_dir='{results}'"]))
+    compute(asked, "dpml-run")
+    found = results_of_run(asked.plans[0])
+    return found.rows, found.guarantees
 
 
 @cache
@@ -95,34 +51,31 @@ def algorithms():
     return {name: build_algorithm({"algo": nodes[name], **others, **chosen.get(name, {})}, dataset) for name in names}
 
 
-def jobs(results, content=TINY, words=(), name="mine/tiny"):
-    """The job of an experiment that is no file, as `dpml-run experiment=mine/tiny WORDS` would have it."""
-    with with_options():
-        folders = [word for word in words if word.startswith(("data_dir=", "metrics=", "block="))]
-        config = composed([f"results_dir='{results}'", *folders])
-        with open_dict(config):
-            config.experiment = content
-        return experiment_jobs(config, [f"experiment={name}", *words], [])
+def asked(results, content=TINY, words=(), name="mine/tiny"):
+    """What `dpml-run experiment=mine/tiny WORDS` would ask for, of an experiment that is no file."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder) / f"{name}.yaml"
+        path.parent.mkdir()
+        path.write_text(json.dumps(content))
+        known = experiments.files()
+        patch.setattr(experiments, "files", lambda config_dir=None: {**known, name: path})
+        return ask(Settings([f"experiment={name}", f"results_dir='{results}'", *words]))
 
 
 def shipped(name, words=()):
-    """The job of an experiment that comes with dpml, as `dpml-run experiment=NAME WORDS` would have it."""
-    words = [f"experiment={name}", *words]
-    with with_options():
-        (job,) = experiment_jobs(hydra.compose("config", words), words, [shipped_folder("experiments")])
-    return job
+    """The plan of `dpml-run experiment=NAME WORDS`."""
+    (plan,) = ask(Settings([f"experiment={name}", *words])).plans
+    return plan
 
 
 def run(results, content=TINY, words=(), name="mine/tiny", **options):
     """Compute and write an experiment that is no file: the exit status."""
-    work = jobs(results, content, words, name)
-    plan, status = compute_jobs(work, Options(**options), results, "dpml-run")
-    if options.get("dry"):
+    made = asked(results, content, [*words, *(f"run.{key}={value}" for key, value in options.items())], name)
+    status = compute(made, "dpml-run")
+    if status or options.get("dry"):
         return status
-    for written in write_jobs(plan, work, stopped=bool(status)):
-        if written.error is not None:
-            raise written.error
-    return status or failures(plan, "dpml-run")
+    write_experiment(made.plans[0], results)
+    return int(any(point.status == "failed" for point in made.plans[0].points))
 
 
 @contextmanager
@@ -151,10 +104,10 @@ def drawn(*kinds):
         yield
 
 
-def plan(results, content=TINY, words=(), **options):
+def plan(results, content=TINY, words=(), name="mine/tiny"):
     """The plan of an experiment that is no file."""
-    tasks = [job.task for job in jobs(results, content, words)]
-    return make_plan(tasks, Store(results / ".cells"), Options(**options))
+    (plan,) = asked(results, content, words, name).plans
+    return plan
 
 
 def digests(results):

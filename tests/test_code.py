@@ -7,16 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hydra
 import pandas as pd
 import pytest
 
 import dpml
 from dpml import code
-from dpml.config.compose import initialise
+from dpml.api.jobs import ask
+from dpml.api.settings import Settings
 from dpml.running.cell import Cell
 from dpml.running.computed import Computed
-from dpml.running.expansion import Expansion
 
 PACKAGE = Path(dpml.__file__).parent
 PLUG_IN = "from dataclasses import dataclass\n\n\n@dataclass(frozen=True)\nclass Mine:\n    of: object = None\n"
@@ -54,8 +53,7 @@ def copy(tmp_path, monkeypatch, changed):
 
 @pytest.fixture(scope="module")
 def cell():
-    with initialise():
-        (point,) = Expansion.from_config(hydra.compose("config", ["algo=capefm"]), []).run()
+    (point,) = ask(Settings(["algo=capefm"])).plans[0].points
     return point.cell
 
 

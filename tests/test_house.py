@@ -60,23 +60,23 @@ MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 700, 80, 6, 4
 
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
-    "top level": ("dpml/*.py", 818, 700),
-    "data": ("dpml/data", 4974, 4100),
-    "privacy": ("dpml/privacy", 2315, 2350),
-    "optim": ("dpml/optim", 1959, 1400),
-    "mechanism": ("dpml/mechanism", 1936, 2000),
-    "algorithms": ("dpml/algorithms", 4285, 4000),
-    "protocols": ("dpml/protocols", 1911, 1700),
-    "audit": ("dpml/audit", 2439, 2000),
-    "config and running": ("dpml/config dpml/running", 2936, 1950),
-    "reporting": ("dpml/reporting", 6336, 4200),
-    "release": ("dpml/release", 1594, 1450),
-    "federated": ("dpml/federated", 1905, 1600),
-    "recipes": ("dpml/recipes", 638, 520),
-    "api and cli": ("dpml/api dpml/cli", 4181, 2900),
+    "top level": ("dpml/*.py", 767, 700),
+    "data": ("dpml/data", 4955, 4100),
+    "privacy": ("dpml/privacy", 2256, 2350),
+    "optim": ("dpml/optim", 1875, 1400),
+    "mechanism": ("dpml/mechanism", 1924, 2000),
+    "algorithms": ("dpml/algorithms", 4190, 4000),
+    "protocols": ("dpml/protocols", 1732, 1700),
+    "audit": ("dpml/audit", 2254, 2000),
+    "config and running": ("dpml/config dpml/running", 2751, 1950),
+    "reporting": ("dpml/reporting", 6112, 4200),
+    "release": ("dpml/release", 1543, 1450),
+    "federated": ("dpml/federated", 1889, 1600),
+    "recipes": ("dpml/recipes", 605, 520),
+    "api and cli": ("dpml/api dpml/cli", 3801, 2900),
     "experiments": ("experiments", 1972, 2900),
-    "scripts": ("scripts", 2876, 1500),
-    "tests": ("tests", 41166, 28000),
+    "scripts": ("scripts", 2818, 1500),
+    "tests": ("tests", 40553, 28000),
 }
 REASON = re.compile(r"# many parameters: \w")  # on the line of the def, or on the line above it
 
@@ -312,20 +312,6 @@ def classes() -> list[tuple[Path, ast.ClassDef]]:
 def test_no_two_classes_have_one_name() -> None:
     count = Counter(node.name for _, node in classes())
     assert not {name: number for name, number in count.items() if number > 1}
-
-
-def test_classes_of_algorithms_extend_others_once_at_most() -> None:
-    """A class, and below it one more: what an algorithm does is read in one file, beside one base and `Program`."""
-    bases = {node.name: [re.sub(r"\[.*", "", ast.unparse(base)) for base in node.bases] for _, node in classes()}
-
-    def depth(name: str) -> int:
-        return 1 + max(
-            (depth(base) for base in bases[name] if base in bases and base not in ("Protocol", "Program")), default=0
-        )
-
-    named = [node.name for path, node in classes() if path.parts[0] in ("mechanism", "algorithms")]
-    wrong = {name: depth(name) for name in named if depth(name) > 2}
-    assert not wrong, listed(wrong)
 
 
 def test_nothing_asks_which_algorithm_it_has() -> None:

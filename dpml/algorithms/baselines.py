@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.random import Generator
 
-from dpml.algorithms.ensemble import local_models
+from dpml.algorithms.ensemble import LocalClassifiers, check_local, drawn_seeds, vote_shares
 from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
@@ -106,7 +106,7 @@ class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATE
         return (optimum(self.loss, parties.X, parties.y, self.RIDGES[int(np.argmin(losses))]), {})
 
 
-class Batch(Baseline, local_models.LocalClassifiers):
+class Batch(Baseline, LocalClassifiers):
     """`batch`: one model on all private rows. Not private."""
 
     name = "batch"
@@ -118,7 +118,7 @@ class Batch(Baseline, local_models.LocalClassifiers):
 
 
 @dataclass(frozen=True)
-class Individual(Baseline, local_models.LocalClassifiers):
+class Individual(Baseline, LocalClassifiers):
     """`indiv`: every party keeps its own classifier. Nothing is released; the metric is their mean test accuracy.
 
     Args:
@@ -135,7 +135,7 @@ class Individual(Baseline, local_models.LocalClassifiers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        local_models.check_local(self.local)
+        check_local(self.local)
 
     unprotected: ClassVar[str] = "nothing is released to be protected"
     prepare = Program.prepare
@@ -147,7 +147,7 @@ class Individual(Baseline, local_models.LocalClassifiers):
         sums = self.reading.sums
         if self.local is None:
             return None, {"accuracy": _accuracy(parties, self.loss, self.lam, sums)}
-        seeds = local_models.seeds(parties, rng)
+        seeds = drawn_seeds(parties, rng)
         return None, {"accuracy": accuracy(parties, self.loss, self.lam, sums, self.local, seeds)}
 
 
@@ -157,9 +157,9 @@ def accuracy(  # many parameters: the classifiers, and how they are trained
     """The mean over parties and test rows of being right: the mean share of votes for the true label."""
     y = parties.data.y_test
     first, where, _ = distinct(parties.data.X_test)
-    shares = local_models.vote_shares(parties, parties.data.X_test[first], lam, sums, local, seeds)[where]
+    shares = vote_shares(parties, parties.data.X_test[first], lam, sums, local, seeds)[where]
     right = hard_targets(y, shares.shape[1])
-    agree = right * shares if loss.name == "softmax" else right * shares + (1 - right) * (1 - shares)
+    agree = right * shares if loss.task == "multiclass" else right * shares + (1 - right) * (1 - shares)
     return float(agree.sum()) / len(y)
 
 
@@ -209,7 +209,7 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
 
     def _least_loss(self, y: Array) -> float:
         """The infimum over constant scores."""
-        if self.loss.name == "squared":
+        if self.loss.task == "regression":
             return float(np.var(y))
         shares = np.unique(y, return_counts=True)[1] / len(y)
         # a bounded loss is least at an infinite score

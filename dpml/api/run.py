@@ -9,12 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from dpml.api.jobs import INTERRUPTED, RunJob, compute_jobs, options_of, run_job, together
-from dpml.api.settings import composer, jobs_of, settings_of
+from dpml.api.jobs import INTERRUPTED, ask, compute, refuse_failures, results_of_run
+from dpml.api.settings import settings_of
 from dpml.errors import UserError
 from dpml.reporting.run_table import claims_in, run_table
 from dpml.reporting.statistics import summarise
-from dpml.running.plan import Options
 
 _NOT_HERE = {
     "experiment": "dpml-run writes its figure, and a table of its rows to read with pandas",
@@ -69,8 +68,7 @@ class Result:
 def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Result:
     """Run settings, or read their results from the store if they exist. Keys and cells are those of `dpml-run`.
 
-    A list of eps, delta, M, N, seed or metrics is a list. A list of values of any other key is a sweep, as with
-    ``dpml-run -m``: jobs for all combinations, whose tables are put together. A key with a dot goes into a dictionary,
+    Several values of a key are a list: all combinations are run. A key with a dot goes into a dictionary,
     ``**{"algo.lam": 0.01}``, and an option that is a list itself into a further list, ``**{"algo.steps": [[0.1, 1]]}``.
 
     Cells are kept in ``results_dir/.cells``, and nothing else is written, but for ``plan.csv`` by a dry run. The plan
@@ -80,7 +78,7 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
     >>> import dpml, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = dpml.run("dataset=wdbc", algo=["fm", "gop"], eps=[0.1, 1], M=1, draws=2, results_dir=folder)
-    job 0, job 1: 0 cached, 2 to run (no estimate yet)
+    run: 0 cached, 2 to run (no estimate yet)
     >>> sorted(set(result.rows["algo"])), int((result.rows["metric"] == "accuracy").sum())
     (['fm', 'gop'], 8)
 
@@ -93,29 +91,19 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
         CellsFailedError: a cell failed, which is a bug; the message gives the path of the traceback.
         KeyboardInterrupt: finished cells are kept.
     """
-    settings, swept = settings_of(overrides, keys, config_dir)
-    for key in (*settings.given, *swept):
+    settings = settings_of(overrides, keys, config_dir)
+    for key in (*settings.given, *settings.lists):
         group = key.replace("/", ".").partition(".")[0]
         if group in _NOT_HERE:
             raise UserError(f"dpml.run takes no {key}: {_NOT_HERE[group]}.")
-    lines = list(jobs_of(settings, swept))
-    compose = composer(settings)
-    jobs = [
-        run_job(line.composed(compose), line, Path(), f"job {number}" if len(lines) > 1 else "run")  # writes no files
-        for number, line in enumerate(lines)
-    ]
-    return _computed(jobs, options_of(jobs[0].config), Path(jobs[0].config["results_dir"]))
-
-
-def _computed(jobs: Sequence[RunJob], options: Options, results: Path) -> Result:
-    plan, status = compute_jobs(jobs, options, results, "the same call")
-    if status == INTERRUPTED:
+    asked = ask(settings)
+    if compute(asked, "the same call") == INTERRUPTED:
         raise KeyboardInterrupt
-    tables = []
-    for job in jobs:
-        if not options.dry:
-            job.check(plan)
-        for sentence in plan.refused(job.task):
-            warnings.warn(f"left out: {sentence}", stacklevel=3)
-        tables.append(job.tables(plan)[:2])
-    return Result(*(together(parts) for parts in zip(*tables, strict=True)))
+    (plan,) = asked.plans
+    if asked.options.dry:
+        return Result(pd.DataFrame(), pd.DataFrame())
+    refuse_failures(plan)
+    for sentence in plan.left_out():
+        warnings.warn(f"left out: {sentence}", stacklevel=2)
+    results = results_of_run(plan)
+    return Result(results.rows.reset_index(drop=True), results.guarantees.reset_index(drop=True))

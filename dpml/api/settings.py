@@ -1,72 +1,79 @@
 """Settings of a run: overrides as on the command line, and Python values; composed with the defaults."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from itertools import product
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hydra.core.override_parser.types import Override
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 
-from dpml.config import alike
 from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread, whole
-from dpml.config.compose import PACKAGE, compose, options
-from dpml.config.override_errors import Line, unknown_option, user_errors
+from dpml.config.compose import check_option, compose, parsed, set_value
 from dpml.errors import UserError
 
 _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
-Swept = Mapping[str, Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings: `words` are KEY=VALUE in Hydra's syntax; `values` are Python values by key."""
+    """Settings: `words` are KEY=VALUE in Hydra's syntax; `values` are Python values by key.
+
+    `lists` are the keys that are swept, with their values.
+    """
 
     words: Sequence[str] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     config_dir: Path | None = None
+    lists: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
         """Return the words as one line of a shell."""
         return shlex.join(self.words)
 
-    @property
+    @cached_property
     def given(self) -> dict[str, Any]:
         """Return all values that are set, by key."""
-        return {override.key_or_group: override.value() for override in parsed(self.words)} | dict(self.values)
+        words = [word for word in map(parsed, self.words) if not word.is_delete()]
+        return {word.key_or_group: word.value() for word in words} | dict(self.values)
 
     def without(self, key: str) -> "Settings":
         """Return all settings except those of one key."""
-        words = [word for word in self.words if not word.startswith(f"{key}=")]
-        return Settings(words, {name: value for name, value in self.values.items() if name != key}, self.config_dir)
+        words = [word for word in self.words if parsed(word).key_or_group != key]
+        values, lists = ({k: v for k, v in known.items() if k != key} for known in (self.values, self.lists))
+        return replace(self, words=words, values=values, lists=lists)
 
-    def composed(self, by: Callable[[list[str]], DictConfig] | None = None) -> DictConfig:
+    def swept(self) -> "Settings":
+        """Return the same settings with words such as ``M=5,10`` as lists."""
+        lists: dict[str, Sequence[Any]] = {}
+        for word in map(parsed, self.words):
+            if word.is_sweep_override():
+                key = word.key_or_group
+                if not word.is_discrete_sweep():
+                    raise UserError(f"{word.input_line} has no list of values to sweep over: write {key}=A,B.")
+                lists[key] = list(word.sweep_iterator())
+        words = [word for word in self.words if not parsed(word).is_sweep_override()]
+        return replace(self, words=words, lists={**lists, **self.lists})
+
+    def composed(self, extra: Sequence[tuple[str, str]] = (), hydra_too: bool = False) -> DictConfig:
         """Return the configuration: the defaults, changed by the words, then by the values.
 
-        Args:
-            by: a function that composes words (`composer`); None: that of this process, or Hydra.
+        Of an option that is swept it has the first one. `extra` and `hydra_too` are as in `compose`.
         """
-        choices = [f"{group}='{self._option(group)}'" for group in GROUPS if group in self.values]
-        line = Line([*self.words, *choices], self.config_dir)
-        if by is None and self.config_dir is None and not any(word.startswith(f"{PACKAGE}=") for word in self.words):
-            by = of_dpml()  # a user's own files can change meanwhile
-        with user_errors(line):
-            config = by(list(line.overrides)) if by else compose(line.overrides, self.config_dir)
-            for key, value in self.values.items():
-                if key not in GROUPS:
-                    OmegaConf.update(config, key, value, merge=False)
+        choices = {group: self.values[group] for group in GROUPS if group in self.values}
+        choices |= {group: self.lists[group][0] for group in GROUPS if group in self.lists}
+        for group, name in choices.items():
+            check_option(group, str(name), self.config_dir)
+        words = [word for word in self.words if parsed(word).key_or_group.partition(".")[0] not in self.lists]
+        words += [f"{group}='{name}'" for group, name in choices.items()]
+        config = compose(words, self.config_dir, extra, hydra_too)
+        for key, value in self.values.items():
+            if key not in choices and key.partition(".")[0] not in self.lists:
+                set_value(config, key, value, add=True)
         return config
-
-    def _option(self, group: str) -> str:
-        name = str(self.values[group])
-        if name not in options(group, self.config_dir):
-            raise UserError(unknown_option(group, name, self.config_dir))
-        return name
 
 
 def is_private(word: str) -> bool:
@@ -75,19 +82,11 @@ def is_private(word: str) -> bool:
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
 
-def parsed(words: Sequence[str]) -> list[Override]:
-    """Return the overrides that Hydra reads from some words."""
-    with user_errors(Line(words)):
-        return [alike.parsed(word) for word in words]
-
-
 # ---- a function's arguments
 
 
-def settings_of(
-    overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
-) -> tuple[Settings, Swept]:
-    """Return a function's overrides and keyword arguments as settings, and the keys that are swept with their values.
+def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None) -> Settings:
+    """Return a function's overrides and keyword arguments as settings.
 
     A list is a value of the keys in `LISTED`, and a sweep of any other key.
     """
@@ -98,21 +97,21 @@ def settings_of(
     for key, value in values.items():
         if value == []:
             raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    swept = {key: value for key, value in values.items() if isinstance(value, list) and key not in LISTED}
-    single = {key: value for key, value in values.items() if key not in swept}
-    return Settings(list(overrides), single, None if config_dir is None else Path(config_dir)), swept
+    lists = {key: value for key, value in values.items() if isinstance(value, list) and key not in LISTED}
+    single = {key: value for key, value in values.items() if key not in lists}
+    return Settings(list(overrides), single, None if config_dir is None else Path(config_dir), lists).swept()
 
 
 def one_setting(
     function: str, overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
 ) -> Settings:
     """Return the settings of a function that takes one value of every key."""
-    settings, swept = settings_of(overrides, keys, config_dir)
-    several = {word.key_or_group: word.input_line for word in parsed(settings.words) if word.is_sweep_override()}
-    several |= {key: f"{key}={','.join(map(str, values))}" for key, values in swept.items() if len(values) > 1}
-    for key, text in several.items():
-        raise UserError(f"dpml.{function} takes one {key}, got {text}.")
-    return replace(settings, values={**settings.values, **{key: values[0] for key, values in swept.items()}})
+    settings = settings_of(overrides, keys, config_dir)
+    for key, values in settings.lists.items():
+        if len(values) > 1:
+            raise UserError(f"dpml.{function} takes one {key}, got {key}={','.join(map(str, values))}.")
+    firsts = {key: values[0] for key, values in settings.lists.items()}
+    return replace(settings, values={**settings.values, **firsts}, lists={})
 
 
 def plain(value: Any, key: str) -> Any:
@@ -130,43 +129,10 @@ def plain(value: Any, key: str) -> Any:
     raise UserError(f"{key} must be a number, text, True, False, None, or a list of them, got {value!r}.")
 
 
-# ---- one job or several
-
-
-def jobs_of(settings: Settings, swept: Swept) -> Iterator[Settings]:
-    """Yield the jobs of a sweep, as `dpml-run -m` makes them: all combinations of the lists of values."""
-    choices: list[list[str]] = []
-    for word, override in zip(settings.words, parsed(settings.words), strict=True):
-        if not override.is_sweep_override():
-            choices.append([word])
-        elif override.is_discrete_sweep():
-            key = override.get_key_element()
-            choices.append([f"{key}={value}" for value in override.sweep_string_iterator()])
-        else:
-            raise UserError(f"{word} has no list of values to sweep over: write {override.key_or_group}=A,B.")
-    for words in product(*choices):
-        for values in product(*swept.values()):
-            chosen = dict(zip(swept, values, strict=True))
-            yield Settings(words, {**settings.values, **chosen}, settings.config_dir)
-
-
-def composer(settings: Settings) -> Callable[[list[str]], DictConfig]:
-    """Return a function that composes the words of a sweep's jobs, once for jobs that differ in values only."""
-    folder = settings.config_dir
-    return alike.Alike(partial(compose, config_dir=folder), lambda group: bool(options(group, folder)))
-
-
-@cache
-def of_dpml() -> Callable[[list[str]], DictConfig]:
-    """Return the function that composes words that name options of dpml only, one for this process."""
-    return composer(Settings())
-
-
 def refuse_several(settings: Settings) -> None:
-    """Raise UserError if a list of names chooses an option: Hydra would take the last, with keys of the others."""
-    given = settings.given
+    """Raise UserError if a list of names chooses an option."""
     for group in GROUPS:
-        names = given.get(group)
+        names = settings.given.get(group)
         if isinstance(names, list):
             several = ",".join(map(str, names))
             how = f"for several, dpml-run -m {group}={several}" if len(names) > 1 else f"write {group}={several}"
@@ -177,9 +143,6 @@ def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | Non
     """Return the configuration of one setting, and the number of features if `d` is set."""
     refuse_several(settings)
     config = settings.without("d").composed()
-    if "algo._target_" in settings.given:  # this class lacks the options of the default class
-        with open_dict(config):
-            config.algo = {key: value for key, value in config.algo.items() if f"algo.{key}" in settings.given}
     check_keys(config)
     for key in ("eps", "delta", "M", "N", "seed", "draws"):
         given = config[key]

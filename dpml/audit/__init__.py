@@ -8,15 +8,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpml.audit import black_box, descents, ensemble, perturbation, programs  # noqa: F401 - most register algorithms
-from dpml.audit.bounds import Rates
-from dpml.audit.half_noise import HalfNoise
-from dpml.audit.pairs import worst_case
+from dpml.audit import black_box
+from dpml.audit.attacks import Rates
+from dpml.audit.exposure import HalfNoise
 from dpml.audit.scores import ACCUSATION, CONFIDENCE, SLACK, Scores
 from dpml.audit.search import worse_pair
 from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.audit.transcript import NoNumberError
 from dpml.audit.views import exposures
+from dpml.audit.worst_cases import worst_case
 from dpml.errors import UserError
 from dpml.mechanism.guarantees import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, View
@@ -29,7 +29,6 @@ POWER = 0.8  # the share of the proven mu that a pair must show for the verdict 
 # defaults for the synthetic data of an audit
 DRAWS = 100_000
 ROWS = 2000  # per party: many equal rows drive linear models far
-FEW_ROWS = 20  # for networks, which need fewer
 PARTY_ROWS = 100  # at party level: more rows hardly change what is seen
 ROUNDS = {"rounds": 20, "epochs": 10}  # fewer rounds test the same claims and run faster
 _MOST_MU = 2.0**40  # with less noise, the rounding of a float, 2^-53 of the values, would count
@@ -60,13 +59,13 @@ class Finding:
     view: View
     unit: str
     delta: float
-    claimed: float
-    proven: float
-    exact: float
-    attacked: float
-    attack: str
     power: float
     verdict: Verdict
+    claimed: float = math.nan
+    proven: float = math.nan
+    exact: float = math.nan
+    attacked: float = math.nan
+    attack: str = "-"
     moved: float = math.nan
     mu: float | None = None
     rates: Rates | None = None
@@ -97,7 +96,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     proven = {g.view: g for g in guarantees if g.basis in HELD}
     claimed = {g.view: g for g in guarantees if g.basis == "published"}
     if all(math.isinf(g.eps) for g in proven.values()) and not any(math.isfinite(g.eps) for g in claimed.values()):
-        return [_nothing(g) for g in proven.values()]
+        return [_finding(g, "no privacy") for g in proven.values()]
     if any(math.isfinite(g.eps) and (g.eps if g.mu is None else g.mu) > _MOST_MU for g in proven.values()):
         raise UserError(
             "the noise is below 2^-40 of what it is added to, where floating-point numbers do not show it: an audit "
@@ -107,15 +106,15 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
     shown = exposures(algorithm, pair, budget)
     unit = next(iter(proven.values())).unit
     ratio = moved(algorithm, budget, [pair, *rounding_pairs(pair, unit)])
-    if math.isinf(ratio):
-        return [_no_number(g) for g in proven.values()]
     seen = black_box.notes(algorithm, pair, budget) if author(algorithm) else ()
     shown = [exposure for exposure in shown if exposure.view in proven]
     try:
+        if math.isinf(ratio):
+            raise NoNumberError
         scores = Scores.of(shown, draws, generator(seed, "audit"))
-    except NoNumberError:
-        return [_no_number(g) for g in proven.values()]
-    found = {view: _find(scores.get(view), proven[view], claimed.get(view)) for view in proven}
+    except NoNumberError:  # a sum is not a number for one of the neighbours: there is nothing to attack
+        return [_finding(g, "BUG", power=math.inf, moved=math.inf) for g in proven.values()]
+    found = {view: _judged(g, scores.get(view), claimed.get(view)) for view, g in proven.items()}
     silent = [view for view, each in found.items() if each.verdict == "no violation seen" and each.power >= POWER]
     halved = HalfNoise(generator(seed, "audit").bit_generator)
     for view, half in Scores.of([each for each in shown if each.view in silent], draws, halved).items():
@@ -134,52 +133,35 @@ def _load_neighbours(algorithm: Any) -> None:
 
 def default_rows(algorithm: Any) -> int:
     """The default number of rows of a party."""
-    if hasattr(algorithm, "epochs"):
-        return FEW_ROWS
     usual = PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
     return int(getattr(algorithm, "audited_rows", usual))
 
 
-def _nothing(proven: Guarantee) -> Finding:
-    nan = math.nan
-    return _of(Finding(proven.view, proven.unit, proven.delta, nan, math.inf, nan, nan, "-", nan, "no privacy"), proven)
+def _finding(proven: Guarantee, verdict: Verdict, power: float = math.nan, **shown: Any) -> Finding:
+    """Return a finding about a view with what is proven of it, or declared."""
+    declared = proven.basis == DECLARED
+    shown |= {"proven": math.nan if declared else proven.eps, "declared": proven.eps if declared else math.nan}
+    return Finding(proven.view, proven.unit, proven.delta, power, verdict, **shown)
 
 
-def _no_number(proven: Guarantee) -> Finding:
-    """Of sums that are no numbers for one of two neighbours: there is nothing to attack."""
-    return replace(_nothing(proven), power=math.inf, verdict="BUG", moved=math.inf)
-
-
-def _of(finding: Finding, proven: Guarantee) -> Finding:
-    """With what is proven of a view, or declared."""
-    if proven.basis == DECLARED:
-        return replace(finding, proven=math.nan, declared=proven.eps)
-    return replace(finding, proven=proven.eps)
-
-
-def _find(scores: Scores | None, proven: Guarantee, claimed: Guarantee | None) -> Finding:
-    """What attacks on one view show."""
-    if scores is None:  # of an algorithm that only its releases are known of
-        return replace(_nothing(proven), verdict="no violation seen", power=0.0)
+def _judged(proven: Guarantee, scores: Scores | None, claimed: Guarantee | None) -> Finding:
+    """Return what attacks on one view show; None: only releases are known, and this view sees none."""
+    if scores is None:
+        return _finding(proven, "no violation seen", power=0.0)
     verdict: Verdict = "no violation seen"
-    power = scores.power(proven)
     if claimed is not None and scores.lower(claimed.delta, ACCUSATION)[0] > claimed.eps:
         verdict = "claim violated"
     if scores.accuse(proven):
         verdict = "BUG"
     attacked, attack = scores.lower(proven.delta, CONFIDENCE)
-    found = Finding(
-        view=proven.view,
-        unit=proven.unit,
-        delta=proven.delta,
+    return _finding(
+        proven,
+        verdict,
+        scores.power(proven),
         claimed=math.nan if claimed is None else claimed.eps,
-        proven=proven.eps,
         exact=scores.exact(proven.delta),
         attacked=attacked,
         attack=attack,
-        power=power,
-        verdict=verdict,
         mu=proven.mu,
         rates=scores.rates(proven.delta),
     )
-    return _of(found, proven)

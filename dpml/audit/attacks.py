@@ -1,79 +1,133 @@
-"""Attacks: tests that distinguish the releases of two neighbours."""
+"""Attacks that learn from releases, and lower bounds on eps from an attacker's scores.
+
+An attacker guesses the second data set when a score exceeds a threshold. (eps, delta)-DP bounds true and false positive
+rates (Wasserman & Zhou 2010; Kairouz et al. 2015), so that measured rates bound eps from below, by Clopper & Pearson's
+exact intervals (Nasr et al. 2021). For normal scores a bound on mu gives a far better one (Nasr et al. 2023).
+"""
 
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri
 
 from dpml.arrays import Array
-from dpml.audit.exposure import BlackBox, Exposure
-from dpml.audit.transcript import Transcript
+from dpml.privacy import gdp
 
-LEARNED, RATIO, MATCHED = "learned direction", "likelihood ratio", "matched filter"
-MEDIANS, NORMALS = "learned medians", "learned normal laws"
+# thresholds that are tried, as quantiles of the scores: also close to the ends, where pure eps-DP is tightest
+_ENDS = 10.0 ** np.linspace(-6, -2, 60)
+_EVERYWHERE = np.concatenate([np.linspace(0, 1, 400), _ENDS, 1 - _ENDS])
+# for Gaussians mu is estimated best in the middle; the best of many thresholds would be the luckiest
+_MIDDLE = np.linspace(0.05, 0.95, 19)
+_CAUTION = 1e-4  # error of the intervals by which a threshold is chosen, so that small counts are not
 
 
-class Attack(NamedTuple):
-    """`score` gives a number (draws,) for what is seen (draws, k), higher for the second data set.
+def rate_interval(hits: NDArray[np.int_], trials: int, error: float) -> tuple[Array, Array]:
+    """Clopper & Pearson's bounds on a rate: each end is on the wrong side with probability at most `error`."""
+    return _lower_end(hits, trials, error), _upper_end(hits, trials, error)
 
-    `normal`: whether the scores are normal with one variance under both, if the noise is as specified.
+
+@np.errstate(invalid="ignore")
+def _lower_end(hits: NDArray[np.int_], trials: int, error: float) -> Array:
+    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
+
+
+@np.errstate(invalid="ignore")
+def _upper_end(hits: NDArray[np.int_], trials: int, error: float) -> Array:
+    return np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - error), 1.0)
+
+
+def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
+    """The least eps >= 0 that rates no better than these allow; `fpr` is an upper bound and `tpr` a lower one."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = np.log((tpr - delta) / fpr)
+        second = np.log((1 - fpr - delta) / (1 - tpr))
+    return np.maximum(np.nan_to_num(np.fmax(first, second), nan=0.0, posinf=math.inf), 0.0)
+
+
+def mu_from_rates(fpr: Array, tpr: Array) -> Array:
+    """The least mu >= 0 with which mu-GDP allows these rates; `fpr` is an upper bound and `tpr` a lower one."""
+    return np.maximum(np.nan_to_num(ndtri(tpr) - ndtri(fpr), nan=0.0), 0.0)
+
+
+def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
+    """A lower bound on eps at `delta`, wrong with probability at most `error`, whatever the distributions."""
+    return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 4)
+
+
+def mu_by_rates(first: Array, second: Array, error: float) -> float:
+    """A lower bound on mu, wrong with probability at most `error`, whatever the distributions.
+
+    No mechanism that is GDP with a smaller mu could have these rates.
     """
-
-    name: str
-    score: Callable[[Array], Array]
-    normal: bool = False
+    return _by_rates(mu_from_rates, first, second, error, _MIDDLE, 1 / 5)
 
 
-def informed(exposure: Exposure, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-    """The attacks that know everything but the noise, and the mu of the pair (`Exposure.mu`).
+def _by_rates(  # many parameters: a bound, the scores, and how the threshold is chosen
+    bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, share: float
+) -> float:
+    """The bound from the rates at a threshold that is chosen on the first `share` of the scores (n,) of either."""
+    cut = int(len(first) * share), int(len(second) * share)
+    pooled = np.sort(np.concatenate([first[: cut[0]], second[: cut[1]]]))
+    # their quantiles: NumPy's own partition the scores at hundreds of levels, which takes longer than to sort them
+    thresholds = np.unique(np.interp(levels * (len(pooled) - 1), np.arange(len(pooled)), pooled))
+    bounds = bound(*_rates(thresholds, first[: cut[0]], second[: cut[1]], _CAUTION))
+    best = thresholds[np.argmax(bounds)]
+    return float(bound(*_rates(np.array([best]), first[cut[0] :], second[cut[1] :], error))[0])
 
-    They are trained on observations of either data set, (n, k). `rng` is the attacker's own.
+
+def _rates(thresholds: Array, first: Array, second: Array, error: float) -> tuple[Array, Array]:
+    """Upper bounds on the false and lower bounds on the true positive rates; both hold but with probability `error`."""
+    fpr = _upper_end(_above(first, thresholds), len(first), error / 2)
+    tpr = _lower_end(_above(second, thresholds), len(second), error / 2)
+    return fpr, tpr
+
+
+def _above(scores: Array, thresholds: Array) -> NDArray[np.int_]:
+    if len(thresholds) < 50:  # counting is faster than to sort
+        return len(scores) - np.array([np.count_nonzero(scores <= each) for each in thresholds], dtype=int)
+    return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="right")
+
+
+class Rates(NamedTuple):
+    """A measured trade-off: false positive rates (k,), true positive ones, and bounds on either, (2, k)."""
+
+    fpr: Array
+    tpr: Array
+    fpr_bounds: Array
+    tpr_bounds: Array
+
+
+def trade_off(first: Array, second: Array, error: float) -> Rates:
+    """What thresholds on scores (n,) achieve; every interval of its own is wrong with probability at most `error`."""
+    levels = np.unique(np.round(10.0 ** np.linspace(-4, 0, 33) * len(first))[:-1])
+    thresholds = np.unique(np.sort(first)[::-1][levels.astype(int)])
+    false, true = _above(first, thresholds), _above(second, thresholds)
+    bounds = [np.stack(rate_interval(hits, n, error / 2)) for hits, n in ((false, len(first)), (true, len(second)))]
+    return Rates(false / len(first), true / len(second), *bounds)
+
+
+def mu_of_scores(first: Array, second: Array, error: float) -> float:
+    """A lower bound on how many standard deviations the means of two samples (n,) of normal scores lie apart.
+
+    The estimate's own error is that of Cohen's d, ``sqrt(1/n + 1/n' + d^2 / (2n + 2n'))`` (Hedges & Olkin 1985).
     """
-    if isinstance(exposure, BlackBox):
-        return [Attack(MEDIANS, learn_medians(first, second)), Attack(NORMALS, learn_normals(first, second))], math.nan
-    if isinstance(exposure, Transcript):
-        return _of_rounds(exposure, first, second, rng)
-    return ([Attack(RATIO, exposure.score, exposure.normal)] if exposure.score else []), exposure.mu
+    n, m = len(first), len(second)
+    apart, spread = second.mean() - first.mean(), math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
+    if spread == 0:
+        return math.inf if apart > 0 else 0.0
+    d = apart / spread
+    return max(d - float(ndtri(1 - error)) * math.sqrt(1 / n + 1 / m + d * d / (2 * (n + m))), 0.0)
 
 
-def _of_rounds(exposure: Transcript, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-    """The likelihood ratio of a run, and a score that is exactly normal.
-
-    The information in a run, the sum of the squared shifts, depends on the models. The second attack stops as soon as
-    that reaches C^2, which nearly every run does, and adds noise of its own for what the last round has beyond it. A
-    sum of normal numbers with weights m_t, chosen before each is seen, of which the squares sum to C^2 in every run, is
-    N(0, C^2), because exp(x sum - x^2 C^2/2) has the mean 1 for every x. So the score is N(0, C^2) or N(C^2, C^2), and
-    the pair surely shows ``mu = C``; it may show more.
-    """
-    enough = min(float(np.sum(exposure.along(seen)[1] ** 2, axis=1).min()) for seen in (first, second))
-
-    def ratio(seen: Array) -> Array:
-        along, length = exposure.along(seen)
-        score: Array = np.einsum("bt,bt->b", along, length) - np.einsum("bt,bt->b", length, length) / 2
-        return score
-
-    def stopped(seen: Array) -> Array:
-        along, length = exposure.along(seen)
-        shown = np.minimum(np.cumsum(length**2, axis=1), enough)
-        gained = np.diff(shown, axis=1, prepend=0.0)
-        weights = np.divide(gained, length, out=np.zeros_like(length), where=length > 0)
-        missing = np.sqrt(np.maximum(enough - np.sum(weights**2, axis=1), 0.0))
-        score: Array = np.einsum("bt,bt->b", weights, along) + missing * rng.standard_normal(len(seen))
-        return score
-
-    if not exposure.gaussian:
-        return [Attack(MATCHED, ratio)], math.nan
-    return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)
+def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
+    """A lower bound on eps at `delta` > 0 for normal scores, wrong with probability at most `error` (for n >= 100)."""
+    return gdp.eps_of(mu_of_scores(first, second, error), delta)
 
 
-def uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
-    """The direction that separates observations of the two data sets, (n, k), best, without knowing the mechanism."""
-
-    visible = exposure.numbers if isinstance(exposure, Transcript) else lambda seen: seen
-    project = learn_direction(visible(first), visible(second))
-    return Attack(LEARNED, lambda seen: project(visible(seen)))
+# Scores that are learned from two samples.
 
 
 def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:

@@ -1,21 +1,22 @@
 """The audit of an algorithm of which nothing is known but its releases: neighbours to try, and notes on its noise.
 
-What an attacker learns from such releases is in `dpml.audit.attacks`. Only models are seen, and only neighbours that
-are bad for sums of rows and for descents are tried, so silence proves little: the power says how little.
+Only models are seen, and only neighbours that are bad for sums of rows and for descents are tried: a clean audit proves
+little, and its power says how little.
 """
 
+import math
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.audit.exposure import BlackBox, Exposure, Pair, model_exposure, prepared
+from dpml.audit.attacks import learn_medians, learn_normals
+from dpml.audit.exposure import Attack, Exposure, Pair, model_exposure, prepared
 from dpml.audit.neighbours import one_replaced, whole_party, with_rows
 from dpml.audit.scores import CONFIDENCE, Scores
-from dpml.data.info import Task
 from dpml.errors import UserError
 from dpml.mechanism.guarantees import guaranteed
 from dpml.optim.losses import Loss
@@ -23,9 +24,18 @@ from dpml.privacy import Budget, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.seeds import generator
 
+MEDIANS, NORMALS = "learned medians", "learned normal laws"
 _PILOT = 4_000  # releases of either data set, by which neighbours are chosen
 _FAR = 1e9  # what stands for an infinite number
 _SEEDS = 8  # with which the random numbers of two releases are compared
+
+
+@dataclass(frozen=True)
+class BlackBox(Exposure):
+    """A view of an algorithm of which nothing is known but its releases: attacks learn all they know from these."""
+
+    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+        return [Attack(MEDIANS, learn_medians(first, second)), Attack(NORMALS, learn_normals(first, second))], math.nan
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
@@ -67,7 +77,7 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
     """Neighbours: a label turns, of a short and of an even row, or a row becomes its opposite; beside three crowds."""
-    task, low, high = _labels(loss)
+    low, high = (0.0 if loss.task == "multiclass" else -1.0), 1.0
     rng, (N, d) = np.random.default_rng(0), (problem.N, problem.d)
     directions = rng.standard_normal((N - 1, d))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
@@ -80,15 +90,9 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
     ]
     for rows, labels in crowds:
         for row, other, turned in ((first, first, low), (even, even, low), (first, -first, high)):
-            pair = one_replaced(task, problem, row, other, (high, turned), rows)
+            pair = one_replaced(loss.task, problem, row, other, (high, turned), rows)
             pair = tuple(with_rows(each, each.X, np.append(labels, each.y[-1])) for each in pair)  # type: ignore[assignment]
             yield (whole_party(pair[0]), whole_party(pair[1])) if unit == "party" else pair
-
-
-def _labels(loss: Loss) -> tuple[Task, float, float]:
-    if loss.name == "squared":
-        return "regression", -1.0, 1.0
-    return ("multiclass", 0.0, 1.0) if loss.name == "softmax" else ("binary", -1.0, 1.0)
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
@@ -97,17 +101,13 @@ def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
     How many are drawn may depend on what was released before, but not on rows; which it was, somebody has to look up.
     """
     first, second = prepared(algorithm, pair)
-    found: dict[str, None] = {}
-    for seed in range(_SEEDS):
-        runs = [_with_seed(each, budget, seed) for each in (first, first, second)]
-        if not np.array_equal(runs[0][0], runs[1][0], equal_nan=True):
-            found["it draws random numbers of its own beside those it is given, which the self-test cannot halve"] = (
-                None
-            )
-        elif runs[0][1] != runs[2][1]:
-            found["how many random numbers it draws depends on the rows: what decides that has to be noisy itself"] = (
-                None
-            )
+    runs = [[_with_seed(each, budget, seed) for each in (first, first, second)] for seed in range(_SEEDS)]
+    same = [np.array_equal(one[0], again[0], equal_nan=True) for one, again, _ in runs]
+    found = []
+    if not all(same):
+        found.append("it draws random numbers of its own beside those it is given, which the self-test cannot halve")
+    if any(alike and one[1] != other[1] for alike, (one, _, other) in zip(same, runs, strict=True)):
+        found.append("how many random numbers it draws depends on the rows: what decides that has to be noisy itself")
     return tuple(found)
 
 

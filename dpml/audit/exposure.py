@@ -1,13 +1,10 @@
-"""What an attacker sees of two neighbouring data sets, for the audit.
-
-The audit knows the worst neighbours of every algorithm (`dpml.audit.pairs`) and what every view shows of any pair
-(`dpml.audit.views`). Observations are drawn by the release code itself, never by a copy of it.
-"""
+"""What an attacker sees of two neighbouring data sets: drawn by the release code itself, never by a copy of it."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -16,7 +13,6 @@ from dpml.algorithms import Mechanism
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.message import Sum
 from dpml.privacy import Budget, View
 
 Pair = tuple[Parties, Parties]
@@ -28,6 +24,20 @@ Sample = Callable[[int, Generator, int], Array]
 
 Together = Callable[[int, Generator, int, Sequence[View]], Mapping[View, Array]]
 """The same for some views of the same releases, by view."""
+
+
+RATIO = "likelihood ratio"
+
+
+class Attack(NamedTuple):
+    """`score` gives a number (draws,) for what is seen (draws, k), higher for the second data set.
+
+    `normal`: whether the scores are normal with one variance under both, if the noise is as specified.
+    """
+
+    name: str
+    score: Callable[[Array], Array]
+    normal: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,10 +70,16 @@ class Exposure:
         """How far apart the pair is, for a search: `mu` or `loss`; NaN where neither is known."""
         return self.loss if math.isnan(self.mu) else self.mu
 
+    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+        """Return the attacks that know everything but the noise, and the mu of the pair.
 
-@dataclass(frozen=True)
-class BlackBox(Exposure):
-    """A view of an algorithm that tells nothing but its releases: attacks learn all they know from these."""
+        They are trained on observations of either data set, (n, k). `rng` is the attacker's own.
+        """
+        return ([Attack(RATIO, self.score, self.normal)] if self.score else []), self.mu
+
+    def numbers(self, seen: Array) -> Array:
+        """Return what an attacker learns from who does not know the mechanism, (draws, m)."""
+        return seen
 
 
 def difference(first: Array, second: Array) -> Array:
@@ -93,14 +109,46 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     return Exposure("release", sample)
 
 
-def laplace_exposure(both: Sequence[Any], budget: Budget, message: Sum) -> Exposure:
-    """The same where a release is one model of either data set plus noise of a Laplace law."""
-    scale, order = message.noise, 1 if message.law == "laplace" else 2
-    size = sum(message.of.state(both[0].problem.d)[1])
-    about = (np.full((1, size), float(both[0].start)),) if size else ()
-    first, second = (mechanism.terms(message.of).total(*about).reshape(-1) for mechanism in both)
+class HalfNoise(Generator):
+    """A generator whose privacy noise is half as wide as it should be; every sampler of `privacy.noise` draws from it.
 
-    def score(seen: Array) -> Array:
-        return (np.linalg.norm(seen - first, order, axis=1) - np.linalg.norm(seen - second, order, axis=1)) / scale
+    Lengths and coordinates are halved. `standard_gamma` is the variance of a Gaussian, whose coordinates are halved.
+    Noise on integers is drawn from bytes: `discrete_noise` multiplies its variance by `variance_kept`. Copies are of
+    this class, too.
+    """
 
-    return replace(model_exposure(both, budget), score=score, loss=float(np.linalg.norm(first - second, order)) / scale)
+    kept: ClassVar[float] = 0.5
+    variance_kept: ClassVar[Fraction] = Fraction(1, 4)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.bit_generator,)
+
+    def standard_normal(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._less(super().standard_normal(*arguments, **keywords))
+
+    def laplace(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._less(super().laplace(*arguments, **keywords))
+
+    def gamma(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._less(super().gamma(*arguments, **keywords))
+
+    def exponential(self, *arguments: Any, **keywords: Any) -> Any:
+        return self._less(super().exponential(*arguments, **keywords))
+
+    def _less(self, drawn: Array) -> Array:
+        """So much of the numbers drawn, in their precision."""
+        drawn *= self.kept
+        return drawn
+
+
+class Quiet(HalfNoise):
+    """A generator whose noise is nothing beside any sum; no real number of it is 0, so that vectors have directions.
+
+    Bytes are zeros: of a discrete law they are the first digits of a uniform number, and give the integer 0.
+    """
+
+    kept = 2.0**-100
+    variance_kept = Fraction(1)
+
+    def bytes(self, length: int) -> bytes:
+        return bytes(length)

@@ -61,7 +61,7 @@ def one_replaced(
 
 def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
     """`one_replaced` where the row's label is 1 and its successor's, for the squared loss, `other_label`; else -1."""
-    if loss.name == "squared":
+    if loss.task == "regression":
         return one_replaced("regression", problem, row, other, (1.0, other_label))
     return one_replaced("binary", problem, row, other)
 
@@ -126,7 +126,8 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
     against = np.linspace(0, 1, 101)
     best = 0.0, 1.0, 0.5
     for r in _LENGTHS:
-        scores = -against * reached(_crowd(problem, r * ahead))[:, None]
+        crowd, _ = one_replaced("binary", problem, r * ahead, r * ahead, labels=(1.0, 1.0), rest=r * ahead)
+        scores = -against * reached(crowd)[:, None]
         slopes = loss.slope(scores, np.ones(len(scores)))
         moved = (1 - against**2) * np.mean(slopes**2, axis=0)
         most = int(np.argmax(moved))
@@ -155,35 +156,27 @@ def _across(ahead: Array) -> Array:
     return beside
 
 
-def undecided(problem: Problem) -> Pair:
-    """All rows are the first axis, and every other label is -1; the last label flips.
+def undecided(problem: Problem, unit: str = "sample") -> Pair:
+    """Return a pair whose rows all are the first axis, and whose labels are balanced; the last row's, or party's, flip.
 
     A model that learns from them stays where the two labels are about as likely, and the slopes of both about 1/2.
     """
-    pair = one_replaced("binary", problem, [1.0], [1.0], rest=[1.0])
-    labels = np.where(np.arange(problem.N) % 2, -1.0, 1.0)
-    first, second = (np.append(labels[:-1], parties.y[-1]) for parties in pair)
-    return with_rows(pair[0], pair[0].X, first), with_rows(pair[1], pair[1].X, second)
-
-
-def undecided_parties(problem: Problem) -> Pair:
-    """The same at party level: all rows of every other party have the label -1, and the last party's labels flip."""
     first, second = one_replaced("binary", problem, [1.0], [1.0], rest=[1.0])
-    labels = np.repeat(np.where(np.arange(problem.M) % 2, -1.0, 1.0), first.sizes)
-    last = first.of(problem.M - 1)
+    if unit == "party":
+        labels, own = np.repeat(np.where(np.arange(problem.M) % 2, -1.0, 1.0), first.sizes), first.of(problem.M - 1)
+    else:
+        labels, own = np.where(np.arange(problem.N) % 2, -1.0, 1.0), slice(-1, None)
     turned = labels.copy()
-    labels[last], turned[last] = 1.0, -1.0
+    labels[own], turned[own] = 1.0, -1.0
     return with_rows(first, first.X, labels), with_rows(second, second.X, turned)
 
 
-def in_classes(pair: Pair, classes: int) -> Pair:
-    """The same rows, with the class 0 for the label -1 and 1 for +1, of K classes."""
+def for_loss(pair: Pair, loss: Loss, classes: int) -> Pair:
+    """Return the same rows, for a loss of several classes with the class 0 for the label -1 and 1 for +1."""
+    if loss.task != "multiclass":
+        return pair
     first, second = (
         synthetic_parties("multiclass", each.X, (each.y > 0).astype(float), each.sizes, None, max(classes, 2))
         for each in pair
     )
     return first, second
-
-
-def _crowd(problem: Problem, row: Array) -> Parties:
-    return one_replaced("binary", problem, row, row, labels=(1.0, 1.0), rest=row)[0]

@@ -9,11 +9,19 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array, blocks
-from dpml.audit.attacks import Attack, informed, uninformed
-from dpml.audit.bounds import Rates, eps_by_gdp, eps_by_rates, mu_by_rates, mu_of_scores, trade_off
-from dpml.audit.exposure import Exposure, Together
+from dpml.audit.attacks import (
+    Rates,
+    eps_by_gdp,
+    eps_by_rates,
+    learn_direction,
+    mu_by_rates,
+    mu_of_scores,
+    trade_off,
+)
+from dpml.audit.exposure import Attack, Exposure, Together
 from dpml.privacy import Guarantee, View, gdp
 
+LEARNED = "learned direction"
 CONFIDENCE = 0.95  # of the lower bound that is shown
 ACCUSATION = 0.999  # of the bound that a verdict needs: a table has a hundred verdicts, and none should be wrong
 SLACK = 1e-6  # relative tolerance on what the pair itself shows, because solvers return approximate minimisers
@@ -135,12 +143,12 @@ def _scored(
     seen = [_joined(_drawn(exposures, which, sides[which], learn)) for which in (0, 1)]
     found = []
     for exposure, first, second in zip(exposures, *seen, strict=True):
-        known, mu = informed(exposure, first[:few], second[:few], own)
+        known, mu = exposure.attacks(first[:few], second[:few], own)
         scores: list[list[list[Array]]] = [
             [[], []],
             *([[attack.score(side[few:])] for side in (first, second)] for attack in known),
         ]
-        found.append(([uninformed(exposure, first, second), *known], scores, mu))
+        found.append(([_uninformed(exposure, first, second), *known], scores, mu))
     most = min(_BLOCK // each.shape[1] for each in seen[0])
     del seen
     for which in (0, 1):
@@ -152,6 +160,12 @@ def _scored(
         ([(attack, *_ends(lines)) for attack, lines in zip(attacks, scores, strict=True)], mu)
         for attacks, scores, mu in found
     ]
+
+
+def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
+    """Return the direction that separates observations of the two data sets, (n, k), without knowing the mechanism."""
+    project = learn_direction(exposure.numbers(first), exposure.numbers(second))
+    return Attack(LEARNED, lambda seen: project(exposure.numbers(seen)))
 
 
 def _drawn(  # many parameters: what is seen, and of which releases

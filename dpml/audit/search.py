@@ -10,7 +10,6 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.audit.exposure import Pair
 from dpml.audit.neighbours import with_rows
-from dpml.audit.transcript import Transcript
 from dpml.audit.views import exposures
 from dpml.data.info import Task
 from dpml.errors import UserError
@@ -28,7 +27,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
         return pair
     if tries is None:
         shown = exposures(algorithm, pair, budget)
-        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in shown)
+        rounds = any(exposure.together is not None and math.isnan(exposure.mu) for exposure in shown)
         tries = FEWER if rounds else TRIES
     for _ in range(tries):
         candidate = moved(best, rng)

@@ -1,28 +1,21 @@
 """How far the sums that a release computes move when a unit is replaced, over what is counted: by its own code.
 
-A proof bounds the exact sums of two neighbours. What runs adds up rounded numbers, in some order, and may move farther
-(Casacuberta, Shoemate, Vadhan & Wagaman 2022): in a sum of many rows, a unit in the last place of a partial sum is as
-large as what a row adds. So both data sets are summed by the code of a release, at the same models, with noise of no
-width. What differs is compared with the `sensitivity` that noise and proof are made from. No noise hides it: a ratio
-above 1 is a bug for certain, and one release shows it.
-
-The neighbours are the attacked ones, and others on which rounding is at its worst: many rows, no two alike, whose
-partial sums grow beyond one power of two after the other.
+What runs adds up rounded numbers, in some order, and may move farther than exact sums (Casacuberta et al. 2022). Both
+data sets are summed by the code of a release, at the same models, with noise of no width. No noise hides a difference,
+so a ratio above 1 is a bug for certain, and one release shows it.
 """
 
 import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import singledispatch
 from typing import Any
 
 import numpy as np
 from numpy.random import PCG64
 
 from dpml.arrays import Array
-from dpml.audit.exposure import Pair, difference, prepared
-from dpml.audit.half_noise import Quiet
+from dpml.audit.exposure import Pair, Quiet, difference, prepared
 from dpml.audit.neighbours import with_rows
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
@@ -44,15 +37,10 @@ def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
     return max((each for each in ratios if not math.isnan(each)), default=math.nan)
 
 
-@singledispatch
 def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """The same for one pair; NaN of an algorithm that is not registered."""
-    return math.nan
-
-
-@ratio.register
-def of_program(algorithm: Program, pair: Pair, budget: Budget) -> float:
-    """Of all messages, at the models of a few runs."""
+    """Return the same for one pair, of all messages at the models of a few runs; NaN for other code than a program."""
+    if not isinstance(algorithm, Program):
+        return math.nan
     carrier = Beside(prepared(algorithm, pair), budget)
     with suppress(_EnoughError):
         algorithm.run(carrier)
@@ -75,8 +63,6 @@ class Beside(Carrier):
     def ask(self, number: int, *at: Any) -> Array:
         message, of, d = self.messages[0][number], self.statistic(number), self.problem.d
         units = np.repeat(np.array(message.units) * of.deviations(d), of.lengths(d))
-        if not isinstance(message, Sum):
-            return super().ask(number, *at)
         first, second = (quiet.ask(number, *at) for quiet in self.quiet)
         order = 1 if message.law == "laplace" else 2
         moves = np.linalg.norm(difference(first, second) / np.where(units > 0, units, 1.0), order, axis=-1)

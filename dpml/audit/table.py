@@ -10,6 +10,8 @@ from dpml.audit import DRAWS, ROUNDS, audit, default_rows
 from dpml.optim.losses import LOSSES
 from dpml.privacy import CALIBRATIONS, Budget, Problem
 
+_VALUES = {"claimed": "claimed", "proven": "proven", "pair": "exact", "attacked": "attacked", "power": "power"}
+
 
 def rows(
     algorithms: Sequence[Mapping[str, Any]],
@@ -39,25 +41,19 @@ def rows(
             algorithm = kind(LOSSES[entry["loss"]], calibration=calibration, **{**few, **options})
             problem = Problem(M, entry.get("rows", default_rows(algorithm)) * M, d, auxiliary=10, classes=2)
             own = {f"algo.{key}": value for key, value in options.items() if key != "variant"}
+            setting = {
+                "algo": algorithm.name,
+                "variant": algorithm.variant,
+                "loss": entry["loss"],
+                "noise": calibration,
+            }
             for finding in audit(algorithm, Budget(eps, delta), problem, draws):
-                setting = {
-                    "algo": algorithm.name,
-                    "variant": algorithm.variant,
-                    "loss": entry["loss"],
-                    "noise": calibration,
-                    "view": finding.view,
-                    "verdict": finding.judgement,
-                }
-                values = {
-                    "claimed": finding.claimed,
-                    "proven": finding.proven,
-                    "pair": finding.exact,
-                    "attacked": finding.attacked,
-                    "power": finding.power,
-                }
-                lines += [
-                    setting | own | {"N": problem.N, "metric": name, "value": value}
-                    for name, value in values.items()
-                    if value == value  # not NaN
-                ]
+                line = (
+                    setting
+                    | {"noise": calibration, "view": finding.view, "verdict": finding.judgement}
+                    | own
+                    | {"N": problem.N}
+                )
+                values = {name: getattr(finding, field) for name, field in _VALUES.items()}
+                lines += [line | {"metric": name, "value": value} for name, value in values.items() if value == value]
     return pd.DataFrame(lines).assign(eps=eps, delta=delta, M=M, d=d)

@@ -1,19 +1,12 @@
 """What a view sees of the messages of a release, recorded by the code that sends them.
 
-A `Recorder` observes a release of either of two neighbours. An attacker who knows all rows but one, and every model on
-the way, knows what either data set would have sent in a round without noise, f_t and f'_t, for these depend on the
-models before only. What is left of a message, ``r_t = m_t - f_t``, is then noise under the first data set, and noise
-plus the shift ``f'_t - f_t`` under the second. With Gaussian noise of covariance C over the rounds, L L' = C, the
-whitened residuals ``L^-1 r`` are standard normal, round by round given those before, and shifted by ``L^-1 (f' - f)``,
-which is known before the round. So the log of the likelihood ratio of a whole run is
-
-    sum_t <e_t, s_t> - ||s_t||^2 / 2,    e = L^-1 r,    s = L^-1 (f' - f),
-
-whatever the rounds depend on.
+An attacker who knows all rows but one, and every model on the way, knows what either data set would have sent in a
+round. What is left of a message is noise, whitened e_t, under the first data set, and noise plus a known shift s_t
+under the second: the log of the likelihood ratio of a run is ``sum_t <e_t, s_t> - ||s_t||^2 / 2`` (docs/audit.md).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +14,8 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.audit.exposure import Exposure, Sample, difference
+from dpml.audit.exposure import RATIO, Attack, Exposure, difference
 from dpml.mechanism.sharing import Channel
-from dpml.privacy import View
 
 _SAMPLE = 8  # releases from which a search estimates how far apart a pair is
 
@@ -38,22 +30,15 @@ class Recorder:
     Args:
         pair: the mechanisms.
         channel: what is seen of a message.
-        scales: the standard deviation that the noise of each message is meant to have, where `channel` counts 1.
-        in_time: (T, T), the covariance of the noise of different messages, in the same unit; None: independent.
-        blocks: how many numbers are in each block of each message; None: all are one block. Blocks are told apart, so
-            that one without noise shows.
+        blocks: how many numbers are in each block of each message. Blocks are told apart, so that one without noise
+            shows.
+        in_time: (T, T), the covariance of the noise of different messages, in units of it; None: independent.
     """
 
-    def __init__(  # many parameters: what is seen, of whom
-        self,
-        pair: Sequence[Any],
-        channel: Channel,
-        scales: Sequence[float] | Array,
-        in_time: Array | None = None,
-        blocks: Sequence[Sequence[int]] | None = None,
+    def __init__(
+        self, pair: Sequence[Any], channel: Channel, blocks: Sequence[Sequence[int]], in_time: Array | None
     ) -> None:
-        self.pair, self.channel = pair, channel
-        self.scales, self.blocks = scales, blocks
+        self.pair, self.channel, self.blocks = pair, channel, blocks
         self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
         self.parts: Array | None = None
         self.history: list[tuple[Array, Array]] = []
@@ -66,9 +51,8 @@ class Recorder:
 
     def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
         """Reduce a message to the statistics that distinguish the neighbours."""
-        scale = self.scales[len(self.columns)]
         first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
-        residual, shift = (np.asarray(message, dtype=float) - first) / scale, difference(first, second) / scale
+        residual, shift = np.asarray(message, dtype=float) - first, difference(first, second)
         if not np.isfinite(shift).all():
             raise NoNumberError
         numbers = self._numbers(residual)
@@ -76,7 +60,7 @@ class Recorder:
         white, moved = self._whitened(filtered, shift / self.channel.spread)
         direction, length = _units(moved)
         along = np.einsum("bk,bk->b", white, direction)
-        sizes = [shift.shape[1]] if self.blocks is None else self.blocks[len(self.columns)]
+        sizes = self.blocks[len(self.columns)]
         seen, across = [], []
         for stop, size in zip(np.cumsum(sizes), sizes, strict=True):
             if size:
@@ -120,8 +104,8 @@ class Recorder:
 
     def seen(self) -> Array:
         """All messages of B runs, (B, T (2 m + 3)) for one block: along the shifts, their lengths, all numbers seen."""
-        if len(self.columns) != len(self.scales):
-            raise AssertionError(f"{len(self.columns)} messages were sent, not {len(self.scales)}.")
+        if len(self.columns) != len(self.blocks):
+            raise AssertionError(f"{len(self.columns)} messages were sent, not {len(self.blocks)}.")
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
 
@@ -153,8 +137,36 @@ class Transcript(Exposure):
         return seen[:, :T], seen[:, T : 2 * T]
 
     def numbers(self, seen: Array) -> Array:
-        """All numbers seen, along and across the shifts, and along their changes, (draws, T (2 m + 1))."""
         return seen[:, 2 * self.messages :]
+
+    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
+        """Return the likelihood ratio of a run, and a score that is exactly normal.
+
+        The information in a run, the sum of the squared shifts, depends on the models. The second attack stops as soon
+        as that reaches C^2, which nearly every run does, and adds noise of its own for what the last round has beyond
+        it. A sum of normal numbers with weights m_t, chosen before each is seen, of which the squares sum to C^2 in
+        every run, is N(0, C^2), because exp(x sum - x^2 C^2/2) has the mean 1 for every x. So the score is N(0, C^2) or
+        N(C^2, C^2), and the pair surely shows ``mu = C``; it may show more.
+        """
+        enough = min(float(np.sum(self.along(seen)[1] ** 2, axis=1).min()) for seen in (first, second))
+
+        def ratio(seen: Array) -> Array:
+            along, length = self.along(seen)
+            score: Array = np.einsum("bt,bt->b", along, length) - np.einsum("bt,bt->b", length, length) / 2
+            return score
+
+        def stopped(seen: Array) -> Array:
+            along, length = self.along(seen)
+            shown = np.minimum(np.cumsum(length**2, axis=1), enough)
+            gained = np.diff(shown, axis=1, prepend=0.0)
+            weights = np.divide(gained, length, out=np.zeros_like(length), where=length > 0)
+            missing = np.sqrt(np.maximum(enough - np.sum(weights**2, axis=1), 0.0))
+            score: Array = np.einsum("bt,bt->b", weights, along) + missing * rng.standard_normal(len(seen))
+            return score
+
+        if not self.gaussian:
+            return [Attack("matched filter", ratio)], math.nan
+        return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)
 
     def distance(self) -> float:
         """`mu` where it is known without a draw; else from a few, for Gaussian noise or noise of the same variance."""
@@ -190,26 +202,3 @@ class Recorders:
 
         for recorder in self.each:
             recorder.sent(message, once)
-
-
-def transcripts(  # many parameters: a release, and what is known of it
-    recorders: Mapping[View, Callable[[], Recorder]],
-    release: Callable[[int, Generator, int, Recorders], object],
-    messages: int,
-    gaussian: bool = True,
-    mu: Callable[[View], float] = lambda view: math.nan,
-) -> list[Transcript]:
-    """What `Recorder`s see, by view, of the same releases ``release(which, rng, draws, recorders)``."""
-
-    def together(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
-        recording = {view: recorders[view]() for view in views}
-        release(which, rng, draws, Recorders(list(recording.values())))
-        return {view: each.seen() for view, each in recording.items()}
-
-    def alone(view: View) -> Sample:
-        return lambda which, rng, draws: together(which, rng, draws, [view])[view]
-
-    return [
-        Transcript(view, alone(view), mu=mu(view), together=together, gaussian=gaussian, messages=messages)
-        for view in recorders
-    ]

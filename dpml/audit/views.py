@@ -1,18 +1,285 @@
-"""What every view shows of two neighbours; each family registers its own (`dpml.audit.perturbation`, ...)."""
+"""What every view shows of two neighbours, recorded from the messages that a program declares and sends."""
 
-from functools import singledispatch
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, singledispatch
 from typing import Any
 
+import numpy as np
+from numpy.random import Generator
+
+from dpml.algorithms.descent.layouts import GradientMeans
+from dpml.algorithms.descent.network import Network, initial_weights, with_ones
+from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
+from dpml.algorithms.descent.private_sgd import PrivateSGD
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.arrays import Array
 from dpml.audit import black_box
-from dpml.audit.exposure import Exposure, Pair
-from dpml.privacy import Budget
+from dpml.audit import output_density as density
+from dpml.audit.exposure import Exposure, Pair, Sample, difference, model_exposure, prepared
+from dpml.audit.transcript import Recorder, Recorders, Transcript
+from dpml.data.preprocess import distinct
+from dpml.errors import UserError
+from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.message import Statistic, Sum, Terms, sums_in
+from dpml.mechanism.program import Program
+from dpml.optim.gradients import Rows
+from dpml.optim.losses import Loss
+from dpml.optim.network import Models, clipped_sum
+from dpml.privacy import Budget, Problem, View
+
+NEARLY = 0.01
+"""The relative excess of the scores' distance over that of the pair up to which they count as normal."""
+
+_EXACT = 1e-9  # the noise_std of a number that is released without noise
+_SEEDS = 1000
+_SIDE_BY_SIDE = 1 << 9  # networks that an attacked release trains side by side: their gradients stay in cache
 
 
 @singledispatch
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """What every view that has a guarantee shows of a pair.
+    """Return what every view that has a guarantee shows of a pair.
 
     An algorithm that is not registered may have a method of this name; else its released models are what is seen.
     """
     own = getattr(algorithm, "exposures", None)
     return list(own(pair, budget)) if own else black_box.seen(algorithm, pair, budget)
+
+
+@exposures.register
+def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]:
+    """Return the model, and all messages as every view sees them: those of the release, too, which is made of them."""
+    both, problem = prepared(algorithm, pair), pair[0].problem
+    if algorithm.pure(budget, problem):
+        return [model_exposure(both, budget), _of_laplace(both, budget, *algorithm.messages(budget, problem))]
+    return [model_exposure(both, budget), *recorded(algorithm.sharing(problem).views(problem), both, budget)]
+
+
+def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
+    """Return every number that is released and could differ, with the exact score of its noise of a Laplace law."""
+    of, d = message.of, both[0].problem.d
+    size = sum(of.state(d)[1])
+    about = (np.broadcast_to(both[0].start, (1, size)).astype(float),) if size else ()
+    first, second = (mechanism.terms(of).total(*about).reshape(-1) for mechanism in both)
+    widths, averaged = message.widths(d), np.repeat(of.deviations(d), of.lengths(d)) < 1
+    kept = (widths > 0) | (first != second)  # what never moves may go without
+    first, second, averaged = first[kept], second[kept], averaged[kept]
+    unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noises
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        asked = (np.repeat(each, draws, axis=0) for each in about)
+        return Carrier(both[which], [budget], rng, draws, None).ask(0, *asked)[:, kept]
+
+    def log_density(x: Array) -> Array:
+        """Of Laplace noise, of the mean of two, (1 + |x|) e^-|x| / 4 in units of half their scale, or of L2-Laplace."""
+        if message.law != "laplace":
+            return -np.linalg.norm(x, axis=1)
+        total: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
+        return total
+
+    def score(seen: Array) -> Array:
+        return log_density((seen - second) / unit) - log_density((seen - first) / unit)
+
+    loss = float(np.linalg.norm((second - first) / unit, 1 if message.law == "laplace" else 2))
+    return Exposure("release", sample, score, loss=loss)
+
+
+def recorded(
+    views: Iterable[View],
+    both: list[Prepared],
+    budget: Budget,
+    gaussian: bool = True,
+    known: Sequence[Prepared] | None = None,
+) -> list[Transcript]:
+    """Return all messages as views see them, of the same releases; `known` are the rows as an attacker sums them."""
+    algorithm, problem = both[0].algorithm, both[0].problem
+    messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
+    channels = {view: sharing.channel(view, problem) for view in views}
+    in_time = None if gaussian else _in_time(messages, problem)
+    blocks = [message.of.lengths(problem.d) for message in messages for _ in range(message.times)]
+    apart = _mu_of_statistics(both, messages)
+
+    def together(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
+        recorders = {view: Recorder(known or both, channels[view], blocks, in_time) for view in views}
+        both[which].release([budget], rng, draws, Recorders(list(recorders.values())))
+        return {view: each.seen() for view, each in recorders.items()}
+
+    def alone(view: View) -> Sample:
+        return lambda which, rng, draws: together(which, rng, draws, [view])[view]
+
+    return [
+        Transcript(
+            view,
+            alone(view),
+            None,
+            False,
+            apart / channel.spread,
+            math.nan,
+            together,
+            messages=len(blocks),
+            gaussian=gaussian,
+        )
+        for view, channel in channels.items()
+    ]
+
+
+def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
+    """Return the covariance of all messages' noise in units of theirs, of one of M sources.
+
+    The published noise of psgd has variance d + 1 in every coordinate of a party's rho, and a part that stays.
+    """
+    constant = np.repeat([(m.constant or 0.0) / m.noise for m in messages], [m.times for m in messages])
+    return (problem.d + 1) * np.eye(sums_in(messages)) + np.outer(constant, constant) / problem.M
+
+
+def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
+    """Return how far apart exact sums are, in units of their noise; NaN if they depend on what was sent before."""
+    d = both[0].problem.d
+    if any(message.of.state(d)[1] for message in messages):
+        return math.nan
+    squares = 0.0
+    for message in messages:
+        first, second = (mechanism.terms(message.of).total() for mechanism in both)
+        wide = message.widths(d) * np.repeat(message.of.deviations(d), message.of.lengths(d))
+        squares += float(np.sum((difference(first, second) / np.where(wide > 0, wide, _EXACT)) ** 2))
+    return math.sqrt(squares)
+
+
+@exposures.register
+def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
+    """Return the last model, and what each view sees of all rounds.
+
+    The sum of a few Laplace vectors is not normal: it is matched in its variances.
+    """
+    both = prepared(algorithm, pair)
+    return [model_exposure(both, budget), *recorded(_of_rounds(both[0]), both, budget, algorithm.tight)]
+
+
+def _of_rounds(mechanism: Prepared) -> list[View]:
+    """Return the views of all rounds; that of the release sees the last model only."""
+    problem = mechanism.problem
+    return [view for view in mechanism.algorithm.sharing(problem).views(problem) if view != "release"]
+
+
+# Perturbed objectives: the density of a model is that of the noise of which it is the minimiser, times a Jacobian.
+
+
+@exposures.register
+def of_laplace_objectives(algorithm: ObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
+    """Return the model, with its density where it has one."""
+    if algorithm.variant == "authors":
+        return of_program(algorithm, pair, budget)
+    exposure = model_exposure(prepared(algorithm, pair), budget)
+    if algorithm.loss.lipschitz is None:  # minimisers on the ball's surface have no density
+        return [exposure]
+    rows, sent = [parties.folded for parties in pair], algorithm.objective(budget, pair[0].problem)
+    score = density.minimiser_score(algorithm.loss, rows, sent.ridge, density.laplace_log_density(sent.scale))
+    return [replace(exposure, score=score, loss=density.largest_loss(algorithm.loss, rows, sent.ridge, sent.scale))]
+
+
+@exposures.register
+def of_gaussian_objectives(algorithm: GaussianObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
+    """Return the model with its density."""
+    delta = budget.require_delta(f"algo={algorithm.name}")
+    sent = algorithm.messages(budget, pair[0].problem)[0]
+    rows = [parties.folded for parties in pair]
+    score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.gaussian_log_density(sent.scale))
+    mu, apart = density.gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)
+    normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
+    return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=normal, mu=mu)]
+
+
+# Networks and noisy descents, whose rounds start at a public point: their guarantees hold for any.
+
+
+@exposures.register
+def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
+    """Return the trained network, and all rounds as a view sees them."""
+    d = pair[0].problem.d
+    seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
+    both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]
+
+    def network(which: int, rng: Generator, draws: int) -> Array:
+        return algorithm.train(Carrier(both[which], [budget], rng, draws, None))[0].flat()
+
+    shown = [Exposure("release", network), *recorded(_of_rounds(both[0]), both, budget)]
+    return [replace(each, most=_SIDE_BY_SIDE) for each in shown]
+
+
+@lru_cache
+def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
+    """Return the seed, of a thousand, whose network has the longest gradients at the first axis, for both labels."""
+    row = with_ones(np.eye(d)[[0]])
+    starts = [initial_weights(np.random.default_rng(seed), hidden, d) for seed in range(_SEEDS)]
+    models = Models.of(np.concatenate([start.flat() for start in starts]), hidden)
+    lengths = [
+        np.linalg.norm(clipped_sum(models, row, np.array([label]), loss, np.inf).flat(), axis=1)
+        for label in (1.0, -1.0)
+    ]
+    return int(np.argmax(np.min(lengths, axis=0)))
+
+
+@exposures.register
+def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
+    """Return last models, or all rounds as a view sees them."""
+    if algorithm.step_selection == "validated":
+        raise UserError("algo.step_selection=validated has no guarantee that could be audited: choose rule or fixed.")
+    problem = pair[0].problem
+    both = [algorithm.prepare(parties, far_start(problem.d)) for parties in pair]
+    hidden, views = algorithm.layout.last_iterates(problem), list(algorithm.layout.round_mus(problem))
+    last = [view for view in views if view == "release" or view in hidden]
+    models = [_last_models(algorithm, view, both, budget) for view in last]
+    known = [Attacked(algorithm, each.parties) for each in both]
+    return [*models, *recorded([view for view in views if view not in last], both, budget, known=known)]
+
+
+def far_start(d: int) -> Generator:
+    """Return the generator, of a thousand, with the longest initial model."""
+    return np.random.default_rng(_far_seed(d))
+
+
+@lru_cache
+def _far_seed(d: int) -> int:
+    return max(range(_SEEDS), key=lambda seed: float(np.linalg.norm(initial_model(np.random.default_rng(seed), d))))
+
+
+@dataclass(frozen=True)
+class Attacked(Prepared):
+    """What an attacker knows of rows: equal ones, of which a crowd has thousands, are added up once."""
+
+    def terms(self, statistic: Statistic) -> Terms:
+        if statistic not in self._terms:
+            self._terms[statistic] = Distinct(statistic, self.parties)  # type: ignore[arg-type]
+        return self._terms[statistic]
+
+
+class Distinct(GradientMeans):
+    """The gradients of distinct rows, in double precision: how a release rounds its sums is not attacked here."""
+
+    @cached_property
+    def groups(self) -> list[Rows]:
+        groups = []
+        for X, y, v in self.weighted():
+            first, where, _ = distinct(X, y)
+            weights = np.bincount(where, weights=v).astype(float)
+            groups.append(self.statistic.slopes.rows(X[first], y[first], weights, np.float64))
+        return groups
+
+
+def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], budget: Budget) -> Exposure:
+    """Return the release with the chosen step size; for a client, or colluders with a server, what they see."""
+    hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].problem)
+
+    def sample(which: int, rng: Generator, draws: int) -> Array:
+        if hidden:
+            carrier = Carrier(both[which], [budget], rng, draws, None)
+            numbers = np.arange(len(carrier.messages[0]))[None]
+            tried = [algorithm.descend(own, number) for number, own in algorithm.one_by_one(carrier, numbers)]
+            seen = np.array(tried)[..., -carrier.problem.d :] if view == "client" else np.array(tried)
+            return np.moveaxis(seen, 1, 0).reshape(draws, -1)
+        release = both[which].release([budget], rng, draws)
+        assert release.weights is not None
+        return np.column_stack([release.weights[0], *(metric[0] for metric in release.metrics.values())])
+
+    return Exposure(view, sample)

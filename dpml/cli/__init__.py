@@ -1,5 +1,6 @@
 """The commands: `dpml-run` (Hydra: one run or a sweep) and `dpml` (all commands that need no sweep)."""
 
+import gc
 import os
 import signal
 import sys
@@ -28,9 +29,12 @@ def load(name: str) -> ModuleType:
     An exception would print a traceback, or an extension module that is being imported would swallow it.
     """
     usual = signal.getsignal(signal.SIGINT)
+    gc.disable()  # the collector of garbage would go through what is loaded again and again
     if callable(usual):
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     try:
         return import_module(f"{__name__}.{name}")
     finally:
+        gc.freeze()
+        gc.enable()
         signal.signal(signal.SIGINT, usual)

@@ -1,69 +1,48 @@
-"""`dpml-run`: one run, a sweep or an experiment. Hydra composes the jobs; they are all carried out as one plan.
+"""`dpml-run`: a run, a sweep or an experiment is one plan, which this process carries out.
 
-If a sweeper or launcher other than Hydra's basic ones is chosen (Optuna, joblib, Slurm), each job carries out its own
-plan, wherever that launcher runs it. The jobs share the stored cells; their tables are merged in the sweep's folder.
+If the user chooses another sweeper or launcher (Optuna, joblib, Slurm), Hydra runs each job as a run of its own, in
+Hydra's own folder. The jobs share the stored cells.
 """
 
 import argparse
-import logging
 import os
 import shlex
-import shutil
 import sys
-import traceback
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import hydra
-import pandas as pd
-from hydra.core.hydra_config import HydraConfig
-from hydra.experimental.callback import Callback
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
-
 from dpml import packs
-from dpml.api.jobs import (
-    ERROR,
-    INTERRUPTED,
-    CellsFailedError,
-    ExperimentJob,
-    IncompleteError,
-    Job,
-    JobOutcome,
-    RunJob,
-    composed_jobs,
-    compute_jobs,
-    experiment_folders,
-    failures,
-    mean_of,
-    merge_jobs,
-    options_of,
-    write_jobs,
-)
+from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, mean_of, write_experiment, write_run
 from dpml.api.settings import Settings
-from dpml.cli import sweeper
-from dpml.cli.console import axes, show
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
-from dpml.config.build import spread
-from dpml.config.compose import register_experiments, register_options
-from dpml.data.sources import cache
+from dpml.config.build import GROUPS, class_of
+from dpml.config.compose import VERSION_BASE, options
+from dpml.config.docstrings import meanings
+from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
-from dpml.files import shipped_folder, write_atomically
-from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
-from dpml.reporting.statistics import summarise
-from dpml.running.plan import Options, Plan
+from dpml.files import shipped_folder
 
-_CONFIG: Any = {"config_path": str(shipped_folder("conf")), "config_name": "config", "version_base": "1.3"}
-_BASIC = ("BasicSweeper", "BasicLauncher")
-Stamps = tuple[tuple[int, int], ...]
-_TABLES = ("rows.csv", "guarantees.csv", "manifest.json")
-_LOG = "dpml-run.log"
-_LONG = 1_000  # characters of a word
-log = logging.getLogger("dpml")
+_ELSEWHERE = ("hydra/launcher=", "hydra/sweeper=")
+_HEADER = """\
+dpml-run: release a model of several parties' data under differential privacy, score it, and say what was proven.
+
+== Configuration groups (GROUP=OPTION) =="""
+_FOOTER = """\
+Options
+  -m, --multirun          sweep: KEY=A,B runs all combinations
+  --config-dir, -cd DIR   a folder with options and experiments of your own
+  --pack DIR              a folder with a paper of your own
+  --cfg, --info, -sc ...  as in any program with Hydra (--hydra-help)
+
+Examples
+  dpml-run algo=capefm eps=0.1
+  dpml-run algo=conv dataset=crime data_dir=DIR eps=[0.1,1,10] calibration=tight
+  dpml-run -m algo=capefm,conv,nonpriv eps=0.1,1,10
+  dpml-run experiment=imtiaz2019/fig3 run.workers=4
+The privacy of a setting, without touching data: dpml guarantee algo=capefm eps=0.1 delta=1e-5 M=10
+A run is an experiment, not a release: whoever knows its seed can subtract the noise.
+"""
 
 
 def main() -> None:
@@ -74,244 +53,102 @@ def main() -> None:
 
 
 def _main() -> None:
-    said, sys.argv[1:] = sys.argv[1:], _add_packs(sys.argv[1:])
-    register_experiments()
-    register_options()
-    sweeper.register()
-    refuse_dashed_keys(sys.argv[1:], sys.argv[1:])
-    words = sorted(sys.argv[1:], key=lambda word: word not in ("-m", "--multirun"))  # which Hydra wants in front
-    sys.argv[1:] = [_quoted(word) if len(word) > _LONG else word for word in words]
-    command = Command(said)
-    token = _command.set(command)
+    arguments, words = _parser().parse_known_args(sys.argv[1:])
+    packs.add(arguments.pack)
+    refuse_dashed_keys(words, words)
+    settings = Settings(words, config_dir=arguments.config_dir)
+    if any(word.startswith("-") for word in words) or (
+        arguments.multirun and any(word.startswith(_ELSEWHERE) for word in words)
+    ):
+        _by_hydra(settings, arguments.multirun)
+    elif arguments.help:
+        print(_help(settings))
+    else:
+        command = shlex.join(["dpml-run", *sys.argv[1:]])
+        status, _ = _carry_out(settings.swept() if arguments.multirun else settings, arguments.multirun, command)
+        if status:
+            sys.exit(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd", type=Path)
+    parser.add_argument("--pack", type=Path, action="append", default=[])
+    parser.add_argument("--help", "-h", action="store_true")
+    return parser
+
+
+def _help(settings: Settings) -> str:
+    from omegaconf import OmegaConf
+
+    config = settings.composed()
+    lines = [_HEADER, *(f"{group}: {', '.join(options(group, settings.config_dir))}" for group in GROUPS)]
+    lines += ["", "== Keys (KEY=VALUE) and their values now ==", OmegaConf.to_yaml(config)]
+    lines += ["== What the keys of these options mean =="]
+    for group in GROUPS:
+        with suppress(UserError):  # the class does not exist
+            keys = [str(key) for key in config[group] if key != "_target_"]
+            lines += meanings(group, class_of(config[group].get("_target_"), group), keys)
+    return "\n".join([*lines, "", _FOOTER])
+
+
+# ---- here
+
+
+def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | None = None) -> tuple[int, float | None]:
+    """Compute and write what is asked; return the exit status, and the mean of the metric `objective`.
+
+    `folder` is that of a job that Hydra runs.
+    """
+    asked = ask(settings)
+    objective = asked.plain["objective"]
+    if objective and folder is None:
+        raise UserError(f"objective={objective} is for a search: add hydra/sweeper=optuna.")
+    status = compute(asked, command)
+    if status or asked.options.dry:
+        return status, None
+    if not asked.is_run:
+        return _write_experiments(asked), None
+    (plan,) = asked.plans
+    folder = folder or _folder(asked, sweep)
     try:
+        results = write_run(asked, folder, command)
+    except CellsFailedError:  # which the lines above report
+        return 1, None
+    for sentence in plan.left_out():
+        print(f"left out: {sentence}", file=sys.stderr)
+    made = _show_tables(folder)
+    print(f"Written to {os.path.relpath(folder)}/: {', '.join(['rows.csv', 'guarantees.csv', 'manifest.json', *made])}")
+    lacks = plan.left_out() or any(point.status == "failed" for point in plan.points)
+    return int(bool(lacks)), mean_of(results, objective) if objective else None
+
+
+def _folder(asked: Asked, sweep: bool) -> Path:
+    """Return the folder of a run or a sweep, which Hydra's keys name."""
+    from hydra.core.hydra_config import HydraConfig
+
+    HydraConfig.instance().set_config(asked.config)  # its name may contain ${hydra:KEY}
+    return Path(asked.config.hydra.sweep.dir if sweep else asked.config.hydra.run.dir).absolute()
+
+
+def _write_experiments(asked: Asked) -> int:
+    status = 0
+    for plan in asked.plans:
+        name = plan.experiment.name
+        status = status or int(any(point.status == "failed" for point in plan.points))
         try:
-            hydra.main(**_CONFIG)(command.add)()
-        except Exception:
-            if not command.all_failed:
+            written = write_experiment(plan, asked.results)
+        except UserError as error:
+            if len(asked.plans) == 1:
                 raise
-            raise UserError("no job of the search returned a value: there is no best setting.") from None
-        status = command.carry_out()
-    finally:
-        _command.reset(token)
-        cache.WRITES.set(True)
-        _close_log()
-        for folder in [*command.folders, *([command.sweep] if command.sweep else [])]:
-            _discard_if_empty(folder)
-    if status:
-        sys.exit(status)
-
-
-@dataclass
-class Command:
-    """What Hydra makes of one command line: jobs, composed one after the other, and for a sweep a folder of all."""
-
-    said: Sequence[str] = ()
-    sweep: Path | None = None
-    separate: bool = False  # every job carries out its own plan
-    dry: bool = False  # and none computes anything
-    before: dict[Path, Stamps] = field(default_factory=dict)  # what an earlier sweep has left in the folder
-    folders: list[Path] = field(default_factory=list)
-    jobs: list[Job] = field(default_factory=list)
-    failed: list[tuple[Path, str, Exception]] = field(default_factory=list)  # folder and words of a job
-    mistake: UserError | None = None  # in what is said of the whole command
-    keeps: dict[Path, Callable[[], None]] = field(default_factory=dict)  # what writes a job's .hydra, by its folder
-    options: Options = field(default_factory=Options)
-    results: Path = Path("results")
-    objective: str | None = None  # the metric whose mean a job of a sweep returns
-
-    @property
-    def text(self) -> str:
-        """The command, for running it again."""
-        return shlex.join(["dpml-run", *self.said])
-
-    def add(self, config: DictConfig, keep: Callable[[], None] | None = None) -> float | None:
-        """Called by Hydra with the configuration of every job.
-
-        `keep` writes the folder ``.hydra`` of a job, if Hydra has not. Returns the mean of the metric `objective`, if
-        it is set, and the job is carried out at once and has one.
-        """
-        context = HydraConfig.get()
-        sweep = context.mode == RunMode.MULTIRUN
-        name = f"job {context.job.num}" if sweep else "run"
-        folder = Path(context.runtime.output_dir).absolute()
-        settings = Settings(list(context.overrides.task))
-        self.folders.append(folder)
-        if keep:
-            self.keeps[folder] = keep
-        self.objective = config.get("objective")
-        try:
-            self.options = options_of(config)
-            cache.WRITES.set(not self.options.dry)
-            if self.objective and _is_basic(context):
-                raise UserError(f"objective={self.objective} is for a search: add hydra/sweeper=optuna.")
-        except UserError as error:
-            self.mistake = error
-            return None
-        try:
-            sources = experiment_folders(context.runtime.config_sources)
-            self.jobs += composed_jobs(config, settings, folder, name, sources)
-            self.results = Path(config.results_dir)
-        except UserError as error:
-            self.failed.append((folder, settings.text, error))
-        if sweep and not _is_basic(context):
-            if self.options.dry and self.objective:
-                raise UserError(
-                    f"run.dry=true computes no objective={self.objective} to search by: leave one of them out."
-                )
-            return self._carry_out_alone(folder, settings.text)
-        return None
-
-    def carry_out(self) -> int:
-        """Carry out all jobs as one plan, write their files and print their results; return the exit status."""
-        if self.mistake:
-            raise self.mistake
-        if self.sweep and self.separate:
-            return self._merge(self.sweep) if not self.dry else 0
-        if not self.folders:  # Hydra did something else: --help, --cfg job, ...
-            return 0
-        if self.failed and not self.sweep:
-            raise self.failed[0][2]
-        _keep_log(self.sweep or self.folders[0])
-        status = 0
-        if self.jobs:
-            plan, status = compute_jobs(self.jobs, self.options, self.results, self.text)
-            if self.options.dry or status == INTERRUPTED:
-                return status
-            complete = self._write(plan, stopped=bool(status))
-            status = status or failures(plan, self.text) or int(not complete)
-        self._report_failures()
-        merged = self._merge(self.sweep) if self.sweep else 0
-        return status or merged
-
-    def _carry_out_alone(self, folder: Path, words: str) -> float | None:
-        """Carry out one job of a sweep on its own, wherever a launcher runs it.
-
-        Without a value Optuna takes the job for a failed one, and goes on; on NaN its sweeper ends in an exception.
-        """
-        value = None
-        jobs, self.jobs = self.jobs, []
-        try:
-            if jobs:
-                _keep_log(folder)
-                plan = self._computed(jobs, f"dpml-run {words}")
-                if self.objective and isinstance(jobs[0], RunJob) and not self.options.dry:
-                    value = mean_of(jobs[0].tables(plan)[0], self.objective)
-        except Exception as error:
-            self.failed.append((folder, words, error))
-        self._report_failures()
-        return value
-
-    def _computed(self, jobs: Sequence[Job], text: str) -> Plan:
-        plan, status = compute_jobs(jobs, self.options, self.results, text)
-        if status == INTERRUPTED:
-            raise KeyboardInterrupt
-        lacks = []
-        for one in write_jobs(plan, jobs, stopped=bool(status)) if not self.options.dry else ():
-            if one.error is not None:
-                raise one.error
-            lacks += plan.refused(one.job.task) if isinstance(one.job, RunJob) else []
-        failed = plan.counts()["failed"]
-        if lacks or failed:
-            words = [f"left out: {sentence}" for sentence in lacks]
-            words += [f"{failed} cells failed; to try only them again: {text} run.only=failed"] if failed else []
-            raise IncompleteError(" ".join(words))
-        return plan
-
-    def _write(self, plan: Plan, stopped: bool) -> bool:
-        """Write the files of all jobs and print their paths; a file that cannot be written is a failure of its job.
-
-        Returns False if a run lacks one of its requested budgets.
-        """
-        written = write_jobs(plan, self.jobs, stopped)
-        refused = {sentence: one for one in written if one.error is None for sentence in plan.refused(one.job.task)}
-        for sentence in refused:
-            print(f"left out: {sentence}", file=sys.stderr)
-        for one in written:
-            for path in one.paths:
-                log.info("written: %s", os.path.relpath(path))
-            if one.error is None:
-                self._show(one)
-            elif self.sweep is None and len(self.jobs) == 1 and isinstance(one.error, UserError):
-                raise one.error
-            elif isinstance(one.job, ExperimentJob):
-                print(f"not written: experiment={one.job.task.name}: {one.error}", file=sys.stderr)
-            elif self.sweep:
-                self.failed.append((one.job.folder, one.job.settings.text, one.error))
-        return not any(isinstance(one.job, RunJob) for one in refused.values())
-
-    def _show(self, one: JobOutcome) -> None:
-        job = one.job
-        if isinstance(job, ExperimentJob):
-            for path in one.paths:
-                print(f"written: {os.path.relpath(path)}")
-            if not one.paths:
-                print(f"up to date: {os.path.relpath(job.base)}.*")
-        elif not self.sweep:
-            made = _show_tables(job.folder)
-            print(f"Written to {os.path.relpath(job.folder)}/: {', '.join([*_TABLES, *made])}")
-
-    def _report_failures(self) -> None:
-        """Print every failure in one line and keep it in error.txt; the other jobs go on."""
-        for folder, words, error in self.failed:
-            print(f"failed: {words}: {_keep_failure(folder, words, error)}", file=sys.stderr)
-        self.failed = []
-
-    @property
-    def all_failed(self) -> bool:
-        """Whether this is a sweep whose jobs carry out their own plans, and each has failed."""
-        folders = self._launched() if self.separate else []
-        return bool(folders) and all((folder / ERROR).exists() for folder in folders)
-
-    def _launched(self) -> list[Path]:
-        stamps = _stamps(self.sweep) if self.sweep else {}
-        return [path for path, now in stamps.items() if self.before.get(path) != now]
-
-    def _merge(self, sweep: Path) -> int:
-        """Merge the tables of a sweep's jobs in its folder and print them; return the exit status."""
-        folders = self._launched() if self.separate else self.folders
-        folders = sorted(folders, key=lambda path: (len(path.name), path.name))
-        done = [folder for folder in folders if (folder / "rows.csv").exists()]
-        if done:
-            merge_jobs(sweep, done, self.text)
-            made = _show_tables(sweep)
-            print(f"Written to {os.path.relpath(sweep)}/: {', '.join([*_TABLES, *made])}, of {len(done)} jobs")
-        failed = [folder for folder in folders if (folder / ERROR).exists()]
-        for folder in self.keeps.keys() & {*done, *failed}:
-            self.keeps[folder]()
-        if failed:
-            print(f"dpml-run: {len(failed)} of {len(folders)} jobs failed; their folders hold {ERROR}", file=sys.stderr)
-        return int(bool(failed))
-
-
-def _stamps(sweep: Path) -> dict[Path, Stamps]:
-    found = {}
-    for folder in sweep.iterdir() if sweep.is_dir() else ():
-        files = [path.stat() for name in ("rows.csv", ERROR) if (path := folder / name).is_file()]
-        if files:
-            found[folder] = tuple((file.st_ino, file.st_mtime_ns) for file in files)
-    return found
-
-
-_command: ContextVar[Command] = ContextVar("the command that Hydra is composing")
-
-
-class SweepFolder(Callback):
-    """Hydra's callback for sweeps: tells the command which folder it has, and whether Hydra's own launcher runs it."""
-
-    def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        """Called in the process that composes the jobs."""
-        command = _command.get()
-        command.sweep = Path(config.hydra.sweep.dir).absolute()
-        command.separate = not _is_basic(config.hydra)
-        command.before = _stamps(command.sweep) if command.separate else {}
-        words: Any = OmegaConf.to_container(config.hydra.overrides.task)  # as they are: ${hydra:KEY} has no value yet
-        command.dry = Settings(words).given.get("run.dry") is True
-
-
-def _is_basic(context: Any) -> bool:
-    """Whether Hydra's own sweeper and launcher run the jobs: here, one after the other."""
-    parts = zip(_BASIC, (context.sweeper, context.launcher), strict=True)
-    return all(name in str(part["_target_"]) for name, part in parts)
+            print(f"not written: {PACKAGE}={name}: {error}", file=sys.stderr)
+            continue
+        for path in written:
+            print(f"written: {os.path.relpath(path)}")
+        if not written:
+            print(f"up to date: {os.path.relpath(asked.results / name)}.*")
+    return status
 
 
 def _show_tables(folder: Path) -> list[str]:
@@ -319,82 +156,57 @@ def _show_tables(folder: Path) -> list[str]:
 
     Returns the names of the files.
     """
+    import pandas as pd
+
+    from dpml.cli.console import axes, show
+    from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
+    from dpml.reporting.statistics import summarise
+
     rows, guarantees = (pd.read_csv(folder / name) for name in ("rows.csv", "guarantees.csv"))
     show(rows, guarantees)
     table = run_table(summarise(rows), claims=claims_in(guarantees))
-    paths = write_tables(table, folder) if table.keys else []
+    written = write_tables(table, folder) if table.keys else []
     if axes(rows):
         from dpml.reporting.figures import plot  # slow to load
 
-        paths += plot(rows, folder)
-    made = [path.name for path in paths]
+        written += plot(rows, folder)
+    made = [path.name for path in written]
     for name in (*FILES, *FIGURE):  # of earlier rows in the same folder
         if name not in made:
             (folder / name).unlink(missing_ok=True)
     return made
 
 
-# ---- words
+# ---- by Hydra
 
 
-def _add_packs(words: Sequence[str]) -> list[str]:
-    """Register the packs that ``--pack DIR`` names; return the other words."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--pack", type=Path, action="append", default=[])
-    known, others = parser.parse_known_args(words)
-    packs.add(known.pack)
-    return others
+def _by_hydra(settings: Settings, multirun: bool) -> None:
+    """Have Hydra show the configuration, or sweep: with another sweeper or launcher."""
+    import hydra
+
+    # Hydra does not know the keys of an option's class
+    words = [word if _is_plain(word) else f"++{word}" for word in settings.words]
+    folder = ["--config-dir", str(settings.config_dir)] if settings.config_dir else []
+    sys.argv[1:] = [*(["-m"] if multirun else []), *folder, *words]
+    hydra.main(str(shipped_folder("conf")), "config", **VERSION_BASE)(_job)()
 
 
-def _quoted(word: str) -> str:
-    """Return a list of whole numbers as a text, which `config.build.spread` reads.
-
-    Hydra finds each item of a list by going through all items before it, three times: 20,000 seeds took 100 seconds.
-    """
-    key, _, value = word.partition("=")
-    return f"{key}='{value}'" if isinstance(spread(value, key), list) else word
+def _is_plain(word: str) -> bool:
+    return not word.startswith(tuple(f"{group}." for group in (*GROUPS, PACKAGE)))
 
 
-# ---- output folders
+def _job(config: Any) -> float | None:
+    """Carry out one job, wherever Hydra's launcher runs it; return the mean of the metric `objective`."""
+    from hydra.core.hydra_config import HydraConfig
 
-
-def _keep_log(folder: Path) -> None:
-    """Log to a file in `folder`; the file is created with the first line."""
-    handler = logging.FileHandler(folder / _LOG, delay=True, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    _close_log()
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = log.disabled = False  # Hydra disables loggers that exist before it starts
-
-
-def _close_log() -> None:
-    for handler in list(log.handlers):
-        log.removeHandler(handler)
-        handler.close()
-
-
-def _keep_failure(folder: Path, words: str, error: Exception) -> str:
-    """Write why a job failed to its folder, and remove its tables unless they are right; return the reason."""
-    expected = isinstance(error, UserError | CellsFailedError)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / ERROR, f"{error}\n" if expected else "".join(traceback.format_exception(error)))
-    if not isinstance(error, IncompleteError):
-        for name in (*_TABLES, *FILES, *FIGURE):  # left by an earlier run in the same folder
-            (folder / name).unlink(missing_ok=True)
-    reason = str(error)
-    if not expected:
-        reason = f"{type(error).__name__}: {error} (traceback in {os.path.relpath(folder)}/{ERROR})"
-    log.error("%s: %s", words, reason)
-    return reason
-
-
-def _discard_if_empty(folder: Path) -> None:
-    """Remove an output folder that has no results, and the folders above it that are empty."""
-    if any(next(folder.glob(f"{under}{name}"), None) for name in ("rows.csv", ERROR) for under in ("", "*/")):
-        return
-    shutil.rmtree(folder / ".hydra", ignore_errors=True)
-    for name in (_LOG, "multirun.yaml"):
-        (folder / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        os.removedirs(os.path.relpath(folder))  # relative: never the working folder or one above it
+    context = HydraConfig.get()
+    own = [source.path for source in context.runtime.config_sources if source.provider == "command-line"]
+    words = [str(word).removeprefix("++") for word in context.overrides.task]
+    command = shlex.join(["dpml-run", *words])
+    settings = Settings(words, config_dir=Path(own[0]) if own else None)
+    status, mean = _carry_out(settings, False, command, Path(context.runtime.output_dir))
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    if status:
+        raise UserError(f"{command} is not complete: see above.")
+    return mean

@@ -1,6 +1,5 @@
 """Releases require rows without missing values."""
 
-from collections.abc import Container
 from pathlib import Path
 
 from omegaconf import DictConfig
@@ -9,11 +8,11 @@ from dpml.data.csv.column_bounds import load
 from dpml.errors import UserError
 
 
-def require_complete(dataset: DictConfig, given: Container[str]) -> None:
+def require_complete(dataset: DictConfig) -> None:
     """Set the default of a release, to refuse rows with missing values, in the settings of a data set."""
     if "missing" not in dataset:
         return
-    if "dataset.missing" not in given:
+    if dataset.missing is None:
         bounds = Path(str(dataset.bounds)).expanduser()
         stated = load(bounds).reading.get("missing") if bounds.is_file() else None
         dataset.missing = stated or "refuse"

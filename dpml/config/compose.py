@@ -1,152 +1,69 @@
-"""Hydra's access to ``conf`` and ``experiments``."""
+"""Compose a configuration: Hydra chooses options by name; the values of keys are set in a copy of what it returns."""
 
-import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+import pickle
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import hydra
-from hydra._internal.sources_registry import SourcesRegistry
-from hydra.core.config_store import ConfigNode, ConfigStore
 from hydra.core.global_hydra import GlobalHydra
-from hydra.core.plugins import Plugins
-from hydra.plugins.config_source import ConfigSource
-from omegaconf import Container, DictConfig, OmegaConf
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
 
-from dpml import packs
-from dpml.config.build import GROUPS, class_of
-from dpml.config.docstrings import meanings
-from dpml.config.readers import READERS, read_once
-from dpml.errors import UserError
+from dpml.config import experiments
+from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread, unknown_key
+from dpml.config.experiments import PACKAGE, natural
+from dpml.errors import UserError, nearest
 from dpml.files import shipped_folder
 
-PACKAGE = "experiment"
-"""The key that holds an experiment's content."""
+VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
+"""Hydra 1.3 warns without this argument, and 1.4 with it."""
+EXTRA = "_options"
+"""The key that holds further options, by group and name."""
+_LONG = 1_000  # characters of a word
 
 
-def natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts fig2 before fig10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+# ---- words
 
 
-class _LazyNode(ConfigNode):
-    """An experiment, or a list of them, read only when Hydra needs it: reading all files takes seconds."""
-
-    def __init__(self, name: str, group: str, make: Callable[[], Container]) -> None:
-        self.name, self.group, self.make = name, group, make
-        self.package, self.provider = PACKAGE, "experiments"
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "node":
-            return self.make()
-        raise AttributeError(name)
-
-    def __deepcopy__(self, memo: Any) -> "_LazyNode":
-        return self  # Hydra copies the whole store more than once
-
-
-class _Group(dict[str, ConfigNode]):
-    """The experiments of a paper. Templates, whose names start with ``_``, are found by name but not listed."""
-
-    def keys(self) -> Any:
-        return [name for name in self if not name.startswith("_")]
-
-
-def register_experiments() -> None:
-    """Register ``PAPER/NAME.yaml`` of experiments and packs as ``experiment=PAPER/NAME``, or as a template for them."""
-    _register((*shipped_folder("experiments").glob("[!_.]*/"), *packs.known().values()))
-
-
-@lru_cache(maxsize=1)  # Hydra's store is one for the process
-def _register(folders: Iterable[Path]) -> None:
-    groups = ConfigStore.instance().repo[PACKAGE] = {}
-    names: dict[str, list[str]] = {"all": []}
-    files = {path for folder in folders for path in folder.glob("*.yaml") if path.name != packs.CARD}
-    for path in sorted(files, key=lambda path: natural(f"{path.parent.name}/{path.stem}")):
-        of_paper = groups.setdefault(path.parent.name, _Group())
-        of_paper[path.name] = _LazyNode(path.name, f"{PACKAGE}/{path.parent.name}", partial(_experiment, path))
-        if not path.name.startswith("_"):  # a template
-            for several in (path.parent.name, "all"):
-                names.setdefault(several, []).append(f"{path.parent.name}/{path.stem}")
-    for several, members in names.items():
-        name = f"{several}.yaml"
-        groups[name] = _LazyNode(name, PACKAGE, partial(OmegaConf.create, {"experiments": members}))
-
-
-def _experiment(path: Path) -> Container:
-    """Return the content of an experiment's file, read once as many share a template."""
-    state = path.stat()
-    content: Container = read_once((path, state.st_mtime_ns, state.st_size), partial(_read, path))
-    return content
-
-
-def _read(path: Path) -> Container:
-    content = OmegaConf.load(path)
-    if not re.search(r"\s\.[A-Za-z_]\w*\.|\[\.[A-Za-z_]\w*\.", path.read_text("utf-8")):
-        return content  # conversion takes longer than reading
-    return OmegaConf.create(_with_absolute_names(OmegaConf.to_container(content), path.parent.name))
-
-
-def _with_absolute_names(content: Any, pack: str) -> Any:
-    if isinstance(content, dict):
-        return {key: _with_absolute_names(value, pack) for key, value in content.items()}
-    if isinstance(content, list):
-        return [_with_absolute_names(value, pack) for value in content]
-    return packs.absolute(content, pack) if isinstance(content, str) else content
-
-
-def register_options() -> dict[str, type[ConfigSource]]:
-    """Register `READERS` with Hydra, and return its readers so far."""
-    Plugins.instance()  # makes Hydra register its own
-    readers = SourcesRegistry.instance().types
-    before = dict(readers)
-    readers |= READERS
-    OmegaConf.register_new_resolver("dpml.meanings", _meanings, replace=True)
-    return before
-
-
-def _meanings(*, _root_: DictConfig) -> str:
-    lines: list[str] = []
-    for group in GROUPS:
-        node = _root_[group]
-        with suppress(UserError):  # the class does not exist
-            keys = [key for key in node if key != "_target_"]
-            lines += meanings(group, class_of(node.get("_target_"), group), keys)
-    return "\n".join(lines).replace("$", "$$")  # Hydra fills in "$"
-
-
-def experiments_of(config: DictConfig) -> list[str]:
-    """Return the experiments selected by ``experiment=PAPER`` or ``experiment=all``; empty for a single experiment."""
-    return list(config[PACKAGE].get("experiments", ()))
-
-
-@contextmanager
-def initialise() -> Iterator[None]:
-    """Enter a context in which `hydra.compose` finds dpml's configuration; Hydra's state is restored afterwards."""
-    register_experiments()
-    theirs, their_readers = GlobalHydra.instance().hydra, register_options()
-    GlobalHydra.instance().clear()
+@lru_cache(maxsize=4096)
+def parsed(word: str) -> Override:
+    """Return Hydra's override of a word, KEY=VALUE."""
+    key, _, value = word.partition("=")
+    if len(word) > _LONG and isinstance(spread(value, key), list):
+        word = f"{key}='{value}'"  # Hydra finds each item of a list by going through all items before it, three times
     try:
-        with hydra.initialize_config_dir(str(shipped_folder("conf")), version_base="1.3"):
-            yield
-    finally:
-        GlobalHydra.instance().hydra = theirs
-        SourcesRegistry.instance().types |= their_readers
+        return OverridesParser.create().parse_overrides([word])[0]
+    except OverrideParseException:
+        chosen = next((group for group in GROUPS if word in options(group)), None)
+        how = "KEY=VALUE, with quotes around special characters" if chosen is None else f"{chosen}={word}"
+        raise UserError(f"cannot read the override {word!r}: write {how}.") from None
 
 
-def compose(overrides: Iterable[str], config_dir: Path | None = None, hydra_too: bool = False) -> DictConfig:
-    """Return the configuration of `dpml-run` for `overrides`, with the user's own options in `config_dir`.
+def refuse_sweep(override: Override) -> None:
+    """Raise UserError if an override has several values."""
+    if override.is_sweep_override():
+        key, word = override.key_or_group, override.input_line
+        values = str(word).partition("=")[2]
+        listed = f", or write a list, {key}=[{values}]" if key in LISTED and ".." not in values else ""
+        raise UserError(f"{word!r} has several values: add -m to dpml-run to sweep over them{listed}.")
 
-    `hydra_too` keeps Hydra's own settings, under ``hydra``.
-    """
-    searchpath = []
-    if config_dir is not None:
-        path = str(existing(config_dir).resolve()).replace("\\", "\\\\").replace("'", "\\'")
-        searchpath = [f"hydra.searchpath=['file://{path}']"]
-    with initialise():
-        return hydra.compose("config", overrides=[*searchpath, *overrides], return_hydra_config=hydra_too)
+
+# ---- options
+
+
+def options(group: str, config_dir: Path | None = None) -> list[str]:
+    """Return the options of a configuration group: those of dpml, and the user's own in `config_dir`."""
+    if group == PACKAGE:
+        return sorted(experiments.names(config_dir), key=natural)
+    folders = [shipped_folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
+    return sorted({path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}, key=natural)
 
 
 def existing(config_dir: Path) -> Path:
@@ -156,14 +73,156 @@ def existing(config_dir: Path) -> Path:
     return config_dir
 
 
-def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the options of a configuration group: those of dpml, and the user's own in `config_dir`."""
-    folders = [shipped_folder("conf") / group, *([config_dir / group] if config_dir else [])]
-    files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
-    names = {path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}
-    if group == PACKAGE:
-        register_experiments()
-        papers = {key: group for key, group in ConfigStore.instance().repo[PACKAGE].items() if isinstance(group, dict)}
-        figures = [(paper, Path(file).stem) for paper, group in papers.items() for file in group]
-        names |= {"all", *papers, *(f"{paper}/{name}" for paper, name in figures if not name.startswith("_"))}
-    return sorted(names, key=natural)
+def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
+    """Return the sentence for an unknown option of a group."""
+    return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, choices)}" if choices else ".")
+
+
+def check_option(group: str, name: str, config_dir: Path | None) -> None:
+    """Raise UserError if a group has no option of this name."""
+    known = options(group, config_dir)
+    if name not in known:
+        raise UserError(unknown_option(group, name, known))
+
+
+# ---- composition
+
+
+def compose(
+    overrides: Iterable[str],
+    config_dir: Path | None = None,
+    extra: Iterable[tuple[str, str]] = (),
+    hydra_too: bool = False,
+) -> DictConfig:
+    """Return the configuration of `dpml-run` for `overrides`.
+
+    Args:
+        overrides: the words, with one value each.
+        config_dir: a folder of the user's own options.
+        extra: further options (group, name), which are placed under `EXTRA`.
+        hydra_too: keep Hydra's own settings, under ``hydra``.
+    """
+    if config_dir is not None:
+        existing(config_dir)
+    words = [parsed(word) for word in overrides]
+    for word in words:
+        refuse_sweep(word)
+    chosen = [word for word in words if _is_choice(word, config_dir)]
+    for word in chosen:
+        if word.key_or_group in GROUPS:
+            check_option(word.key_or_group, str(word.get_value_element_as_str()).strip("'\""), config_dir)
+    named = [f"+{group}@{EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
+    config = _composed((*(str(word.input_line) for word in chosen), *named), config_dir)
+    # a class comes before its keys
+    for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
+        key = word.key_or_group
+        if word.is_delete():
+            del _holder(config, key)[key.rpartition(".")[2]]
+        elif word not in chosen:
+            set_value(config, key, word.value(), word.is_add() or word.is_force_add())
+    if not hydra_too:
+        del config["hydra"]
+    return config
+
+
+def _is_choice(word: Override, config_dir: Path | None) -> bool:
+    key = word.key_or_group
+    if word.is_delete() or "." in key:
+        return False
+    return key in GROUPS or "/" in key or word.package is not None or (word.is_add() and bool(options(key, config_dir)))
+
+
+def _composed(words: tuple[str, ...], config_dir: Path | None) -> DictConfig:
+    # the user's own files can change meanwhile
+    config: DictConfig = pickle.loads(_kept(words)) if config_dir is None else _by_hydra(words, config_dir)
+    return config
+
+
+@lru_cache(maxsize=64)
+def _kept(words: tuple[str, ...]) -> bytes:
+    return pickle.dumps(_by_hydra(words, None))  # a deep copy takes six times as long as reading a pickle
+
+
+def _by_hydra(words: Sequence[str], config_dir: Path | None) -> DictConfig:
+    searchpath = []
+    if config_dir is not None:
+        path = str(config_dir.resolve()).replace("\\", "\\\\").replace("'", "\\'")
+        searchpath = [f"hydra.searchpath=['file://{path}']"]
+    with _initialised(), user_errors():
+        config = hydra.compose("config", [*searchpath, *words], return_hydra_config=True)
+    OmegaConf.set_struct(config, False)
+    OmegaConf.set_readonly(config.hydra, False)
+    for group in GROUPS:
+        if isinstance(config.get(group), DictConfig):
+            config[group] = completed(config[group])
+    return config
+
+
+@contextmanager
+def _initialised() -> Iterator[None]:
+    """Enter a context in which `hydra.compose` finds dpml's configuration; Hydra's state is restored afterwards."""
+    theirs = GlobalHydra.instance().hydra
+    GlobalHydra.instance().clear()
+    try:
+        with hydra.initialize_config_dir(str(shipped_folder("conf")), **VERSION_BASE):
+            yield
+    finally:
+        GlobalHydra.instance().hydra = theirs
+
+
+@contextmanager
+def user_errors() -> Iterator[None]:
+    """Turn Hydra's errors into a UserError of one sentence."""
+    try:
+        yield
+    except HydraException as error:
+        raise UserError(hydras(error)) from None
+
+
+def hydras(error: HydraException) -> str:
+    """Return an error of Hydra's as one sentence."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return unknown_option(group, name, error.options or ())
+    return " ".join(str(error).split()).removesuffix(".") + "."
+
+
+# ---- values
+
+
+def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
+    """Set the value of a key; raise UserError if there is no such key, unless it may be added."""
+    if not add:
+        _holder(config, key)
+    group, _, last = key.partition(".")
+    if group in GROUPS and last == "_target_":
+        config[group] = completed(OmegaConf.create({last: value}))
+    else:
+        OmegaConf.update(config, key, value, merge=isinstance(value, dict), force_add=True)
+
+
+def _holder(config: DictConfig, key: str) -> DictConfig:
+    """Return the part of a configuration that has the last name of a key."""
+    node: Any = config
+    holder, names = config, key.split(".")
+    for depth, name in enumerate(names):
+        if not isinstance(node, DictConfig) or name not in node:
+            raise UserError(_unknown(node, key, name, ".".join(names[:depth])))
+        holder, node = node, node[name]
+    return holder
+
+
+def _unknown(node: Any, key: str, name: str, parent: str) -> str:
+    if parent == "dataset" and _is_csv_option(name):
+        return f"unknown key {key!r}: it is an option of dataset=csv, so add dataset=csv."
+    if not parent:
+        return unknown_key(key, nearest(key, KEYS))
+    names = [str(each) for each in node if each != "_target_"] if isinstance(node, DictConfig) else []
+    target = node.get("_target_") if isinstance(node, DictConfig) else None
+    return unknown_key(key, nearest(name, names, f"{parent}."), target)
+
+
+def _is_csv_option(name: str) -> bool:
+    from dpml.data.sets.csv import CSV  # here, as it loads pandas
+
+    return name in {each.name for each in fields(CSV)}

@@ -13,16 +13,15 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features, check_bounds, split_apply
+from dpml.data.preprocess import Features, Record, after_one_hot, check_bounds, split_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
-from dpml.data.steps import Record, after_one_hot
 from dpml.errors import UserError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` uses
+AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` uses
 _PARTS = ("X", "y", "X_test", "y_test")
 
 
@@ -140,7 +139,7 @@ class Tabular:
     def key(self, digest: str) -> dict[str, Any]:
         """What the parsed files depend on: their content, the code that reads them, and the options it may use."""
         loader = type(self)
-        options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in _AFTER_PARSING}
+        options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in AFTER_PARSING}
         version = code.digest(code.DATA, code.named(loader))
         return {"loader": loader.__qualname__, "code": version, "options": options, "sha256": digest}
 

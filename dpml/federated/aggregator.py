@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -163,7 +163,7 @@ def aggregate(
         ProtocolError: too few parties are left: there is no sum and no model.
     """
     plan.require_signatures()
-    run = _Run(plan, nodes, exchange, progress, kept)
+    run = _Run(plan, tuple(nodes), exchange, progress, kept)
     release = plan.sums.release(run.ask)
     assert release.weights is not None
     errors = None
@@ -175,36 +175,37 @@ def aggregate(
     return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 
+@dataclass
 class _Run:
     """The secure sums of a release, one after the other. A party that drops out of one may be in the next."""
 
-    def __init__(  # many parameters: those of `aggregate`
-        self, plan: FederationPlan, nodes: Iterable[int], exchange: Exchange, progress: Progress, kept: Kept | None
-    ) -> None:
-        self._plan, self._nodes, self._exchange, self._progress = plan, tuple(nodes), exchange, progress
-        self._kept = kept
-        self._number = 0
-        self.refused: list[str] = []
-        self.seen: set[int] = set()  # the parties whose rows are in a sum
-        self.last: list[int] = []  # those in the last one
+    plan: FederationPlan
+    nodes: tuple[int, ...]
+    exchange: Exchange
+    progress: Progress
+    kept: Kept | None
+    number: int = 0
+    refused: list[str] = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)  # the parties whose rows are in a sum
+    last: list[int] = field(default_factory=list)  # those in the last one
 
     def ask(self, told: bytes) -> Summed:
         """Return the next sum (`dpml.federated.sums.Ask`)."""
-        number, kept = self._number, self._kept
+        number, kept = self.number, self.kept
         summed = None if kept is None else kept.summed(number, told) or self._resumed(kept, told)
         if summed is None:
-            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self._plan.digest, number, told), [])
+            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, told), [])
         if kept is not None:
             kept.keep(number, told, summed)
-        self._number += 1
+        self.number += 1
         self.last = summed.survivors.tolist()
         self.seen.update(self.last)
-        self._progress(self._number, len(self.last))
+        self.progress(self.number, len(self.last))
         return summed
 
     def _resumed(self, kept: Kept, told: bytes) -> Summed | None:
         """Go on with a sum that an earlier process began; None if there is none, or too few of its parties are left."""
-        begun = kept.begun(self._number, told)
+        begun = kept.begun(self.number, told)
         if begun is None:
             return None
         try:
@@ -215,14 +216,14 @@ class _Run:
 
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Summed:
         """Run the sum of an opening, of whose first stages there are `answers` already."""
-        server = Server(self._plan.session(opening))
-        mail = dict.fromkeys(self._nodes, OPEN + opening.content)
+        server = Server(self.plan.session(opening))
+        mail = dict.fromkeys(self.nodes, OPEN + opening.content)
         party_of: dict[int, int] = {}
         while server.stage is not Stage.DONE:
             if server.stage == len(answers):
-                if self._kept is not None and server.stage >= Stage.MASKED:  # parties give their vectors once
-                    self._kept.keep_begun(opening, answers)
-                answers.append(self._exchange(mail))
+                if self.kept is not None and server.stage >= Stage.MASKED:  # parties give their vectors once
+                    self.kept.keep_begun(opening, answers)
+                answers.append(self.exchange(mail))
             for node, answer in sorted(answers[server.stage].items()):
                 try:
                     if answer[:1] != MESSAGE:

@@ -18,7 +18,7 @@ from dpml.algorithms import Algorithm
 from dpml.config.build import algorithm_of, budget, class_of, epsilon, number, optional
 from dpml.config.complete import require_all_rows
 from dpml.data import Task
-from dpml.data.sets.csv import CSV
+from dpml.data.sets.csv import CSV, USUAL
 from dpml.errors import UserError, nearest
 from dpml.files import shipped_folder
 from dpml.mechanism.counting import counting
@@ -100,10 +100,10 @@ class Agreed:
     loss: str | None = None
     drop: tuple[str, ...] = ()
     missing: str = "refuse"
-    steps: tuple[str, ...] = CSV.steps
-    encoding: str = CSV.encoding
+    steps: tuple[str, ...] = USUAL["steps"]
+    encoding: str = USUAL["encoding"]
     separator: str | None = CSV.separator
-    decimal: str = CSV.decimal
+    decimal: str = USUAL["decimal"]
     na: tuple[str, ...] = ()
     count_errors: float | None = None
 
@@ -136,7 +136,7 @@ class Agreed:
         typed = {"algo": self.algo} | {f"algo.{name}": value for name, value in self.options.items()}
         for name in ("eps", "delta", "loss", "count_errors", *_DATASET):
             value = getattr(self, name)
-            if value not in (None, ()) and (name not in ("encoding", "decimal") or value != getattr(CSV, name)):
+            if value not in (None, ()) and (name not in ("encoding", "decimal") or value != USUAL[name]):
                 typed[_key(name)] = value
         return tuple(f"{key}={_typed(value)}" for key, value in typed.items())
 
@@ -207,9 +207,10 @@ def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) ->
             raise UserError(f"{key} is given twice.")
         into[name] = _value(key, value)
     given = {name: value for name, value in (reading or {}).items() if name in _DATASET} | given
-    for name in ("algo", "eps", "delta", "label"):
+    given.setdefault("algo", "wdgd")
+    for name in ("eps", "delta", "label"):
         if name not in given:
-            raise UserError(f"{_key(name)} is missing: a plan needs algo, eps, delta and dataset.label.")
+            raise UserError(f"{_key(name)} is missing: a plan needs eps, delta and dataset.label.")
     return Agreed(**given, options=options)
 
 

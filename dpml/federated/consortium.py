@@ -3,15 +3,12 @@
 No party's signing key is made here: each party makes its own, next to its rows, with the command `card`.
 """
 
-import os
 import re
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from shutil import rmtree
 
 import yaml
 from cryptography import x509
@@ -21,6 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.errors import UserError
+from dpml.files import create_atomically
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")  # of a folder, on every system
 _HOST = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
@@ -63,32 +61,24 @@ def write_consortium(
                 f"{name[:64]!r} cannot be a party's folder: take small letters, digits and dashes, at most 40, and "
                 "not aggregator."
             )
-    if folder.exists():
-        raise UserError(f"{folder} is there already: choose another name.")
+    columns = yaml.safe_dump(stated.content(), sort_keys=False, allow_unicode=True)
+    agreeing = ("--bounds", "columns.yaml", *setting)
+    steps = {name: _party(name, address, agreeing) for name in names}
+    steps["aggregator"] = _aggregator(names, address[1], (*adversary, *agreeing))
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
-    try:
-        write_certificates(address[0], temporary / "aggregator")
-        authority = (temporary / "aggregator" / "ca.pem").read_bytes()
-        columns = yaml.safe_dump(stated.content(), sort_keys=False, allow_unicode=True)
-        agreeing = ("--bounds", "columns.yaml", *setting)
-        steps = {name: _party(name, address, agreeing) for name in names}
-        steps["aggregator"] = _aggregator(names, address[1], (*adversary, *agreeing))
+        folder.mkdir(parents=True)
+        write_certificates(address[0], folder / "aggregator")
+        authority = (folder / "aggregator" / "ca.pem").read_bytes()
         for name, commands in steps.items():
-            place = temporary / name
+            place = folder / name
             place.mkdir(exist_ok=True)
             (place / "columns.yaml").write_text(columns, encoding="utf-8")
             (place / "STEPS.md").write_text(_steps(name, commands), encoding="utf-8")
             (place / "ca.pem").write_bytes(authority)
-        temporary.chmod(0o755)
-        temporary.rename(folder)
+    except FileExistsError:
+        raise UserError(f"{folder} is there already: choose another name.") from None
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror or error}.") from None
-    finally:
-        rmtree(temporary, ignore_errors=True)
 
 
 def _party(name: str, address: tuple[str, int], agreeing: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -133,13 +123,10 @@ def write_certificates(host: str, folder: Path) -> None:
     contents = {"ca.pem": ca.public_bytes(pem), "server.pem": certificate.public_bytes(pem), "server.key": secret}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in contents:
-            if (folder / name).exists():
-                raise UserError(f"{folder / name} is there already: choose another folder.")
         for name, content in contents.items():
-            mode = 0o600 if name.endswith(".key") else 0o644
-            with os.fdopen(os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-                file.write(content)
+            create_atomically(folder / name, content, private=name.endswith(".key"))
+    except FileExistsError as error:
+        raise UserError(f"{error.filename} is there already: choose another folder.") from None
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
 

@@ -25,8 +25,7 @@ from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import END
 
-_HEAD = struct.Struct("<I")
-_NUMBER = struct.Struct("<I")
+_WHOLE = struct.Struct("<I")
 _CHALLENGE, _SIGNATURE = 32, 64
 _HELLO = b"dpml link "  # before what a party signs to prove who it is
 _GREETING = 5.0  # seconds to prove it
@@ -42,11 +41,11 @@ class _HungUpError(Exception):
 
 def _send(connection: socket.socket, content: bytes, until: float) -> None:
     with _whatever_happens(connection, until):
-        connection.sendall(_HEAD.pack(len(content)) + content)
+        connection.sendall(_WHOLE.pack(len(content)) + content)
 
 
 def _receive(connection: socket.socket, longest: int, until: float) -> bytes:
-    (length,) = _HEAD.unpack(_exactly(connection, _HEAD.size, until))
+    (length,) = _WHOLE.unpack(_exactly(connection, _WHOLE.size, until))
     if length > longest:
         raise _HungUpError
     return _exactly(connection, length, until)
@@ -95,16 +94,19 @@ class Callers:
     def __post_init__(self) -> None:
         self._pool = ThreadPoolExecutor(len(self.plan.seats))  # so that nobody waits for another who is slow
 
-    def greet(self, connection: socket.socket) -> None:
-        """Take a party in that proves who it is, in the place of an earlier connection; hang up on anybody else."""
+    def greet(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
+        """Take in a party that proves who it is, in the place of an earlier connection; hang up on anybody else."""
         until, challenge = time.monotonic() + _GREETING, os.urandom(_CHALLENGE)
         try:
             connection.settimeout(_GREETING)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if context is not None:
+                connection = context.wrap_socket(connection, server_side=True)
             connection.sendall(challenge)
-            said = _exactly(connection, _NUMBER.size + _SIGNATURE, until)
-            (number,) = _NUMBER.unpack_from(said)
+            said = _exactly(connection, _WHOLE.size + _SIGNATURE, until)
+            (number,) = _WHOLE.unpack_from(said)
             key = Ed25519PublicKey.from_public_bytes(self.plan.seats[number].key)
-            key.verify(said[_NUMBER.size :], _HELLO + challenge + self.plan.digest.encode())
+            key.verify(said[_WHOLE.size :], _HELLO + challenge + self.plan.digest.encode())
         except (_HungUpError, OSError, IndexError, ValueError, InvalidSignature):
             connection.close()
             return
@@ -178,7 +180,7 @@ def listening(
                     return
                 time.sleep(_PAUSE)  # too many strangers, or one that was gone at once
                 continue
-            threading.Thread(target=_greeted, args=(parties, plain, context), daemon=True).start()
+            threading.Thread(target=parties.greet, args=(plain, context), daemon=True).start()
 
     with server:
         threading.Thread(target=accept, daemon=True).start()
@@ -189,15 +191,6 @@ def listening(
             with suppress(OSError):
                 server.shutdown(socket.SHUT_RDWR)
             parties.close()
-
-
-def _greeted(parties: Callers, plain: socket.socket, context: ssl.SSLContext | None) -> None:
-    try:
-        plain.settimeout(_GREETING)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        parties.greet(plain if context is None else context.wrap_socket(plain, server_side=True))
-    except OSError:  # also what TLS refuses
-        plain.close()
 
 
 def take_part(
@@ -236,7 +229,7 @@ def take_part(
 def _introduce(connection: socket.socket, signer: Ed25519PrivateKey, plan: FederationPlan) -> None:
     challenge = _exactly(connection, _CHALLENGE, time.monotonic() + _GREETING)
     number = plan.number_of(signer.public_key().public_bytes_raw())
-    connection.sendall(_NUMBER.pack(number) + signer.sign(_HELLO + challenge + plan.digest.encode()))
+    connection.sendall(_WHOLE.pack(number) + signer.sign(_HELLO + challenge + plan.digest.encode()))
 
 
 def _called(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.socket:

@@ -6,11 +6,11 @@ the plan.
 
 import hashlib
 import json
-import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,9 @@ from dpml.algorithms import require_domain
 from dpml.arrays import Array
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
-from dpml.data.csv.csv_rows import read_rows
 from dpml.data.partition import Parties
 from dpml.data.preprocess import scale_target, stated_apply
-from dpml.data.sets.csv import CSV
+from dpml.data.sets.csv import CSV, read_rows
 from dpml.errors import UserError
 from dpml.federated.aggregator import counted_errors, model_of
 from dpml.federated.plan import FederationPlan, task_of, with_file
@@ -52,7 +51,7 @@ class Member:
     another release it must be started again.
     """
 
-    def __init__(
+    def __init__(  # many parameters: what a party has, and its own limits
         self,
         plan: FederationPlan,
         signer: Ed25519PrivateKey,
@@ -60,12 +59,13 @@ class Member:
         ledger: Path,
         source: Callable[[], Generator] = entropy,
         cap: Cap | None = None,
+        reading: Mapping[str, Any] | None = None,
     ) -> None:
         plan.require_signatures()
         self.plan, self.number = plan, plan.number_of(signer.public_key().public_bytes_raw())
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
-        self._cap = cap
-        agreed_rows(plan, self.number, data)  # report a mistake before others wait
+        self._cap, self._reading = cap, reading
+        agreed_rows(plan, self.number, data, reading)  # report a mistake before others wait
         if not ledger.exists():
             check_writable(ledger)
         self._ledger.require_room(*self._entered)
@@ -173,7 +173,7 @@ class Member:
         self.reached = opening.number + 1
         print(f"sent to sum {self.reached} of {len(self.plan.sums.lengths)}", flush=True)
         if self._answer is None:
-            X, y = agreed_rows(self.plan, self.number, self._data)
+            X, y = agreed_rows(self.plan, self.number, self._data, self._reading)
             ready = self.plan.sums.ready(X, y, self.number)
             self._entry = self._ledger.enter(*self._entered)
             self._answer = ready(self._source())
@@ -199,9 +199,14 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
     return X, y
 
 
-def agreed_rows(plan: FederationPlan, party: int, path: Path) -> tuple[Array, Array]:
-    """The rows of a party, if they match the plan and satisfy the assumptions of the guarantee."""
-    X, y = own_rows(plan.dataset, plan.stated, path)
+def agreed_rows(
+    plan: FederationPlan, party: int, path: Path, reading: Mapping[str, Any] | None = None
+) -> tuple[Array, Array]:
+    """Return the rows of a party, if they match the plan and satisfy the assumptions of the guarantee.
+
+    `reading` are the options of dataset=csv by which this party's file is written otherwise than the plan says.
+    """
+    X, y = own_rows(replace(plan.dataset, **(reading or {})), plan.stated, path)
     seat = plan.seats[party]
     if len(y) != seat.rows:
         raise UserError(
@@ -220,9 +225,7 @@ def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} may be read by others: a signing key is its owner's alone (chmod 600 {path}).")
         if make and not path.exists():
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n")
+            create_atomically(path, Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n", private=True)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
     except OSError as error:
         raise UserError(f"{path} cannot be read or made: {error.strerror}.") from None

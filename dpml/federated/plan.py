@@ -31,8 +31,8 @@ from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
-from dpml.protocols.graph import least_quorum
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
+from dpml.protocols.session import least_quorum
 from dpml.release.certificate import views
 from dpml.release.facts import Facts, facts_about, gaps, statement
 
@@ -275,14 +275,14 @@ class FederationPlan:
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
-    """The complete topology for given numbers of parties, colluders and drop-outs."""
-    most = parties - max(2, least_quorum(parties, colluders))
-    if not (colluders >= 0 and 0 <= dropouts <= most):
+    """Return the complete topology for given numbers of parties, colluders and drop-outs."""
+    most = most_dropouts(parties, colluders)
+    if max(2, least_quorum(parties, colluders)) > parties:
+        raise UserError(f"{parties} parties cannot be protected from colluders={colluders} of them: more are needed.")
+    if not 0 <= dropouts <= most:
         raise UserError(
-            f"{parties} parties of which colluders={colluders} collude can do without {max(most, 0)} at most, got "
+            f"{parties} parties of which colluders={colluders} collude can do without {most} at most, got "
             f"dropouts={dropouts}."
-            if most >= 0
-            else f"{parties} parties cannot be protected from colluders={colluders} of them: take part with more."
         )
     return complete(parties, parties - dropouts)
 

@@ -128,7 +128,7 @@ def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int
 
 
 def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
-    """Noise of this law; of a narrower one in the self-test of an audit only (`dpml.audit.half_noise`)."""
+    """Noise of this law; of a narrower one in the self-test of an audit only (`HalfNoise` in `dpml.audit.exposure`)."""
     kept = getattr(rng, "variance_kept", None)
     if kept is not None:
         narrow = Fraction(math.sqrt(kept))

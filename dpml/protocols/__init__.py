@@ -7,6 +7,7 @@ draws its masks from 32 bits. The cryptographic primitives are those of the libr
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -14,13 +15,12 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index
 from dpml.protocols.codec import FixedPoint
-from dpml.protocols.graph import Topology, choose, complete, sparse
 from dpml.protocols.messages import ProtocolError, RefusedError
-from dpml.protocols.session import Session, Stage
+from dpml.protocols.session import Session, Stage, Topology, choose, complete, sparse
 from dpml.protocols.transports import Dropouts, Traffic, Transport, in_process
 
 __all__ = [
-    "FixedPoint", "ProtocolError", "RefusedError", "SecureIntegerSum", "SecureSum", "Session", "Stage", "Topology",
+    "FixedPoint", "ProtocolError", "RefusedError", "SecureSum", "Session", "Stage", "Topology",
     "choose", "complete", "in_process", "secure_sum", "secure_sum_integers", "sparse",
 ]  # fmt: skip
 
@@ -28,25 +28,17 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class SecureIntegerSum:
-    """The exact sum (d,) of the survivors' integers, modulo 2^64 in [-2^63, 2^63), and the traffic in bytes."""
-
-    total: Integers
-    survivors: Index
-    traffic: Traffic
-
-
-@dataclass(frozen=True)
 class SecureSum:
     """The sum (d,) of the survivors' vectors, and the traffic in bytes.
 
-    Each entry is off by less than `error`, plus the rounding of the sum to a float, a relative 2^-53.
+    Integers are exact, modulo 2^64 in [-2^63, 2^63). Each entry of a sum of real numbers is off by less than `error`,
+    plus the rounding of the sum to a float, a relative 2^-53.
     """
 
-    total: Array
+    total: NDArray[Any]
     survivors: Index
-    error: float
     traffic: Traffic
+    error: float = 0.0
 
 
 def secure_sum(
@@ -66,14 +58,11 @@ def secure_sum(
         transport: carries the messages, `in_process` or a similar one.
         dropouts: parties that drop out, and the first message that each does not send.
         topology: which parties share masks; None: all, or for many parties a sparse ring.
-
-    Raises:
-        ProtocolError: an entry is larger than `bound`, or too few parties are left.
     """
     codec = FixedPoint.fit(len(vectors), bound)
     encoded = codec.encode(vectors, rng).view(np.int64)
     summed = secure_sum_integers(encoded, transport, dropouts, topology)
-    return SecureSum(codec.decode(summed.total.view(np.uint64)), summed.survivors, codec.error, summed.traffic)
+    return SecureSum(codec.decode(summed.total.view(np.uint64)), summed.survivors, summed.traffic, codec.error)
 
 
 def secure_sum_integers(
@@ -81,15 +70,12 @@ def secure_sum_integers(
     transport: Transport = in_process,
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
-) -> SecureIntegerSum:
+) -> SecureSum:
     """Run secure aggregation on one vector of integers from each party and return the sum, without rounding.
 
     Args:
         vectors: (M, d), a row for each party. Sums outside [-2^63, 2^63) wrap around.
         transport, dropouts, topology: as in `secure_sum`.
-
-    Raises:
-        ProtocolError: `vectors` are not 64-bit integers, or too few parties are left.
     """
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype not in (np.int64, np.uint64):
@@ -98,4 +84,4 @@ def secure_sum_integers(
         )
     parties, d = vectors.shape
     outcome = transport(Session.of(parties, d, topology), np.ascontiguousarray(vectors).view(np.uint64), None, dropouts)
-    return SecureIntegerSum(outcome.total.view(np.int64), outcome.survivors, outcome.traffic)
+    return SecureSum(outcome.total.view(np.int64), outcome.survivors, outcome.traffic)

@@ -61,9 +61,6 @@ def cape_sum(  # many parameters: the sum, its noise, and who carries it
         spread: s, the noise_std of the zero-sum noise in units of tau.
         rounding: rounds ``ehat`` to the codec's grid; need not be secret.
         transport, dropouts, topology: as in `dpml.protocols.secure_sum`.
-
-    Raises:
-        ProtocolError: too few sites are left for a secure sum.
     """
     parties = len(shares)
     codec = codec_of(parties, spread)

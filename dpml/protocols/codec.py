@@ -58,11 +58,7 @@ class FixedPoint:
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:
-        """Return `values` (any shape) in the ring, rounded at random; `rng` need not be secret.
-
-        Raises:
-            ProtocolError: an entry is not a number of size at most `bound`.
-        """
+        """Return `values` (any shape) in the ring, rounded at random; `rng` need not be secret."""
         if not np.abs(values).max(initial=0.0) <= self.bound:  # also true for NaN
             raise ProtocolError(
                 f"a value is out of the range of the codec, [-{self.bound:g}, {self.bound:g}], or not a number: "

@@ -1,20 +1,8 @@
 """Keys and masks: a party adds masks to its vector, and the server removes them from the sum.
 
-Every key is ``HKDF-SHA256(secret, salt = context of the session, info)`` with
-
-    ``info = "dpml secagg 4 " | purpose | 0 | sender (4) | its public key (32) | receiver (4) | its public key (32)``
-
-so each key serves one purpose, in one session, in one direction between two parties with exactly these public keys.
-This binding is necessary: with X25519 alone, a key and its sum with a point of small order agree on the same secret
-with a third key, so a party that announced such a variant of another party's key could cancel that party's masks.
-The sender of a pair mask is the party with the lower number, which adds it; for a party's own seed, the party is both
-sender and receiver.
-
-    purpose       secret                                  public keys   what the key is for
-    "seal"        X25519 of two sealing keys              sealing       ChaCha20-Poly1305 of one message, nonce 0
-    "pair mask"   X25519 of two mask keys                 mask          key stream of ChaCha20, nonce and counter 0
-    "self mask"   a party's seed                          mask          the same
-    "commitment"  a party's seed                          mask          published directly
+Each key serves one purpose, in one session, in one direction between two parties and their public keys. Without this
+binding a party could announce a variant of another party's key and cancel its masks (docs/secure_aggregation.md, "For
+another implementation").
 """
 
 import struct

@@ -7,7 +7,7 @@ accidental damage; the signature protects against forgery (`dpml.protocols.ident
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpml.errors import UserError
-from dpml.protocols.roster import HASH_BYTES, depth
 from dpml.protocols.shamir import LIMBS
 
 VERSION = 4
 """Version of the messages and of the key schedule: increment it when either changes."""
 SESSION_BYTES = 16
+HASH_BYTES = 32
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 SHARE_BYTES = 4 * LIMBS
@@ -242,3 +242,51 @@ def _entries(kind: Kind, form: struct.Struct, body: bytes) -> Iterable[tuple]:  
 def _require_length(kind: Kind, body: bytes, length: int) -> None:
     if len(body) != length:
         raise RefusedError(f"a message {kind.name} has a wrong length: {len(body)} bytes where {length} are due.")
+
+
+# ---- the roster: a Merkle tree of the fresh keys of all parties, to which all later keys and signatures are bound
+
+
+_ABSENT = bytes(HASH_BYTES)
+
+
+def depth(parties: int) -> int:
+    """Return how many hashes a party needs to compute the roster from its own keys."""
+    return (parties - 1).bit_length()
+
+
+def root(party: int, keys: bytes, path: bytes) -> bytes:
+    """Return the roster with a party's keys in its place, from the sibling hashes on the path to the root."""
+    node, place = _leaf(party, keys), party
+    for start in range(0, len(path), HASH_BYTES):
+        sibling = path[start : start + HASH_BYTES]
+        node = _node(sibling, node) if place & 1 else _node(node, sibling)
+        place >>= 1
+    return node
+
+
+class Roster:
+    """The Merkle tree of all `keys`, the parties' messages KEYS."""
+
+    def __init__(self, parties: int, keys: Mapping[int, bytes]) -> None:
+        leaves = [_leaf(k, keys[k]) if k in keys else _ABSENT for k in range(parties)]
+        self._levels = [leaves + [_ABSENT] * ((1 << depth(parties)) - parties)]
+        while len(self._levels[-1]) > 1:
+            last = self._levels[-1]
+            self._levels.append([_node(*last[k : k + 2]) for k in range(0, len(last), 2)])
+
+    @property
+    def root(self) -> bytes:
+        return self._levels[-1][0]
+
+    def path(self, party: int) -> bytes:
+        """Return the sibling hashes with which a party computes the root."""
+        return b"".join(level[(party >> height) ^ 1] for height, level in enumerate(self._levels[:-1]))
+
+
+def _leaf(party: int, keys: bytes) -> bytes:
+    return hashlib.sha256(b"dpml secagg leaf" + party.to_bytes(4, "little") + keys).digest()
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"dpml secagg node" + left + right).digest()

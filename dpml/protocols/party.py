@@ -10,12 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
 from dpml.arrays import Array
-from dpml.protocols import identities, masks, messages, roster, shamir
+from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
-from dpml.protocols.graph import seat
 from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind, ProtocolError, RefusedError
-from dpml.protocols.session import Session
+from dpml.protocols.session import Session, seat
 
 _NONCE = bytes(12)  # each key seals one message, for the session, the sender and the receiver that it is bound to
 
@@ -62,9 +61,6 @@ class Party:
         self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
         self._survivors = b""  # the list that we signed
 
-    def __repr__(self) -> str:
-        return f"Party({self.party} of {self.session.parties}, {messages.name(self._due)} is due)"
-
     def start(self) -> bytes:
         """Return the message KEYS."""
         if self._due is not Kind.KEYS:
@@ -97,7 +93,7 @@ class Party:
     def _share(self, body: bytes) -> bytes:
         path, public = messages.unpack_neighbours(body, self.session.parties)
         seals, keys = self._check_neighbours(public)
-        session = self.session.run(roster.root(self.party, self._public(), path))
+        session = self.session.run(messages.root(self.party, self._public(), path))
         seed = os.urandom(shamir.SECRET_BYTES)
         secrets = np.concatenate([shamir.split(seed), shamir.split(self._masking.private_bytes_raw())])
         holders = shamir.holders_of([end.party for end in (*seals, self._seal_end)])

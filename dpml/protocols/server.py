@@ -10,19 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dpml.arrays import Array, Index
 from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
-from dpml.protocols.graph import seat
 from dpml.protocols.masks import End
-from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError
-from dpml.protocols.roster import Roster
-from dpml.protocols.session import Session, Stage
+from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError, Roster
+from dpml.protocols.session import Session, Stage, seat
 
-_SENT = {
-    Stage.KEYS: Kind.KEYS,
-    Stage.SHARES: Kind.SHARES,
-    Stage.MASKED: Kind.MASKED,
-    Stage.CONSISTENCY: Kind.CONSISTENCY,
-    Stage.UNMASK: Kind.UNMASK,
-}
 _MOST_TRIES = 5000  # sets of shares tried for one secret
 _SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
 
@@ -52,9 +43,6 @@ class Server:
         self._signatures: dict[int, bytes] = {}  # signatures on the list of survivors
         self._shares: dict[int, bytearray] = {}  # shares of one secret of each party: (holder, share), packed
         self._answered: set[int] = set()
-
-    def __repr__(self) -> str:
-        return f"Server({self.session.parties} parties, waits for {self.stage.name} of {len(self._waiting)})"
 
     @property
     def waiting(self) -> frozenset[int]:
@@ -90,7 +78,7 @@ class Server:
             raise RefusedError(f"a message came from unknown party {sender}: there are {self.session.parties}.")
         if expected is not None and sender != expected:
             raise RefusedError(f"a message in the name of party {sender} came from party {expected}.")
-        due = _SENT.get(self.stage)
+        due = None if self.stage is Stage.DONE else Kind[self.stage.name]
         if kind is not due:
             raise RefusedError(
                 f"a message {kind.name} came from party {sender} when {messages.name(due)} was due: "
@@ -115,9 +103,6 @@ class Server:
         """End the stage and return the answers to the parties that have sent; the others drop out.
 
         There are no answers after the last stage.
-
-        Raises:
-            ProtocolError: too few are left, or the shares do not match the public keys or commitments.
         """
         if self.stage is Stage.DONE:
             raise ProtocolError("the run is over.")

@@ -1,19 +1,151 @@
-"""The public parameters of a run of secure aggregation, and its stages."""
+"""The public parameters of a run of secure aggregation, its stages, and which parties share masks.
+
+The mask-sharing graph is complete, or the ring of Bell, Bonawitz, Gascon, Lepoint & Raykova 2020 (CCS), on which every
+party has the k/2 nearest neighbours on either side. k and the threshold t are the least for which a union bound over
+three failures holds: docs/secure_aggregation.md ("What the ring needs").
+"""
 
 import hashlib
+import math
 import os
 import struct
 from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 
-from dpml.protocols.graph import Topology, choose, least_quorum
+import numpy as np
+
+from dpml.arrays import Array, Index
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, VERSION, ProtocolError
 
 PROTOCOL = b"dpml secagg %d" % VERSION
 """The prefix of every key derivation and every signature."""
 
 _LONGEST = 1 << 28  # entries of 8 bytes: a message of 2 GiB
+SECURITY = 2.0**-40
+"""The allowed probability of the first two failures, in which privacy would be lost."""
+FAILURE = 2.0**-30
+"""The allowed probability of the third failure, a run without a sum."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The degree k (M - 1: complete), the threshold t, and the least number of survivors for which they were chosen.
+
+    `colluders` is the number of colluding parties that the bounds allow for.
+    """
+
+    degree: int
+    threshold: int
+    quorum: int
+    colluders: int
+
+
+def least_quorum(parties: int, colluders: int) -> int:
+    """Return the least quorum that only one list of survivors can reach, even with a malicious server: > (M + C)/2.
+
+    Honest parties sign one list, colluders any number. Two lists with q signatures each need q - C different honest
+    parties each, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
+    """
+    return (parties + colluders) // 2 + 1
+
+
+def _default_colluders(parties: int) -> int:
+    return -(-parties // 3) - 1
+
+
+def complete(parties: int, threshold: int | None = None) -> Topology:
+    """Return the complete graph (Bonawitz et al. 2017), which never fails and needs quadratic work at the server.
+
+    Any `threshold` parties can end the run. It protects against a malicious server and ``2 threshold - M - 1``
+    colluders; the default is the least threshold for fewer than a third, which is two thirds of all, rounded up.
+    """
+    t = least_quorum(parties, _default_colluders(parties)) if threshold is None else threshold
+    if parties < 2 or not least_quorum(parties, 0) <= t <= parties:
+        raise ProtocolError(
+            f"secure aggregation needs at least 2 parties and a threshold of more than half of them, at most all, "
+            f"or a server that lies can unmask vectors: got {parties} parties and threshold {t}; "
+            f"the least is {max(2, least_quorum(parties, 0))}."
+        )
+    return Topology(parties - 1, t, t, 2 * t - parties - 1)
+
+
+@cache
+def sparse(
+    parties: int,
+    colluders: float = 1 / 3,
+    dropouts: float = 0.3,
+    security: float = SECURITY,
+    failure: float = FAILURE,
+) -> Topology | None:
+    """Return the ring of least degree for fewer than a share `colluders` of colluders and `dropouts` of drop-outs.
+
+    None when even M - 1 neighbours do not satisfy the bounds, or when the bounds need the complete graph.
+    """
+    C, D = math.ceil(colluders * parties) - 1, math.floor(dropouts * parties)
+    for degree in range(2, parties - 1, 2):
+        # the seats on one side of a party are all among the lost ones
+        cut = parties * math.prod(max(C + D - i, 0) / (parties - i) for i in range(degree // 2))
+        if cut > security:
+            continue
+        # P(at least i), summed from the small end so that tails keep their precision
+        caught = (parties - C) * np.cumsum(_hypergeometric(parties - 1, C, degree)[::-1])[::-1]
+        allowed = np.flatnonzero(cut + caught <= security)
+        if not allowed.size:
+            continue
+        t = max(2, int(allowed[0]))
+        others = np.cumsum(_hypergeometric(parties - 1, parties - D, degree))  # P(at most i of k remain)
+        itself = np.cumsum(_hypergeometric(parties - 1, parties - D - 1, degree))
+        if D * others[t - 1] + (parties - D) * itself[t - 2] <= failure:
+            return Topology(degree, t, parties - D, C)
+    return None
+
+
+def choose(parties: int, colluders: int = 0) -> Topology:
+    """Return the complete graph, unless a ring needs at most half its degree; it is secure against `colluders`."""
+    ring = sparse(parties) if parties > 1 else None
+    if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
+        return ring
+    return complete(parties, least_quorum(parties, max(colluders, _default_colluders(parties))))
+
+
+def seated(parties: int, degree: int, name: bytes) -> list[int]:
+    """Return the parties in their public order on the ring of the session `name`, or by number if all are neighbours.
+
+    The order is that of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
+    """
+    if degree == parties - 1:
+        return list(range(parties))
+    text = b"dpml secagg seat" + name
+    return sorted(range(parties), key=lambda party: hashlib.sha256(text + party.to_bytes(4, "little")).digest())
+
+
+@lru_cache(maxsize=4)
+def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
+    """Return the neighbours of every party, in ascending order: the nearest on either side, as they are `seated`."""
+    ring = seated(parties, degree, name)
+    if degree == parties - 1:
+        return tuple((*ring[:k], *ring[k + 1 :]) for k in ring)
+    neighbours: list[tuple[int, ...]] = [()] * parties
+    for place, party in enumerate(ring):
+        steps = (*range(-(degree // 2), 0), *range(1, degree // 2 + 1))
+        neighbours[party] = tuple(sorted(ring[(place + step) % parties] for step in steps))
+    return tuple(neighbours)
+
+
+def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
+    """Return the probabilities of 0, ..., `drawn` marked items among `drawn` of `total` items: (drawn + 1,)."""
+    from scipy.special import gammaln  # slow to load, and not needed in a party's process
+
+    i = np.arange(drawn + 1)
+    possible = (i <= marked) & (drawn - i <= total - marked)
+
+    def log_choose(n: int, k: Index | int) -> Array:
+        return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
+
+    j = np.where(possible, i, min(marked, drawn))
+    log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, drawn)
+    return np.where(possible, np.exp(log), 0.0)
 
 
 @dataclass(frozen=True)
@@ -27,7 +159,7 @@ class Session:
         beside: the number of floats that a party sends openly with its masked vector, used only if it is in the sum.
         name: 16 bytes; on a ring they determine the seats, so nobody can choose them or use them again.
         identities: the Ed25519 verification key of every party; none until the parties are enrolled.
-        roster: the hash of all fresh keys of a run (`dpml.protocols.roster`); none until they are known.
+        roster: the hash of all fresh keys of a run (`dpml.protocols.messages`); none until they are known.
     """
 
     parties: int
@@ -40,14 +172,10 @@ class Session:
 
     def __post_init__(self) -> None:
         topology = self.topology
-        if not (
-            (
-                topology.degree == self.parties - 1
-                or (0 < topology.degree < self.parties - 1 and topology.degree % 2 == 0)
-            )
-            and 2 <= topology.threshold <= min(topology.degree + 1, topology.quorum)
-            and topology.quorum <= self.parties
-        ):
+        complete = topology.degree == self.parties - 1
+        ring = 0 < topology.degree < self.parties - 1 and topology.degree % 2 == 0
+        shared = 2 <= topology.threshold <= min(topology.degree + 1, topology.quorum)
+        if not ((complete or ring) and shared and topology.quorum <= self.parties):
             raise ProtocolError(f"{topology} does not suit {self.parties} parties.")
         if topology.quorum < (least := least_quorum(self.parties, topology.colluders)):
             raise ProtocolError(
@@ -55,7 +183,7 @@ class Session:
                 f"{topology.colluders} colluders: they could have two lists of survivors signed; "
                 f"the least quorum is {least}."
             )
-        if topology.degree == self.parties - 1 and topology.threshold <= topology.colluders:
+        if complete and topology.threshold <= topology.colluders:
             raise ProtocolError(
                 f"a threshold of {topology.threshold} does not protect {self.parties} parties against "
                 f"{topology.colluders} colluders: they hold that many shares of every secret."
@@ -84,9 +212,6 @@ class Session:
 
         ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
         little-endian) | roster | identities``. The roster is empty in KEYS, and that of the run from then on.
-
-        Raises:
-            ProtocolError: the parties are not enrolled yet.
         """
         self.require_identities()
         numbers = struct.pack("<7Q", self.parties, self.length, self.beside, *astuple(self.topology))

@@ -1,8 +1,7 @@
 """The transport of the messages of a session, here within one process, and its outcome."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -43,25 +42,17 @@ Dropouts = Mapping[int, Stage]
 """Parties that drop out, and the first message that each does not send."""
 
 
-class Transport(Protocol):
-    """A way to carry the messages of a session, with `inputs` (M, length) and open numbers `beside` (M, beside).
+Transport = Callable[[Session, Ring, Array | None, Dropouts | None], Outcome]
+"""A way to carry the messages of a session, with inputs (M, length) and open numbers (M, beside).
 
-    It first enrols the parties, with new signing keys.
-    """
-
-    def __call__(
-        self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
-    ) -> Outcome: ...
+It first enrols the parties, with new signing keys.
+"""
 
 
 def in_process(
     session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
 ) -> Outcome:
-    """Run a session with all parties in this process. Every message is encoded to bytes and decoded.
-
-    Raises:
-        ProtocolError: too few parties are left, or an unknown party drops out.
-    """
+    """Run a session with all parties in this process. Every message is encoded to bytes and decoded."""
     rows = (len(inputs), session.parties if beside is None else len(beside))
     if rows != (session.parties, session.parties):
         raise ProtocolError(f"a session of {session.parties} parties got the vectors of {rows[0]} and {rows[1]}.")

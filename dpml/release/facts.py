@@ -11,7 +11,7 @@ and its guarantees carry the basis `REAL`, in the model, the statement and the l
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -28,7 +28,7 @@ from dpml.mechanism.guarantees import author, guaranteed
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
-from dpml.privacy.guarantee import HELD, REAL
+from dpml.privacy.guarantee import HELD, REAL, large_delta
 from dpml.privacy.safe import written
 from dpml.release import verify
 from dpml.release.certificate import certificate
@@ -87,19 +87,18 @@ class Facts:
     @property
     def open(self) -> tuple[str, ...]:
         """Why nothing is proven, in the words that follow "because"; nothing where the proof holds."""
-        return tuple(self._open())
-
-    def _open(self) -> Iterator[str]:
-        if self.randomness == "seed":
-            yield "the noise was made from a seed, and whoever has or guesses it can subtract the noise"
-        if self.ranges == "fitted":
-            yield "ranges were fitted to the private rows, which no budget counts"
-        if self.dealt == "by labels":
-            yield "rows were dealt to parties by their private labels, on which the parties' sizes then depend"
-        if self.missing:
-            yield "rows were left out because of what is in them, so that a replaced row changes how many there are"
-        if self.unit == "party" and self.dealt == "at random":
-            yield "the parties were made up by chance, so that a guarantee for one of them protects nobody"
+        reasons = {
+            "the noise was made from a seed, and whoever has or guesses it can subtract the noise":
+                self.randomness == "seed",
+            "ranges were fitted to the private rows, which no budget counts": self.ranges == "fitted",
+            "rows were dealt to parties by their private labels, on which the parties' sizes then depend":
+                self.dealt == "by labels",
+            "rows were left out because of what is in them, so that a replaced row changes how many there are":
+                self.missing,
+            "the parties were made up by chance, so that a guarantee for one of them protects nobody":
+                self.unit == "party" and self.dealt == "at random",
+        }  # fmt: skip
+        return tuple(reason for reason, holds in reasons.items() if holds)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -108,13 +107,12 @@ class Facts:
             return self.given
         why = "; ".join(self.open)
         found: list[Guarantee] = []
-        for guarantee in self.given:
-            if guarantee.basis not in HELD:
-                found.append(guarantee)
-                continue
-            basis = guarantee.basis if self.author else "proven"
-            found.append(replace(guarantee, eps=math.inf, basis=basis, source=why, mu=None, curve=None))
-            found.append(replace(guarantee, basis="conditional"))
+        for each in self.given:
+            if each.basis in HELD:
+                basis = each.basis if self.author else "proven"
+                found.append(replace(each, eps=math.inf, basis=basis, source=why, mu=None, curve=None))
+                each = replace(each, basis="conditional")
+            found.append(each)
         return tuple(found)
 
     @property
@@ -165,13 +163,9 @@ class Facts:
 
     def require_small_delta(self) -> None:
         """Raise UserError where delta says nothing of a single record."""
-        if self.may_show_a_record:
-            N = self.problem.N
-            smaller = 10.0 ** math.floor(-math.log10(N) - 1)
-            raise UserError(
-                f"delta={self.delta:g} is 1/N or more, so that the release may publish a record of the N={N:,} as it "
-                f"is: choose a smaller delta, such as {smaller:g}, or say --delta-anyway."
-            )
+        units = self.problem.M if self.unit == "party" else self.problem.N
+        if message := large_delta(self.delta, self.problem.N, units):
+            raise UserError(message)
 
 
 def facts_of(algorithm: Algorithm, parties: Parties, rule: Partition, budget: Budget, **others: Any) -> Facts:

@@ -1,18 +1,15 @@
 """The ledger of all releases about a population: one SQLite file; releases are entered *before* noise is drawn.
 
-A release is entered in a single transaction, which refuses it if the total of all releases would exceed the cap. The
-entry is on disk when `enter` returns, so a process that is killed later leaves at worst an entry without a release.
+The entry is on disk when `enter` returns, so a process that is killed later leaves at worst an entry without a release.
 Such an entry counts, because it is unknown what was seen. Processes that enter at the same time wait for each other.
 
-One ledger covers one population: all of its releases are added up, for any data files. What is spent on a *party* adds
-up only over releases of the same parties. Names do not identify a party. The identity is an HMAC of a digest of which
-party has which rows, or of the parties' public keys, under a random key of the ledger, so that nobody can check a guess
-of the rows without reading the ledger. Entries without a key are from versions that compared names: their parties are
-unknown.
+What is spent on a *party* adds up only over releases of the same parties. Their identity is an HMAC of a digest of
+which party has which rows, or of the parties' public keys, under a random key of the ledger, so that nobody can check a
+guess of the rows without reading the ledger.
 
 Rows are only ever added. Each has a checksum of itself and of the previous row, and the last one is also stored
-separately, so that a damaged or missing row is detected; a damaged ledger allows no release. A ledger prevents mistakes
-of honest people. It gives no protection against its owner, who can put back an old copy.
+separately: a ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It
+gives no protection against its owner, who can put back an old copy.
 """
 
 import hashlib
@@ -23,7 +20,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from numbers import Real
 from pathlib import Path
@@ -163,10 +160,9 @@ class Ledger:
             parties: a digest of which party has which rows, or of the parties' public keys; never of names. None: it
                 is not known. It is used only where the release protects parties.
         """
-
-        with self._transaction() as (connection, events):
-            entry, content = self._allowed(events, setting, guarantees, cap, parties)
-            _append(connection, events, "release", entry.time, content)
+        with self._transaction() as (connection, content):
+            entry, values = self._allowed(content, setting, guarantees, cap, parties)
+            content.append(connection, "release", entry.time, values)
         return entry
 
     def require_room(
@@ -177,7 +173,7 @@ class Ledger:
 
     def _allowed(  # many parameters: those of `enter`, and the rows before it
         self,
-        events: Sequence["_Event"],
+        content: "_Content",
         setting: str,
         guarantees: Sequence[Guarantee],
         cap: Cap | None,
@@ -187,29 +183,27 @@ class Ledger:
         if not proven or worst(proven).eps == float("inf"):
             raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
-        before, key = _entries(events), _key(events)
-        who = None
+        who, key = None, content.key or secrets.token_hex(32)
         if parties is not None and proven[0].unit == "party":
             who = hmac.new(key.encode(), parties.encode(), "sha256").hexdigest()
-        entry = LedgerEntry(len(before) + 1, _now(), setting, proven, who)
-        for limit in (*_caps(events), *([own] if own else [])):
-            self._check(before, entry, limit)
-        written_down = [asdict(guarantee) for guarantee in proven]
-        limited = asdict(own) if own else None
-        return entry, {"setting": setting, "parties": who, "key": key, "guarantees": written_down, "cap": limited}
+        entry = LedgerEntry(len(content.entries) + 1, _now(), setting, proven, who)
+        for limit in (*content.caps, *([own] if own else [])):
+            self._check(content.entries, entry, limit)
+        values = {"setting": setting, "parties": who, "key": key, "cap": asdict(own) if own else None}
+        return entry, {**values, "guarantees": [asdict(guarantee) for guarantee in proven]}
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
         """Record the SHA-256 of the file in which a release is about to be published."""
-        with self._transaction() as (connection, events):
-            _append(connection, events, "published", _now(), {"entry": entry.number, "model": model})
+        with self._transaction() as (connection, content):
+            content.append(connection, "published", _now(), {"entry": entry.number, "model": model})
 
     def entries(self) -> list[LedgerEntry]:
         """All releases, in order; none where there is no ledger."""
-        return _entries(self._read())
+        return self._read().entries
 
     def caps(self) -> list[Cap]:
         """All caps that were set."""
-        return _caps(self._read())
+        return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
         """All releases added up (`spent`)."""
@@ -238,20 +232,18 @@ class Ledger:
                 "choose a smaller eps, or stop here."
             )
 
-    def _read(self) -> list["_Event"]:
+    def _read(self) -> "_Content":
         if not self.path.exists():
-            return []
+            return _Content()
         with self._opened() as connection:
-            events = _events(connection, self.path)
-            _entries(events), _caps(events)  # whoever wrote it: it has releases and caps, or cannot be used
-            return events
+            return _content(connection, self.path)
 
     @contextmanager
-    def _transaction(self) -> Iterator[tuple[sqlite3.Connection, list["_Event"]]]:
+    def _transaction(self) -> Iterator[tuple[sqlite3.Connection, "_Content"]]:
         self._create()
         with self._opened() as connection:
             connection.execute("BEGIN IMMEDIATE")  # other processes wait from here on, before anything is read
-            yield connection, _events(connection, self.path)
+            yield connection, _content(connection, self.path)
             connection.execute("COMMIT")  # after an error nothing was changed: closing rolls back
 
     def _create(self) -> None:
@@ -265,13 +257,11 @@ class Ledger:
 
     def _check_whole(self, connection: sqlite3.Connection) -> None:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            raise UserError(
-                f"{self.path} is no ledger, or was emptied: restore it from a copy, or delete it if nothing was ever "
-                "released with it."
-            )
         if version != _VERSION:
-            raise UserError(f"{self.path} is a ledger of a newer dpml (format {version}), or damaged.")
+            raise UserError(
+                f"{self.path} is no ledger of this dpml (format {version}), or was emptied: restore it from a copy, or "
+                "delete it if nothing was ever released with it."
+            )
         if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
             raise UserError(_damaged(self.path, "a page of it is damaged"))
 
@@ -340,66 +330,51 @@ def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Acc
 
 
 @dataclass(frozen=True)
-class _Event:
-    number: int
-    kind: str
-    time: str
-    content: str
-    checksum: str
+class _Content:
+    """What the rows say: releases, caps, the key of the parties' identities; and their number and last checksum."""
 
-    @property
-    def values(self) -> dict[str, Any]:
-        values: dict[str, Any] = json.loads(self.content)
-        return values
+    entries: list[LedgerEntry] = field(default_factory=list)
+    caps: list[Cap] = field(default_factory=list)
+    key: str = ""
+    rows: int = 0
+    checksum: str = ""
+
+    def append(self, connection: sqlite3.Connection, kind: str, time: str, values: dict[str, Any]) -> None:
+        """Write one more row."""
+        number, text = self.rows + 1, json.dumps(values)
+        checksum = _checksum(self.checksum, number, kind, time, text)
+        connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (number, kind, time, text, checksum))
+        connection.execute("UPDATE last SET number = ?, checksum = ?", (number, checksum))
 
 
-def _events(connection: sqlite3.Connection, path: Path) -> list[_Event]:
-    columns = ", ".join(field.name for field in fields(_Event))
-    events = [_Event(*row) for row in connection.execute(f"SELECT {columns} FROM event ORDER BY number")]
-    before = ""
-    for number, event in enumerate(events, 1):
-        before = _checksum(before, number, event.kind, event.time, event.content)
-        if event.number != number or event.checksum != before:
+def _content(connection: sqlite3.Connection, path: Path) -> _Content:
+    """Read all rows; raise UserError where one is damaged or missing."""
+    entries: list[LedgerEntry] = []
+    caps: dict[Cap, None] = {}
+    key, number, before = "", 0, ""
+    rows = connection.execute("SELECT number, kind, time, content, checksum FROM event ORDER BY number")
+    for number, (stored, kind, time, text, checksum) in enumerate(rows, 1):
+        before = _checksum(before, number, kind, time, text)
+        if (stored, checksum) != (number, before):
             raise UserError(_damaged(path, f"from its row {number} on"))
-    if connection.execute("SELECT number, checksum FROM last").fetchall() != [(len(events), before)]:
+        values = json.loads(text)
+        if kind == "published":
+            of = values["entry"] - 1
+            entries[of] = replace(entries[of], model=values["model"])
+            continue
+        guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
+        who = values["parties"] if "key" in values else None  # up to version 0.2 it was a digest of names
+        key = key or values.get("key", "")
+        entries.append(LedgerEntry(len(entries) + 1, time, values["setting"], guarantees, who))
+        if values["cap"]:  # of version 0.1 without a unit: for that of the release with which it was set
+            caps[Cap(**{"unit": guarantees[0].unit, **values["cap"]})] = None
+    if connection.execute("SELECT number, checksum FROM last").fetchall() != [(number, before)]:
         raise UserError(_damaged(path, "its last rows are missing"))
-    return events
-
-
-def _append(
-    connection: sqlite3.Connection, events: Sequence[_Event], kind: str, time: str, content: dict[str, Any]
-) -> None:
-    number, text = len(events) + 1, json.dumps(content)
-    checksum = _checksum(events[-1].checksum if events else "", number, kind, time, text)
-    connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (number, kind, time, text, checksum))
-    connection.execute("UPDATE last SET number = ?, checksum = ?", (number, checksum))
+    return _Content(entries, list(caps), key, number, before)
 
 
 def _checksum(before: str, *values: object) -> str:
     return hashlib.sha256(json.dumps([before, *map(str, values)]).encode()).hexdigest()
-
-
-def _entries(events: Sequence[_Event]) -> list[LedgerEntry]:
-    models = {event.values["entry"]: event.values["model"] for event in events if event.kind == "published"}
-    found: list[LedgerEntry] = []
-    for event in events:
-        if event.kind == "release":
-            number, values = len(found) + 1, event.values
-            guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
-            who = values["parties"] if "key" in values else None  # up to version 0.2 it was a digest of names
-            found.append(LedgerEntry(number, event.time, values["setting"], guarantees, who, models.get(number)))
-    return found
-
-
-def _key(events: Sequence[_Event]) -> str:
-    keys = [event.values["key"] for event in events if event.kind == "release" and "key" in event.values]
-    return str(keys[0]) if keys else secrets.token_hex(32)
-
-
-def _caps(events: Sequence[_Event]) -> list[Cap]:
-    """A cap without a unit, of version 0.1, is for the unit of the release with which it was set."""
-    given = [event.values for event in events if event.kind == "release" and event.values["cap"]]
-    return list(dict.fromkeys(Cap(**{"unit": each["guarantees"][0]["unit"], **each["cap"]}) for each in given))
 
 
 def _now() -> str:

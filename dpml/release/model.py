@@ -66,23 +66,12 @@ class Model:
 
     def text(self) -> str:
         """The content of its file: JSON that ends with a checksum of everything else in it."""
-        content = {
-            "format": verify.MODEL,
-            "task": self.task,
-            "loss": self.loss,
-            "label": self.label,
-            "stated": self.stated.content(),
-            "steps": list(self.steps),
-            "weights": self.weights.tolist(),  # repr of a float reads back as the same bits
-            "offset": self.offset,
-            "scale": self.scale,
-            "guarantees": [_plain(guarantee) for guarantee in self.guarantees],
-            "statement": list(self.statement),
-            "setting": self.setting,
-            "versions": dict(self.versions),
-            "certificate": self.certificate,
-            **({} if self.errors is None else {"errors": dict(self.errors)}),
-        }
+        content = {"format": verify.MODEL} | vars(self)
+        content["stated"] = self.stated.content()
+        content["weights"] = self.weights.tolist()  # repr of a float reads back as the same bits
+        content["guarantees"] = [_plain(guarantee) for guarantee in self.guarantees]
+        if self.errors is None:
+            del content["errors"]
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def scores(self, X: Array) -> Array:
@@ -125,18 +114,11 @@ def read_model(path: Path) -> Model:
     """Return the model in a file."""
     try:
         content = verify.read(path)
-        plain = {name: content[name] for name in ("task", "loss", "label", "setting", "versions", "certificate")}
-        model = Model(
-            **plain,
-            stated=bounds_from(path, content["stated"]),
-            steps=tuple(content["steps"]),
-            weights=np.array(content["weights"], dtype=float),
-            offset=float(content["offset"]),
-            scale=float(content["scale"]),
-            guarantees=tuple(map(_guarantee, content["guarantees"])),
-            statement=tuple(content["statement"]),
-            errors=content.get("errors"),
-        )
+        del content["format"]
+        content["stated"] = bounds_from(path, content["stated"])
+        content["weights"] = np.array(content["weights"], dtype=float)
+        content["guarantees"] = tuple(map(_guarantee, content["guarantees"]))
+        model = Model(**content | {key: tuple(content[key]) for key in ("steps", "statement")})
         model.scores(np.zeros((1, len(model.stated.columns))))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None

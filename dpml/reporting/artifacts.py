@@ -8,21 +8,20 @@ from typing import Any
 from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.cards import claims_about
-from dpml.reporting.charts import points_of, shown
+from dpml.reporting.charts import charts_of, read_published
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.outputs import not_computed
 from dpml.reporting.pages import figure_page, paper_page, papers_of, start_page, which_page
-from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import rankings
-from dpml.reporting.results import Publication, Results, results_of
+from dpml.reporting.results import of_calibration, results_of
 from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
 from dpml.reporting.tables import shortened
-from dpml.running.plan import Plan, Task
+from dpml.running.plan import Plan, Results
 
 
-def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[Path]:
+def write(plan: Plan, base: Path) -> list[Path]:
     """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .md``.
 
     The rows are also there compressed, to be published (`dpml.reporting.evidence`).
@@ -31,27 +30,27 @@ def write(publication: Publication, plan: Plan, task: Task, base: Path) -> list[
     Nothing is written if all files exist already and were made from the same cells.
 
     Args:
-        publication: the experiment, with its panels and claims.
-        plan: the computed cells.
-        task: the experiment's own task in the plan.
+        plan: the experiment and its computed cells.
         base: where the files go, without a suffix.
     """
     manifest = Manifest(base.with_suffix(".json"))
-    made_from = stamp(publication, plan, task)
+    experiment = plan.experiment
+    published = read_published(experiment.folders, experiment.name.rpartition("/")[0])
+    made_from = stamp(plan, published)
     if manifest.current(made_from):
         return []
     base.parent.mkdir(parents=True, exist_ok=True)
-    results = results_of(publication, plan, task)
+    results = results_of(plan, published)
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
     files.append(evidence.write_rows(results.rows, base))
-    facts = _facts(results, len(plan.of(task)))
-    twins = publication.experiment.twins
+    facts = _facts(results, len(plan.cells)) | {"seconds": plan.seconds()}
+    twins = experiment.twins
     for calibration in results.rows["calibration"].unique() if twins else ["published"]:
         twin = None if calibration == "published" else str(calibration)
-        part = results.of(calibration) if twins else results
+        part = of_calibration(results, calibration) if twins else results
         files += _write_figure(part, base.with_name(f"{base.name}_{twin}") if twin else base, twin, facts)
-    manifest.write(made_from, files, facts, plan.versions(task))
+    manifest.write(made_from, files, facts, plan.versions())
     return [*files, manifest.path]
 
 
@@ -60,11 +59,7 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     experiment = results.experiment
     computed = [block.block for block in experiment.computed]
     summary = with_differences(results.rows, experiment.reference, computed)
-    charts = [
-        Chart(panel, rows, None if twin else points_of(results.publication.points, panel))
-        for panel in experiment.panels
-        if len(rows := shown(summary, panel))
-    ]
+    charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
     content = sections(results, charts, summary)
     figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
@@ -82,13 +77,13 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
     claims = claims_about(experiment.name).values()
-    verdicts = evidence.judge(results.rows, claims, panels, results.publication.points)
+    verdicts = evidence.judge(results.rows, claims, panels, results.published)
     return {
         "experiment": experiment.name,
         "title": experiment.title,
         "source": experiment.source,
         "note": experiment.note,
-        "command": results.publication.command,
+        "command": experiment.command,
         "panels": panels,
         "reference": experiment.reference,
         "computed": [block.block for block in experiment.computed],

@@ -12,29 +12,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpml import code
-from dpml.config.compose import natural
+from dpml.config.experiments import natural
 from dpml.errors import UserError
 from dpml.files import seal_object, unseal_object, write_atomically
 from dpml.reporting.cards import card_of
-from dpml.reporting.results import Publication
 from dpml.running.environment import provenance
-from dpml.running.plan import Plan, Task
+from dpml.running.plan import Plan
 from dpml.running.store import digest
 from dpml.version import __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)\s*\]')
 
 
-def stamp(publication: Publication, plan: Plan, task: Task) -> str:
+def stamp(plan: Plan, published: "pd.DataFrame") -> str:
     """The inputs of the outputs: the cells, the experiment's file, and the code that draws and counts."""
-    experiment = publication.experiment
-    points = plan.points[task.name]
-    cells = [[p.block, cell.key, cell.finished, cell.reason, cell.record and cell.record.code] for p, cell in points]
-    computed = [[block.key, block.code] for block in task.computed]
-    request = [publication.command, repr(experiment), publication.points.to_csv(index=False)]
+    experiment = plan.experiment
+    cells = [[p.block, p.key, p.finished, p.reason, p.record and p.record.code] for p in plan.points]
+    computed = [[block.key, block.code] for block in experiment.computed]
+    request = [repr(experiment), published.to_csv(index=False)]
     card = card_of(experiment.name.partition("/")[0])
     tests = card.made_from if card else ""
     return digest([__version__, code.digest(["reporting"]), tests, request, cells, computed])

@@ -1,6 +1,5 @@
-"""Modified experiments: which settings may be overridden, and titles and published points that stay true."""
+"""Modified experiments: which settings may be overridden, and which panels keep their published points."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,8 +9,6 @@ from dpml.running.expansion import Point
 from dpml.running.spec import Experiment, Panel, is_computed, parts
 
 _FREE = ("seed", "draws", "metrics", "calibration")  # they change how often something is run, or add to it
-_COLUMNS = {"eps": "eps", "delta": "delta", "N": "N", "M": "M", "d": "dataset.d", "T": "algo.rounds", "lam": "algo.lam"}
-_NAME = re.compile(rf"\{{({'|'.join(_COLUMNS)}|dataset)\}}")
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
@@ -42,24 +39,10 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
             )
 
 
-def titled(experiment: Experiment, points: Sequence[Point]) -> Experiment:
-    """Return an experiment whose titles say the settings of its `points`: ``{N}`` becomes the number of training rows.
+def published_where_equal(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
+    """Return an experiment that shows published points only in panels with the settings of the `usual` points.
 
-    A part of a title, up to a comma, is left out if it asks for a setting that the points do not have.
-    """
-    shown = {panel.block for panel in experiment.panels}
-    own = [point for point in points if point.cell and (not shown or point.block in shown)]
-    panels = []
-    for panel in experiment.panels:
-        here = [point for point in own if point.block == panel.block]
-        panels.append(replace(panel, title=_filled(panel.title, here, panel.where)))
-    return replace(experiment, title=_filled(experiment.title, own, {}), panels=panels)
-
-
-def without_points(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
-    """Return a modified experiment whose panels have published points only where all settings are the `usual` ones.
-
-    The x of a panel may have other values.
+    Settings may differ along the x axis of a panel.
     """
     panels = []
     for panel in experiment.panels:
@@ -85,35 +68,4 @@ def _all(point: Point) -> Mapping[str, Any]:
     if cell is None:
         return point.settings
     budgets = {key: sorted({getattr(one, key) for one in cell.budgets}) for key in ("eps", "delta")}
-    rounds = getattr(cell.algorithm, "rounds", None)
-    return {"algo.rounds": rounds, **point.settings, "N": cell.N, "M": cell.M, **budgets}
-
-
-def _filled(title: str, points: Sequence[Point], where: Mapping[str, Any]) -> str:
-    """Return a title with the settings of the points in the place of their names in braces."""
-    for name in _NAME.findall(title):
-        text = _text(name, points, where)
-        if text:
-            title = title.replace(f"{{{name}}}", text)
-        else:
-            title = re.sub(rf"(, |^)[^,]*\{{{name}\}}[^,]*", "", title).removeprefix(", ")
-    return title or _text("dataset", points, where)
-
-
-def _text(name: str, points: Sequence[Point], where: Mapping[str, Any]) -> str:
-    """Return the values of a setting, from the lowest to the highest; of data sets all titles."""
-    if name == "dataset":
-        return ", ".join(dict.fromkeys(point.cell.dataset.info.title for point in points if point.cell))
-    key = _COLUMNS[name]
-    values: set[float] = {where[key]} if key in where else set()
-    for point in points if not values else ():
-        known = _all(point).get(key)
-        values.update(one for one in (known if isinstance(known, list) else [known]) if isinstance(one, int | float))
-    values = {value for value in values if value > 1} or values if name == "M" else values  # central methods
-    return " to ".join(_number(value) for value in sorted({min(values), max(values)})) if values else ""
-
-
-def _number(value: float) -> str:
-    if value >= 1 and float(value).is_integer():
-        return f"{value:,.0f}"
-    return re.sub(r"e-0?", "e-", f"{value:.0e}" if value < 0.01 and float(f"{value:.0e}") == value else f"{value:g}")
+    return {**point.settings, "N": cell.N, "M": cell.M, **budgets}

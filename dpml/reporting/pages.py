@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dpml.config.compose import natural
+from dpml.config.experiments import natural
 from dpml.reporting import ranking
 from dpml.reporting.cards import AUDIT, Card, card_of, claims_of
 from dpml.reporting.claims import IN_WORDS, UNTESTED, Verdict

@@ -18,10 +18,10 @@ from dpml.reporting.charts import points_of, shown
 from dpml.reporting.criteria import better, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
 from dpml.reporting.replicates import same_rows
-from dpml.reporting.results import Results
 from dpml.reporting.statistics import per_seed, summarise
 from dpml.reporting.tables import Texts, short, texts, value
 from dpml.reporting.words import REFERENCES, metric
+from dpml.running.plan import Results
 from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
@@ -70,7 +70,7 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
         and len(given := _given(guarantees, curve))
         and (curve.rows["M"].max() == 1 or "colluders" in set(given["view"]))
     ]
-    points = points_of(results.publication.points, panel)
+    points = points_of(results.published, panel)
     choices = [
         choice | {"peers": peers(points, eps)}
         for eps in sorted(runs["eps"].unique())

@@ -11,10 +11,10 @@ from dpml.reporting.curves import algorithms, text
 from dpml.reporting.numerals import ZERO
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table
-from dpml.reporting.results import Results
 from dpml.reporting.statistics import replication
 from dpml.reporting.tables import Texts, overview, proven, texts, wide
 from dpml.reporting.words import metric
+from dpml.running.plan import Results
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment, Panel
 

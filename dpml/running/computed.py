@@ -25,6 +25,7 @@ import importlib
 import inspect
 import io
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,11 +45,12 @@ _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0,
 
 @dataclass(frozen=True)
 class Written:
-    """The rows of a block, as the text that is stored, and the checksum of their code."""
+    """The rows of a block, as the text that is stored, the checksum of their code, and its CPU seconds."""
 
     text: str
     code: str
     made_with: Mapping[str, str] = field(default_factory=made_with)
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -91,13 +93,14 @@ class Computed:
 
     def written(self) -> Written:
         """Its rows, computed."""
+        start = time.thread_time()
         with limit_blas():
             text = complete(self._function()(**self.arguments), self.block).to_csv(index=False)
-        return Written(text, self.code)
+        return Written(text, self.code, seconds=time.thread_time() - start)
 
     def keep(self, store: Store, written: Written) -> None:
         """Store its rows."""
-        store.keep(self.key, written.code, f"{json.dumps(written.made_with)}\n{written.text}")
+        store.keep(self.key, written.code, f"{json.dumps([written.made_with, written.seconds])}\n{written.text}")
 
     def kept(self, store: Store) -> Written | None:
         """Its stored rows, if they would be the same now."""
@@ -120,7 +123,7 @@ class Computed:
         if content is None:
             return None
         head, _, text = content.partition("\n")
-        return Written(text, code, json.loads(head))
+        return Written(text, code, *json.loads(head))
 
     def _function(self) -> Any:
         module, _, name = self.target.rpartition(".")

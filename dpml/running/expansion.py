@@ -5,15 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
-from weakref import WeakKeyDictionary
-
-import hydra
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import DictConfig, OmegaConf
+from typing import Any, Literal
 
 from dpml.algorithms import Algorithm
-from dpml.config.alike import parsed
 from dpml.config.build import (
     GROUPS,
     budget,
@@ -32,41 +26,49 @@ from dpml.errors import UserError
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
+from dpml.running.store import Record
 
 DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
-
+Status = Literal["cached", "skipped", "to run", "done", "failed"]
 _SHARED = ("eps", "delta")  # one fit serves all values of these
-_CROSSED = ("N", "M", "seed")  # of a plain run
+Option = tuple[str, str]
+"""The group and the name of an option."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Point:
-    """One combination of a block's settings: its cell, or a sentence with the reason why there is none."""
+    """One combination of a block's settings: its cell, or the `reason` why there is none, and what is known of it.
+
+    Points with the same `key` have the same numbers.
+    """
 
     block: str
     settings: Mapping[str, Any]
     cell: Cell | None
-    reason: str | None = None
+    reason: str = ""
+    key: str = ""
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    status: Status = "to run"
+    record: Record | None = None
+    damaged: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has numbers."""
+        return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
+
+    def skip(self, reason: str) -> None:
+        """Say why it cannot be computed."""
+        self.status, self.reason = "skipped", reason
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Turns blocks of settings into points, on top of a composed configuration; `overrides` override blocks."""
+    """Turns blocks of settings into points, on top of a plain configuration, by the content of options."""
 
     config: Mapping[str, Any]
-    overrides: Mapping[str, Any]
+    options: Mapping[Option, Mapping[str, Any]]
     _built: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def from_config(cls, config: DictConfig, words: Iterable[str]) -> "Expansion":
-        """Build an expansion from the composed configuration and the command line's `words`."""
-        chosen = {word.key_or_group: word.value() for word in map(parsed, words)}
-        plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)  # type: ignore[assignment]
-        return cls(plain, {key: value for key, value in chosen.items() if key.split(".")[0] in SETTINGS})
-
-    def without(self, key: str) -> "Expansion":
-        """The same expansion without one override."""
-        return replace(self, overrides={name: value for name, value in self.overrides.items() if name != key})
 
     @cached_property
     def files(self) -> Files:
@@ -74,53 +76,31 @@ class Expansion:
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
-    def run(self) -> list[Point]:
-        """The points of the configuration itself, as one block."""
-        shared = {key: self.config[key] for key in _SHARED}
-        axes = {key: _values(self.config[key], key) for key in _CROSSED}
-        points = []
-        for combination in product(*axes.values()):
-            settings = dict(zip(axes, combination, strict=True))
-            points += [Point("run", {**self.overrides, **settings}, cell) for cell in self._cells(settings, shared, {})]
-        return points
-
-    def experiment(self, experiment: Experiment) -> list[Point]:
+    def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
         """Every combination of every block of an experiment, in the file's order."""
-        overrides = {key: value for key, value in self.overrides.items() if key != "metrics"}  # set by the file
-        blocks = [
-            (name, {**_kept({**experiment.settings, **part}, overrides), **overrides})
-            for name, block in experiment.grid.items()
-            if not is_computed(block)
-            for part in parts(block)
-        ]
-        options = _options(
-            {(group, name) for _, block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
-        )
         further = [name for name in experiment.shown_metrics if "." in name]
         points = []
-        for name, block in blocks:
+        for name, block in _blocks(experiment, overrides):
             axes = {key: _values(value, key) for key, value in block.items() if key not in (*_SHARED, "metrics")}
             shared = {key: block.get(key, self.config[key]) for key in _SHARED}
             metrics = _list(block.get("metrics", further))
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
-                    cells = list(self._cells({"metrics": metrics, **settings}, shared, options))
+                    cells = list(self._cells({"metrics": metrics, **settings}, shared))
                 except UserError as error:
-                    points.append(Point(name, settings, None, str(error)))
+                    points.append(Point(name, settings, None, str(error), status="skipped"))
                 else:
                     points += [Point(name, settings, cell) for cell in cells]
         return points
 
-    def _cells(
-        self, settings: Mapping[str, Any], shared: Mapping[str, Any], options: Mapping[tuple[str, str], Any]
-    ) -> Iterator[Cell]:
+    def _cells(self, settings: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[Cell]:
         config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
         for group in GROUPS:
             if group in settings:
-                if (group, settings[group]) not in options:
+                if (group, settings[group]) not in self.options:
                     raise UserError(f"there is no {group}={settings[group]} here yet.")
-                config[group] = dict(options[group, settings[group]])
+                config[group] = dict(self.options[group, settings[group]])
             config[group] = {**config[group], **_under(group, settings)}
         adversary = {**config["adversary"], **_under("adversary", settings)}
         dataset: Source = self._once("dataset", config["dataset"])
@@ -162,29 +142,18 @@ class Expansion:
         return self._built[name]
 
 
-_composed: WeakKeyDictionary[Any, dict[tuple[str, str], dict[str, Any]]] = WeakKeyDictionary()  # by their Hydra
+def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Option]:
+    """The options that an experiment names."""
+    blocks = [block for _, block in _blocks(experiment, overrides)]
+    return {(group, name) for block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
 
 
-def _options(wanted: set[tuple[str, str]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the options of configuration groups; options that do not exist are left out."""
-    loader = GlobalHydra.instance().config_loader()
-    options = _composed.setdefault(GlobalHydra.instance().hydra, {})
-    new = sorted(wanted - options.keys())
-    names = {group: loader.get_group_options(group) for group in {group for group, _ in new}}  # reads the folder
-    known = [(group, name) for group, name in new if name in names[group]]
-    if known:
-        words = [f"+{group}@_options.{group}.{name}={name}" for group, name in known]
-        config = hydra.compose("config", overrides=words)
-        options |= {
-            (group, name): OmegaConf.to_container(config._options[group][name], resolve=True)  # type: ignore[misc]
-            for group, name in known
-        }
-    return options
-
-
-def _kept(settings: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a file's settings without those of its data set, if another data set takes its place."""
-    return {key: value for key, value in settings.items() if "dataset" not in overrides or "dataset." not in key}
+def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+    other = "dataset." if "dataset" in overrides else " "  # the file's keys are those of its own data set
+    for name, block in experiment.grid.items():
+        for part in () if is_computed(block) else parts(block):
+            own = {**experiment.settings, **part}.items()
+            yield name, {**{key: value for key, value in own if not key.startswith(other)}, **overrides}
 
 
 def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:

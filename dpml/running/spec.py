@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 from dpml.config import renamed
@@ -23,7 +24,8 @@ class Panel:
     which no noise (eps = inf) is at 0. y is a metric, by name or by the dotted path of a function, or ``proven_eps``,
     or ``conditional_eps`` if nothing is proven because of a selection. `ylim` are the limits of the y axis, for a panel
     that shows a part; by default it includes all means. `published` is a series of the points that are stored beside
-    the experiment. The algorithms in `thin` are drawn thin, without bands, and do not affect the range of the y axis.
+    the experiment. The algorithms in `thin` are drawn thin and grey, without bands, and do not affect the range of the
+    y axis. In a title, ``{KEY}`` becomes the setting of the rows (`charts.titled`).
     """
 
     block: str
@@ -62,6 +64,7 @@ class Oracle:
     metric: str
 
 
+_ASKED = ("name", "command", "changes", "folders")  # keys that a file cannot have
 Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 BANDS = ("interval", "sd", "none")
 SCALES = ("auto", "log", "linear", "symlog")
@@ -69,7 +72,7 @@ SCALES = ("auto", "log", "linear", "symlog")
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published figure or table, as described by its file.
+    """What is asked: a published figure or table, as described by its file; or a run, which has no panels.
 
     `settings` apply to every block of `grid`, and a block may override them; a block of several parts is a list of such
     settings. Without a `grid` they are a block of their own, `all`, and panels need not name an only block. Lists are
@@ -80,6 +83,9 @@ class Experiment:
     `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has its own
     figure; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the page
     which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table.
+
+    A file does not have the last three: the `command` that reproduces the numbers anywhere, the `changes` of its
+    numbers on the command line, and the `folders` that may have the paper's published points.
     """
 
     name: str
@@ -95,6 +101,9 @@ class Experiment:
     twins: bool = True
     rank_by: Sequence[str] = ()
     oracle: Oracle | None = None
+    command: str = ""
+    changes: Sequence[str] = ()
+    folders: Sequence[Path] = field(default=(), repr=False)
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
@@ -104,6 +113,7 @@ class Experiment:
         oracle = content.get("oracle")
         if oracle is not None:
             oracle = _from_fields(Oracle, oracle, f"the oracle of experiment={name}")
+        refuse_unknown("key", content, [f.name for f in fields(cls) if f.name not in _ASKED], f"experiment={name}")
         whole = {**content, "name": name, "panels": panels, "oracle": oracle}
         experiment = _from_fields(cls, whole, f"experiment={name}")
         named = [(panel.block, f"a panel of experiment={name}") for panel in panels]
@@ -122,6 +132,11 @@ class Experiment:
                         raise UserError(former)
                     refuse_unknown("key", [key], SETTINGS, where)
         return experiment
+
+    @property
+    def label(self) -> str:
+        """The name, and the changes on the command line."""
+        return " ".join([self.name, *self.changes])
 
     @property
     def shown_metrics(self) -> list[str]:

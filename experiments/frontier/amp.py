@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from dpml.algorithms.perturbation.calibration import SMOOTHNESS, perturbed_minimisers
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation import SMOOTHNESS, GaussianObjectivePerturbation, perturbed_minimisers
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Carrier
@@ -58,7 +57,7 @@ class ApproximateMinimum(PerturbedObjective):
         mu = round_up(self.apart / self.output) if self.output else math.inf
         eps = eps_of(self.scale, self.ridge, mu, delta)
         curve = (self.scale, self.ridge, mu) if math.isfinite(eps) else None
-        return Proof(eps, "approximate minima (frontier.amp)", curve=curve)
+        return Proof(eps, "Theorem 2, docs/privacy/perturbed_minima.md", curve=curve)
 
 
 def published(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:

@@ -5,16 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpml.algorithms.perturbation.calibration import SMOOTHNESS
+from dpml.algorithms.perturbation import SMOOTHNESS
 from dpml.algorithms.quadratic.coefficients import quadratic_of, worst_neighbours
 from dpml.arrays import Array
 from dpml.audit import output_density
 from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared
 from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, with_rows
-from dpml.audit.pairs import worst_case
-from dpml.audit.perturbation import NEARLY, shown_gaussian_objectives
-from dpml.audit.programs import recorded
-from dpml.audit.views import exposures
+from dpml.audit.views import NEARLY, exposures, of_gaussian_objectives, recorded
+from dpml.audit.worst_cases import worst_case
 from dpml.privacy import Budget, Problem
 
 from .adassp import AdaptiveStatistics
@@ -29,7 +27,7 @@ def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: B
 
     The scores are as normal as those of `gop` where the output's noise is negligible beside the other one.
     """
-    (exposure,) = shown_gaussian_objectives(algorithm, pair, budget)
+    (exposure,) = of_gaussian_objectives(algorithm, pair, budget)
     sent = algorithm.messages(budget, pair[0].problem)[0]
     steepest = sent.ridge + sent.N * SMOOTHNESS
     lost = steepest * sent.output <= NEARLY * sent.scale

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from dpml.algorithms.perturbation.calibration import solver_tolerance
+from dpml.algorithms.perturbation import solver_tolerance
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties, Rows
 from dpml.mechanism.algorithm import SIMULATED, check_positive
@@ -55,7 +55,7 @@ class GaussianOutput(
     """
 
     name: ClassVar[str] = "outpert"
-    proof: ClassVar[str] = "Gaussian DP of the minimiser's diameter (frontier.outpert)"
+    proof: ClassVar[str] = "Theorem 2, docs/privacy/outputs_and_newton.md"
 
     model_norm: float = 4.0
     radius: float = 1.0

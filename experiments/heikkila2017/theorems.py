@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.arrays import Array
-from dpml.audit.bounds import eps_by_gdp
+from dpml.audit.attacks import eps_by_gdp
 from dpml.privacy import gdp
 
 SHARE = 0.3

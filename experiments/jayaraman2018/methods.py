@@ -14,10 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpml.algorithms.ensemble.averages import LocalAggregation
-from dpml.algorithms.ensemble.local_models import MeanModel
-from dpml.algorithms.perturbation.calibration import solver_tolerance
-from dpml.algorithms.perturbation.objective import ObjectivePerturbation
+from dpml.algorithms.ensemble import LocalAggregation, MeanModel
+from dpml.algorithms.perturbation import ObjectivePerturbation, solver_tolerance
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release, check_positive
 from dpml.mechanism.carriers import Carrier

@@ -21,8 +21,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import gammainccinv
 
-from dpml.algorithms.perturbation.calibration import SMOOTHNESS, compute_slack, sigma_star
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation import SMOOTHNESS, GaussianObjectivePerturbation, compute_slack, sigma_star
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from dpml.algorithms.ensemble.averages import LocalAggregation
+from dpml.algorithms.ensemble import LocalAggregation
 from dpml.errors import UserError
 from dpml.mechanism.message import Sum
 from dpml.privacy import Budget, Problem

@@ -18,7 +18,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from dpml.arrays import Array
-from dpml.audit.bounds import eps_by_gdp
+from dpml.audit.attacks import eps_by_gdp
 from dpml.privacy import gdp
 from dpml.reporting.claim_exact import exact_check, rows_of
 from dpml.reporting.claims import Check, Evidence, Reading

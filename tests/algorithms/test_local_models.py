@@ -10,8 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from dpml.algorithms.baselines import Individual
-from dpml.algorithms.ensemble.local_models import count_votes, vote_shares
-from dpml.algorithms.ensemble.voting import Soft, Vote
+from dpml.algorithms.ensemble import Soft, Vote, count_votes, vote_shares
 from dpml.errors import UserError
 from dpml.optim.logistic import fit, hard_targets
 from dpml.privacy import Budget

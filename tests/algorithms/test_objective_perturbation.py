@@ -15,14 +15,15 @@ from scipy.special import expit
 
 from dpml.algorithms.baselines import NonPrivate
 from dpml.algorithms.descent.private_sgd import PrivateSGD
-from dpml.algorithms.perturbation.calibration import (
+from dpml.algorithms.perturbation import (
     RESIDUAL,
+    GaussianObjectivePerturbation,
+    ObjectivePerturbation,
     compute_slack,
     optimality_bound,
     sigma_star,
     solver_tolerance,
 )
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.optim.convex import optimum

@@ -12,9 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpml.algorithms import baselines
 from dpml.algorithms.baselines import Batch, Individual
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.algorithms.ensemble.local_models import vote_shares
-from dpml.algorithms.ensemble.voting import Soft, Vote
+from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote, vote_shares
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Simplex
 from dpml.optim.logistic import fit, hard_targets, longest_minimiser

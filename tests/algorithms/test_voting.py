@@ -11,9 +11,7 @@ from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, model_o
 from quick import quick_first
 
 from dpml.algorithms.baselines import Batch
-from dpml.algorithms.ensemble.averages import Average
-from dpml.algorithms.ensemble.local_models import vote_shares
-from dpml.algorithms.ensemble.voting import Soft, Vote, voting_risk_bound
+from dpml.algorithms.ensemble import Average, Soft, Vote, vote_shares, voting_risk_bound
 from dpml.errors import UserError
 from dpml.optim.logistic import TOLERANCE, fit, longest_minimiser
 from dpml.privacy import Budget, Problem

@@ -16,7 +16,7 @@ from hydra.core.global_hydra import GlobalHydra
 
 import dpml
 from dpml.api import jobs
-from dpml.api.settings import jobs_of, settings_of
+from dpml.api.settings import settings_of
 from dpml.data import Files
 from dpml.data.sets.wdbc import WDBC
 from dpml.seeds import generator
@@ -168,27 +168,23 @@ def test_a_program_that_uses_hydra_itself_finds_it_as_it_was(folder):
     ],
 )  # fmt: skip
 def test_values_are_kept_as_they_were_given(value):
-    settings, swept = settings_of([], {"mirror": value}, None)
+    settings = settings_of([], {"mirror": value}, None)
     found = settings.composed().mirror
     assert found == value
     assert type(found) is type(value)
-    assert not swept
 
 
 def test_numbers_and_paths_of_libraries_are_values():
-    settings, swept = settings_of([], {"eps": np.float64(0.1), "M": np.arange(2), "data_dir": Path("some/where")}, None)
+    settings = settings_of([], {"eps": np.float64(0.1), "M": np.arange(2), "data_dir": Path("some/where")}, None)
     assert settings.values == {"eps": 0.1, "M": [0, 1], "data_dir": "some/where"}
-    assert not swept
+    assert not settings.lists
 
 
 def test_lists_are_lists_where_keys_take_them_and_sweeps_elsewhere():
     keys = {"eps": [0.1, 1], "algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]}
-    settings, swept = settings_of(["loss=logistic,squared"], keys, None)
-    assert swept == {"algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]}
-    first, *_, last = jobs = list(jobs_of(settings, swept))
-    assert len(jobs) == 8
-    assert first.given == {"loss": "logistic", "eps": [0.1, 1], "algo": "fm", "algo.steps": [1, 2]}
-    assert last.given == {"loss": "squared", "eps": [0.1, 1], "algo": "conv", "algo.steps": [3]}
+    settings = settings_of(["loss=logistic,squared"], keys, None)
+    assert settings.lists == {"loss": ["logistic", "squared"], "algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]}
+    assert settings.given == {"eps": [0.1, 1]}
 
 
 # ---- guarantee, attack, load

@@ -19,7 +19,7 @@ from scipy.special import ndtr, ndtri
 
 from dpml.api.release import request_of
 from dpml.api.settings import Settings
-from dpml.audit.half_noise import Quiet
+from dpml.audit.exposure import Quiet
 from dpml.data.partition import partition
 from dpml.mechanism.carriers import Carrier
 from dpml.privacy import entropy

@@ -34,7 +34,6 @@ ATTACKS = {"low bits": low_bits, "impossible outcomes": impossible}
 ALGORITHMS = options("algo")
 """All that could be published: which of them are, a release says."""
 
-pytestmark = pytest.mark.usefixtures("uncomposed")
 
 ALLOWED = math.exp(EPS) / (1 + math.exp(EPS)) + DELTA
 ONCE = cache(provenance)

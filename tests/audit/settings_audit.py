@@ -7,11 +7,10 @@ from examples import LOGISTIC, SQUARED
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.audit import ROUNDS
 from dpml.optim.losses import LOSSES
 from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours

@@ -12,18 +12,16 @@ from quick import quick_first
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.algorithms.ensemble.voting import Soft, Vote
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import joint_sensitivity
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.audit import audit
-from dpml.audit.attacks import LEARNED
 from dpml.audit.exposure import Exposure
 from dpml.audit.neighbours import one_replaced
-from dpml.audit.scores import Scores
+from dpml.audit.scores import LEARNED, Scores
 from dpml.audit.search import worse_pair
 from dpml.audit.views import exposures
 from dpml.errors import UserError

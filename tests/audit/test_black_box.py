@@ -11,8 +11,8 @@ from examples import LOGISTIC, SQUARED
 
 from dpml.algorithms import Release, require_domain
 from dpml.audit import Finding, audit
-from dpml.audit.attacks import NORMALS, learn_direction, learn_medians, learn_normals
-from dpml.audit.black_box import candidates
+from dpml.audit.attacks import learn_direction, learn_medians, learn_normals
+from dpml.audit.black_box import NORMALS, candidates
 from dpml.cli.privacy import _show_findings
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, Loss
@@ -165,7 +165,7 @@ def test_lower_bounds_are_shown_rounded_down(capsys) -> None:
                       verdict="no violation seen", **known)  # fmt: skip
     assert finding.judgement == "no violation seen (power 0.79)"
     assert replace(finding, power=1 - 1e-9).judgement == "no violation seen (too few draws)"
-    _show_findings([finding], 1000, PROBLEM)
+    _show_findings([finding], 1000)
     shown = capsys.readouterr().out
     assert "0.9746 " in shown
     assert "0.9999 " in shown

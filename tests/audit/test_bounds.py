@@ -5,7 +5,7 @@ import pytest
 from quick import quick_first
 from scipy import stats
 
-from dpml.audit.bounds import eps_by_gdp, eps_by_rates, eps_from_rates, rate_interval
+from dpml.audit.attacks import eps_by_gdp, eps_by_rates, eps_from_rates, rate_interval
 from dpml.privacy import gdp
 
 REPETITIONS, DRAWS = 400, 2_000

@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
-from dpml.algorithms.ensemble.voting import Soft, Vote
-from dpml.algorithms.perturbation.objective import ObjectivePerturbation
+from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
+from dpml.algorithms.perturbation import ObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.audit.pairs import worst_case
 from dpml.audit.search import distance, moved
 from dpml.audit.views import exposures
+from dpml.audit.worst_cases import worst_case
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours

@@ -11,14 +11,13 @@ from noise_samplers import SAMPLERS
 from scipy import stats
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.algorithms.ensemble.averages import Average
+from dpml.algorithms.ensemble import Average
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.audit import POWER, Finding, audit
-from dpml.audit.attacks import RATIO, informed
-from dpml.audit.bounds import mu_by_rates, mu_from_rates, trade_off
-from dpml.audit.half_noise import HalfNoise
-from dpml.audit.pairs import worst_case
+from dpml.audit.attacks import mu_by_rates, mu_from_rates, trade_off
+from dpml.audit.exposure import RATIO, HalfNoise
 from dpml.audit.views import exposures
+from dpml.audit.worst_cases import worst_case
 from dpml.mechanism import discrete
 from dpml.privacy import Budget, Problem, gdp, noise
 from dpml.reporting.trade_off import allowed
@@ -112,7 +111,7 @@ def test_the_stopped_score_is_normal_whatever_the_models_do() -> None:
     pair = worst_case(algorithm, budget, PROBLEM)
     exposure = next(e for e in exposures(algorithm, pair, budget) if e.view == "aggregate")
     seen = [exposure.sample(which, np.random.default_rng(which), 40_000) for which in (0, 1)]
-    attacks, mu = informed(exposure, seen[0][:2_000], seen[1][:2_000], np.random.default_rng(9))
+    attacks, mu = exposure.attacks(seen[0][:2_000], seen[1][:2_000], np.random.default_rng(9))
     ratio, stopped = attacks
     assert ratio.name == stopped.name == RATIO
     assert stopped.normal

@@ -30,9 +30,6 @@ def test_what_is_nobodys_mistake_stays_an_exception() -> None:
 
 
 def test_want_of_memory() -> None:
-    assert "there is not enough memory (Unable to allocate 36.4 TiB): ask for fewer" in str(
-        sentence(MemoryError("Unable to allocate 36.4 TiB"))
-    )
     assert str(sentence(MemoryError())).startswith("there is not enough memory: ask for fewer")
     assert "a worker process was killed" in str(sentence(BrokenProcessPool("abruptly")))
 
@@ -40,7 +37,7 @@ def test_want_of_memory() -> None:
 MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the data, of a sweep
     (["algo=capfm"], "unknown algo 'capfm': did you mean 'capefm'?"),
     (["algo=3"], "unknown algo '3': choose one of adassp, amp, avg, batch,"),
-    (["algo={a: 1}"], "unknown algo '{a: 1}': choose one of adassp,"),
+    (["algo={a: 1}"], "unknown algo '{a:1}': choose one of adassp,"),
     (["dataset=null"], "unknown dataset 'null': choose one of adult,"),
     (["experiment=imtiaz2019/fgi3"], "unknown experiment 'imtiaz2019/fgi3': did you mean 'imtiaz2019/fig3'?"),
     (["experiment=nope"], "unknown experiment 'nope': choose one of all, audit, audit/all, frontier, frontier/centre,"),
@@ -67,7 +64,7 @@ MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the 
     (["hydra.run.dri=x"], "unknown key 'hydra.run.dri': did you mean 'hydra.run.dir'?"),
     (["hydra/launcher=joblb"], "unknown hydra/launcher 'joblb': did you mean 'joblib'?"),
     (["--config-name", "other"], "unknown configuration 'other'."),
-    (["--config-dir", "nowhere"], "nowhere' not found"),
+    (["--config-dir", "nowhere"], "--config-dir=nowhere is not a folder."),
 ]
 
 
@@ -139,8 +136,6 @@ def test_the_sentences_of_further_mistakes(tmp_path, words, expected) -> None:
         (["audit", "M=inf"], "M must be a whole number"),
         (["audit", "--config-dir", "nowhere"], "--config-dir=nowhere is not a folder."),
         (["plot", "nowhere"], "there is no nowhere/rows.csv"),
-        (["data", "describe", "a.csv", 'dataset.drop=[id, "b c"]'], "an option: write --drop id 'b c'."),
-        (["predict", "m.json", "a.csv", "dataset.encoding=cp1252"], "here it is an option: write --encoding cp1252."),
     ],
     ids=lambda value: " ".join(value)[:40],
 )
@@ -154,6 +149,7 @@ def test_mistakes_with_dpml(run_command, words, expected) -> None:
 def test_an_unknown_option_says_how_the_command_is_used(run_command) -> None:
     done = run_command("dpml", "guarantee", "algo=capefm", "--jsn")
     assert done.code == 2
+    assert done.err.startswith("usage: dpml guarantee ")
     assert "unrecognized arguments: --jsn" in done.err
     done = run_command("dpml", "verify", "results", "dataset.path=a.csv")  # it takes a path, but has no option --path
     assert done.code == 2

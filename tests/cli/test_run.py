@@ -4,24 +4,18 @@ import json
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
-import hydra
 import numpy as np
 import pandas as pd
 import pytest
 from antlr4 import ParserRuleContext
-from harness import jobs, tables, without_pictures
-from hydra.core.plugins import Plugins
-from omegaconf import OmegaConf, open_dict
+from harness import plan, tables, without_pictures
+from omegaconf import OmegaConf
 
 from dpml import cli
-from dpml.api.jobs import experiment_jobs
-from dpml.cli import sweeper
 from dpml.config.build import completed
-from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.files import shipped_folder
 from dpml.running import executors, expansion
@@ -242,7 +236,7 @@ def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch
     own(tmp_path)
     measure, left = executors.measure, [None]
 
-    def interrupting(cell):
+    def interrupting(cell, release=None):
         if not left:
             signal.raise_signal(signal.SIGINT)
         left.clear()
@@ -292,7 +286,7 @@ def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path, ran
 def test_an_override_that_changes_nothing_is_an_error(tmp_path):
     for word in ("draws=3", "partition.auxiliary=0", "delta=0.001"):
         with pytest.raises(UserError, match=f"{word} has no effect on experiment=mine/tiny"):
-            jobs(tmp_path, EXPERIMENT, [word])
+            plan(tmp_path, EXPERIMENT, [word])
 
 
 @pytest.mark.parametrize(("words", "cells"), [((), 1), (("experiment=mine/tiny",), 2)])
@@ -305,21 +299,13 @@ def test_hydra_does_not_read_the_items_of_a_long_list(run_command, tmp_path, mon
     assert (outcome.code, outcome.err) == (0, "")
     plan = pd.read_csv("results/plan.csv")
     assert sorted(plan["seed"]) == sorted(seeds * cells)
-    assert max(read) < 10
+    assert max(read, default=0) < 10  # Hydra 1.4 has a parser of its own
 
 
 def test_eps_means_nothing_to_a_figure_of_formulas(run_command):
     outcome = run_command("dpml-run", "experiment=imtiaz2019/fig5", "eps=0.1")
     assert outcome.code == 2
     assert "eps=0.1 has no effect on experiment=imtiaz2019/fig5" in outcome.err
-
-
-@pytest.mark.slow
-def test_the_jobs_of_a_sweep_of_trials_do_not_overwrite_each_other(run_command, tmp_path):
-    content = EXPERIMENT | {"panels": [], "metrics": ["loss"]}
-    run_command("dpml-run", *own(tmp_path, content=content), "-m", "experiment=mine/tiny", "algo=[nonpriv],[capefm]")
-    tables = list(Path("results/trials").rglob("tiny_rows.csv"))
-    assert sorted(set(pd.read_csv(path)["algo"]).pop() for path in tables) == ["capefm", "nonpriv"]
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -343,9 +329,10 @@ def test_a_list_of_experiments_is_run_as_one_plan(run_command, tmp_path):
     undrawn = EXPERIMENT | {"panels": [], "metrics": ["loss"]}
     own(tmp_path, "mine/other", undrawn | {"grid": {"b_N": {"N": [100, 200], "eps": 1.0}}})
     own(tmp_path, "mine/tiny", undrawn)
-    words = own(tmp_path, "mine", {"experiments": ["mine/tiny", "mine/other"]})
-    outcome = run_command("dpml-run", *words, "experiment=mine")
-    assert "mine/tiny, mine/other: 0 cached, 8 to run" in outcome.out
+    outcome = run_command("dpml-run", "--config-dir=own", "experiment=mine")
+    assert "mine/other, mine/tiny: 0 cached, 8 to run" in outcome.out
+    words = ["--config-dir=own", "-m", "experiment=mine/tiny,mine/other", "run.dry=true"]
+    assert "mine/tiny, mine/other: 8 cached, 0 to run" in run_command("dpml-run", *words).out
     assert {"mine/tiny.csv", "mine/other.csv", "claims.md"} <= set(files())
 
 
@@ -389,24 +376,6 @@ def test_a_single_block_needs_no_grid_and_no_name(run_command, tmp_path):
     assert "unknown block 'a_eps' in a panel of experiment=mine/tiny: choose one of all." in outcome.err
 
 
-@pytest.mark.slow
-def test_a_mistake_of_a_job_in_another_process_is_reported(tmp_path):
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
-    words = [
-        "-m",
-        "hydra/launcher=joblib",
-        "hydra.launcher.n_jobs=2",
-        "algo=objpert,gop",
-        "delta=null",
-        "M=1",
-        "draws=1",
-    ]
-    done = subprocess.run([*PROGRAM, *words, "hydra.sweep.dir=s"], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "1 of 2 jobs failed; their folders hold error.txt" in done.stderr
-    assert "needs a delta" in (tmp_path / "s/1/error.txt").read_text()
-
-
 PANEL = EXPERIMENT["panels"][0]
 REFUSED = [
     ({"panels": [PANEL | {"y": "acuracy"}]}, "unknown metric 'acuracy' in a panel of experiment=mine/tiny: did you"),
@@ -419,52 +388,13 @@ REFUSED = [
 
 
 def test_a_panel_or_a_claim_that_could_show_nothing_is_refused(tmp_path):
-    with initialise():
-        config = hydra.compose("config")
-        with open_dict(config):
-            for change, sentence in REFUSED:
-                config.experiment = EXPERIMENT | change
-                with pytest.raises(UserError) as mistake:
-                    experiment_jobs(config, ["experiment=mine/tiny"], [])
-                assert sentence in str(mistake.value)
+    for change, sentence in REFUSED:
+        with pytest.raises(UserError) as mistake:
+            plan(tmp_path, EXPERIMENT | change)
+        assert sentence in str(mistake.value)
 
 
 # ---- Hydra's habits
-
-
-@pytest.mark.slow
-def test_a_run_keeps_its_configuration_and_a_log(run_command):
-    run_command("dpml-run", "algo=capefm", "eps=0.5", "hydra.run.dir=a")
-    assert "eps: 0.5" in Path("a/.hydra/config.yaml").read_text()
-    assert Path("a/.hydra/overrides.yaml").read_text().split() == ["-", "algo=capefm", "-", "eps=0.5"]
-    log = Path("a/dpml-run.log").read_text()
-    assert "0 cached, 1 to run" in log
-    assert "a/rows.csv" in log
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("undrawn")
-def test_a_job_of_a_sweep_keeps_what_hydra_would_keep(run_command, monkeypatch):
-    words = ["-m", "algo=nonpriv", "seed=4,5", "draws=1", "data_dir=d${hydra:job.num}", "hydra.sweep.dir=a"]
-    words += ["hydra.sweep.subdir=${seed}/${hydra.job.override_dirname}", "hydra.job.config.override_dirname.kv_sep=_"]
-    kept = []
-    for _ in range(2):
-        assert run_command("dpml-run", *words).code == 0
-        kept.append({str(path): path.read_text() for path in sorted(Path("a").rglob(".hydra/*"))})
-        shutil.rmtree("a")
-        monkeypatch.setattr(sweeper, "_is_plain", lambda settings: False)  # next, Hydra does it all
-    assert kept[0] == kept[1]
-    assert len(kept[0]) == 6
-
-
-@pytest.mark.slow
-def test_a_sweep_by_hydras_own_key(run_command, tmp_path, monkeypatch, get_mode):
-    monkeypatch.setattr("hydra._internal.hydra.Hydra.get_mode", get_mode)
-    (tmp_path / "own/shared").mkdir(parents=True)
-    (tmp_path / "own/shared/sweeping.yaml").write_text("# @package hydra\nmode: MULTIRUN\n")
-    outcome = run_command("dpml-run", "--config-dir=own", "+shared=sweeping", "eps=0.1,1", "run.dry=true")
-    assert outcome.code == 0, outcome.err
-    assert "job 0, job 1: 0 cached, 2 to run" in outcome.out
 
 
 def test_what_hydra_prints_itself_is_no_run(run_command):
@@ -546,12 +476,3 @@ def test_a_budget_that_no_solver_can_release_does_not_end_the_others(run_command
     none = run_command(*words, "eps=1e5")
     assert none.code != 0
     assert "Newton's method left a gradient" in none.err
-
-
-@pytest.mark.slow
-def test_a_sweep_after_hydra_has_looked_for_plug_ins_again(run_command, tmp_path) -> None:
-    """Which runs Hydra's modules anew: its sweeper is another class then."""
-    Plugins.instance()._initialize()
-    done = run_command("dpml-run", "-m", "algo=capefm,conv", "eps=1", "draws=2", "hydra.sweep.dir=again")
-    assert done.code == 0, done.err
-    assert (tmp_path / "again" / "rows.csv").exists()

@@ -68,7 +68,6 @@ def test_parties_by_label_have_what_a_run_of_them_proves(run_command, tmp_path) 
         (["partition=two_group", "algo=wddp"], True),
     ],
 )
-@pytest.mark.usefixtures("uncomposed")
 def test_a_refusal_is_one_sentence(run_command, words, given) -> None:
     done = run_command("dpml", "guarantee", "dataset=wdbc", "delta=1e-5", *words)
     assert (done.code == 0) == given

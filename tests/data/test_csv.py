@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
-from dpml.data.csv import csv_rows, reading
+from dpml.data.csv import reading
 from dpml.data.csv.columns import feature, profile_of
-from dpml.data.preprocess import private_note
+from dpml.data.preprocess import norms, private_note
+from dpml.data.sets import csv as csv_rows
 from dpml.data.sets.csv import CSV
 from dpml.data.sets.wdbc import WDBC
 from dpml.data.sources import cache
-from dpml.data.steps import norms
 from dpml.errors import UserError
 from dpml.running.cell import _plain
 

@@ -9,12 +9,10 @@ from test_csv_files import sentence
 
 from dpml.data import Files
 from dpml.data.csv import column_bounds
-from dpml.data.csv.csv_rows import CsvOptions, read_rows
 from dpml.data.csv.describe import bounds_text, describe
 from dpml.data.partition import Equal, partition
-from dpml.data.preprocess import private_note
-from dpml.data.sets.csv import CSV
-from dpml.data.steps import norms
+from dpml.data.preprocess import norms, private_note
+from dpml.data.sets.csv import CSV, read_rows
 from dpml.errors import UserError
 
 ROWS = "age,gain,job,member,income\n31,0,nurse,yes,low\n52,999,judge,no,high\n44,9,clerk,yes,high\n29,0,nurse,no,low\n"
@@ -158,7 +156,7 @@ def test_what_is_asked_for_and_what_is_stated_agree(files):
 
 def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(write):
     path = write(ROWS)
-    text = bounds_text(describe(CsvOptions(path, "income")))
+    text = bounds_text(describe(CSV(path, "income")))
     options = {"label": "income", "test_fraction": 0}
     from_file = load(CSV(path=path, bounds=write(text.replace("from_rows: true\n", ""), "b.yaml"), **options))
     np.testing.assert_allclose(from_file.X, load(CSV(path=path, **options)).X, atol=1e-15)
@@ -168,7 +166,7 @@ def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(writ
 def test_any_text_survives_in_a_written_file(write, word):
     quoted = word.replace('"', '""')
     path = write(f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')
-    text = bounds_text(describe(CsvOptions(path, "y"))).replace("from_rows: true\n", "")
+    text = bounds_text(describe(CSV(path, "y"))).replace("from_rows: true\n", "")
     columns = column_bounds.load(Path(write(text, "b.yaml"))).columns
     assert columns["c"] == tuple(sorted([word, "other", "more"]))
 
@@ -206,7 +204,7 @@ NUMBERS = (  # some are no number, and stand where Pandas then reads texts
     "5", "5.0", "05", "+5", " 5", "5 ", "1e3", "0x10", "1_0", "1,000", "1.000,5", "inf", "-Infinity", "1e400", "NAN",
     "NA ", "", "?", "nan", "-999", "-999.0", "-999.00", "-0999", "-9.99e2", "18446744073709551615",
     "99999999999999999999999", "9007199254740993", "\u0661", "\xa05", "True", "word", "0.1", "-9.5", "5,5",
-    "-9,50", "-9,5e0",
+    "-9,50", "-9,5e0", "-0", "2.2250738585072011e-308", "8.41e21", "1e-400",
 )  # fmt: skip
 LABELS = ("1", "1.0", "01", "1e0", "001", "0", "0.0", "-0", "unknown", "True", "NAN", "inf", "-999.00", "2")
 DATES = (
@@ -249,7 +247,7 @@ def test_a_row_is_read_as_it_is_alone_whatever_the_others_are(files, kind, decim
     def read(chosen):
         lines = [f"7;{cell}" if of_label else f"{cell};1" for cell in chosen]
         try:
-            found = read_rows(CsvOptions(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
+            found = read_rows(CSV(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
         except UserError:
             return None
         return np.column_stack([found.X, found.y])
@@ -274,7 +272,7 @@ def test_a_missing_value_leaves_the_categories_of_other_rows(tmp_path):
     for name, values in (("whole", whole), ("gaps", gaps)):
         pd.DataFrame(values, dtype="Int64").to_parquet(tmp_path / name)
         options = {"path": str(tmp_path / name), "bounds": str(tmp_path / "b.yaml"), "label": "y", "missing": "keep"}
-        found.append(read_rows(CsvOptions(**options)))
+        found.append(read_rows(CSV(**options)))
     np.testing.assert_array_equal(found[0].X, [[0, 5], [1, 6], [2, 7], [0, 8]])
     np.testing.assert_array_equal(found[1].X, [[-1, np.nan], *found[0].X[1:]])
     np.testing.assert_array_equal(found[1].y, [-1, 1, 1, -1])

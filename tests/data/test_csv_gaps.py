@@ -59,6 +59,8 @@ def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(files):
     assert (source.label, source.drop, source.na, source.steps) == ("died", ("id",), ("<0,5",), ("one_hot", "min_max"))
     assert (source.missing, source.written.decimal) == ("refuse", ",")
     assert CSV(**files, steps=("one_hot", "symmetric"), na=("7",)).steps == ("one_hot", "symmetric")
+    usual = CSV(**files, missing="drop", decimal="point", drop=(), na=())  # the defaults, typed
+    assert (usual.missing, usual.written.decimal, usual.drop, usual.na) == ("drop", ".", (), ())
     stated = load(Path(files["bounds"]))
     assert stated.gaps(False)[:2] == ["crp counts as 0.4", "care counts as ward"]
     assert stated.content()["columns"]["care"] == {"values": ["home", "ward"], "fill": "ward"}

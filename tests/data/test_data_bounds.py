@@ -13,16 +13,21 @@ from variants import with_info
 from dpml.config import catalogue
 from dpml.data import Files, Info, Range, Raw
 from dpml.data.preprocess import (
+    EACH_ROW,
+    STATED,
+    after_one_hot,
     check_bounds,
     fit_apply,
+    hats,
+    indicators,
     maps,
+    norms,
     private_note,
     scale_target,
     stated_apply,
     width,
 )
 from dpml.data.sets.official import Adult, Bank, KDDCup99, KDDCup9970k
-from dpml.data.steps import EACH_ROW, STATED, after_one_hot, hats, indicators, norms
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
 

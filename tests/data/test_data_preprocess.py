@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
-from dpml.data import preprocess
 from dpml.data.info import Range
-from dpml.data.preprocess import distinct, fit_apply, private_note, stated_apply, width
-from dpml.data.steps import STEPS, norms
+from dpml.data.preprocess import STEPS, distinct, fit_apply, norms, private_note, stated_apply, width
 from dpml.errors import UserError
 
 SCALING = [
@@ -181,26 +179,14 @@ def test_private_note_names_what_was_fitted_on_private_rows():
     assert private_note(fit_apply(["clip", "bias"], rows(9), rows(2))[2]) == ""
 
 
-@pytest.mark.slow_cases("False")
 @given(arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5])))
-@pytest.mark.parametrize("collide", [False, True])
-def test_every_row_is_a_copy_of_its_first_appearance(collide, X):
-    """Also when all rows have the same key: then they are compared byte by byte."""
-    with pytest.MonkeyPatch.context() as patch:
-        if collide:
-            patch.setattr(preprocess, "_row_keys", lambda parts: np.zeros(len(parts[0]), dtype=np.uint64))
-        first, where, counts = distinct(X)
+def test_every_row_is_a_copy_of_its_first_appearance(X):
+    first, where, counts = distinct(X)
     np.testing.assert_array_equal(X[first][where], X)
     assert len(np.unique(X[first], axis=0)) == len(first)
     np.testing.assert_array_equal(first, sorted(first))
     np.testing.assert_array_equal(counts, np.bincount(where))
     assert all(np.flatnonzero(where == place)[0] == row for place, row in enumerate(first))
-
-
-def test_keys_of_different_rows_differ():
-    """Numbers whose last bits are all zero, as 0/1 features have (2 ** 34 pairs, 64 bits)."""
-    X = (np.arange(2**17)[:, None] >> np.arange(17) & 1).astype(float)
-    assert len(np.unique(preprocess._row_keys([X]))) == len(X)
 
 
 def test_max_abs_divides_by_the_largest_absolute_value_of_training_rows() -> None:

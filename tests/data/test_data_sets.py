@@ -7,16 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from harness import composed
 from scipy.io import savemat
 from sklearn.datasets import load_breast_cancer
 from variants import with_info
 
-from dpml.api.jobs import run_job
+from dpml.api.jobs import ask, check
 from dpml.api.settings import Settings
 from dpml.config import catalogue
 from dpml.data import Dataset, Files, Raw, Source, checksum
-from dpml.data.preprocess import distinct, private_note
+from dpml.data.preprocess import distinct, norms, private_note
 from dpml.data.sets import authors, wdbc
 from dpml.data.sets.authors import CrimeAuthors, TwitterAuthors
 from dpml.data.sets.official import HAR, URL, CreditCard, KDDCup99, TwitterBuzz
@@ -24,7 +23,6 @@ from dpml.data.sets.packaged import PACKED
 from dpml.data.sets.synthetic import RECIPES, Synthetic
 from dpml.data.sets.wdbc import WDBC
 from dpml.data.sources import cache
-from dpml.data.steps import norms
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.seeds import generator
@@ -462,7 +460,7 @@ def test_two_gaussians_have_the_authors_means():
 )
 def test_mistakes_in_options_are_told_before_any_file_is_read(overrides, told):
     with pytest.raises(UserError, match=told):
-        run_job(composed(overrides), Settings(overrides), Path())
+        check(ask(Settings(overrides)).plans[0])
 
 
 def test_seeds_are_the_rounds_of_a_cross_validation(files):

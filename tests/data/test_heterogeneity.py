@@ -8,8 +8,7 @@ from matplotlib.figure import Figure
 from test_label_rules import classed, dealt
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
-from dpml.data.heterogeneity import Skew, distances, named_classes
-from dpml.data.partition import Classes, Dirichlet, Equal, Shards
+from dpml.data.partition import Classes, Dirichlet, Equal, Shards, Skew, distances, named_classes
 from dpml.data.sets.wdbc import WDBC
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
@@ -124,7 +123,6 @@ def test_the_command_shows_what_a_run_deals(run_command) -> None:
     assert outcome.err.split() == ["picture.png", "picture.svg"]
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
     words = ("dataset=wdbc", "partition=per_party", "partition.n=20", "partition.auxiliary=0.1", "M=10")
     told = " ".join(run_command("dpml", "data", "partition", *words).out.split())

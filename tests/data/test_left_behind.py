@@ -18,7 +18,6 @@ STATED = {
 OWN = ("dataset=csv", "dataset.path=people.csv", "dataset.bounds=people.yaml")
 RESULT = "results/.cells/KEY-KEY.json 644"
 RUN = {
-    "out/.hydra/config.yaml 644", "out/.hydra/hydra.yaml 644", "out/.hydra/overrides.yaml 644", "out/dpml-run.log 644",
     "out/guarantees.csv 644", "out/manifest.json 600", "out/rows.csv 644", RESULT, "cache/secret 600",
 }  # fmt: skip
 EXPERIMENT = (".json", "_plan.csv", "_rows.csv", "_rows.csv.xz")

@@ -10,7 +10,6 @@ from test_csv_files import sentence
 
 from dpml.data import Files
 from dpml.data.csv.column_bounds import bounds_from, load
-from dpml.data.csv.csv_rows import CsvOptions
 from dpml.data.csv.describe import describe
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
@@ -100,10 +99,10 @@ def test_files_that_are_read_with_the_keys_that_describe_prints(write, content, 
     encoding = keys.pop("encoding", None)
     if encoding is not None:
         with pytest.raises(UserError, match=r"not UTF-8 text.*set dataset\.encoding, for example"):
-            describe(CsvOptions(path, "died"))
-    found = describe(CsvOptions(path, "died", encoding=encoding or "utf-8"))
+            describe(CSV(path, "died"))
+    found = describe(CSV(path, "died", encoding=encoding or "utf-8"))
     said = {key: getattr(found.options, key) for key in ("encoding", "separator", "decimal", "na")}
-    usual = CsvOptions()
+    usual = CSV()
     noticed = {key: value for key, value in said.items() if value != getattr(usual, key) and key != "encoding"}
     assert noticed == keys
     assert len(found.noticed) == len(keys)
@@ -180,7 +179,7 @@ def test_wrong_keys_are_refused_in_a_sentence(write, keys, said):
 
 
 def hints(write, name, values, label="died"):
-    found = describe(CsvOptions(write(column(name, values)), label))
+    found = describe(CSV(write(column(name, values)), label))
     return next(each for each in found.features if each.name == name).hint
 
 

@@ -29,6 +29,7 @@ from dpml_docs import (
 
 import dpml
 from dpml.config import catalogue
+from dpml.config.build import completed
 from dpml.config.compose import compose
 from dpml.config.docstrings import argument
 from dpml.data.sets.packaged import Packaged
@@ -78,7 +79,10 @@ def test_every_key_of_a_run_is_there_with_its_default_and_a_meaning():
 @pytest.fixture(scope="module")
 def every():
     """Every option as Hydra composes it, which takes as long for one."""
-    return OmegaConf.to_container(compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).every)
+    every = compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).every
+    return {
+        group: {name: OmegaConf.to_container(completed(every[group][name])) for name in every[group]} for group in every
+    }
 
 
 @pytest.mark.slow_cases("algo-adassp")

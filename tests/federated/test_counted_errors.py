@@ -1,7 +1,6 @@
 """Counting the errors of a federation's model: one more secure sum, with a budget of its own."""
 
 import json
-import sys
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,16 +11,14 @@ from examples_federated import COMMON, SIZES, STATED, Clinics, clinics, plan_of,
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from dpml.cli import dpml
 from dpml.data.csv.column_bounds import bounds_from
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate, counted_errors, model_of
 from dpml.federated.agreed import agreed_of
 from dpml.federated.plan import FederationPlan, read_plan
 from dpml.files import seal_object
-from dpml.mechanism.counting import Counting, Errors
+from dpml.mechanism.counting import Errors
 from dpml.mechanism.statistics import ClippedRows
-from dpml.privacy import Budget
 from dpml.protocols import Stage
 from dpml.release import verify
 from dpml.release.ledger import Ledger
@@ -289,26 +286,3 @@ def test_floating_point_noise_counts_nothing(words) -> None:
     base = plan_of(SSP, 1, 1)
     with pytest.raises(UserError, match=r"count_errors of algo=.* needs noise of exact integers"):
         FederationPlan(agreed_of((*words, "count_errors=0.1", *COMMON)), base.stated, base.seats, 1, 1)
-
-
-def test_plan_says_that_errors_are_counted(tmp_path, monkeypatch, capsys) -> None:
-    parties = clinics(tmp_path)
-    (tmp_path / "clinics.yaml").write_text(json.dumps(STATED))
-    words = ["--bounds", tmp_path / "clinics.yaml", "--set", "algo=ssp", "count_errors=0.1", *COMMON]
-    cards = []
-    for file in parties.files:
-        cards.append(file.with_suffix(".card"))
-        monkeypatch.setattr(sys, "argv", ["dpml", "federate", *map(str, (
-            "card", file, "--key", file.with_suffix(".key"), "-o", cards[-1], *words))])  # fmt: skip
-        dpml()
-    monkeypatch.setattr(
-        sys, "argv", ["dpml", "federate", "plan", *map(str, (*cards, "-o", tmp_path / "plan.json", *words))]
-    )
-    dpml()
-    said = " ".join(capsys.readouterr().out.split())
-    assert "one after the other: 10 messages" in said
-    assert "counts the model's errors on the rows it is made of, for eps = 0.1 of its own" in said
-    plan = read_plan(tmp_path / "plan.json")
-    assert isinstance(plan.algorithm, Counting)
-    assert 1 < max(guarantee.eps for guarantee in plan.guarantees) < 1.02
-    assert plan.terms.budget == Budget(1.0, 1e-5)

@@ -12,7 +12,7 @@ from dpml.federated.plan import most_dropouts
 from dpml.mechanism.sharing import SecureSumNoise, cape_whole_view
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.protocols.graph import least_quorum
+from dpml.protocols.session import least_quorum
 
 CASES = [(M, C, D) for M in range(3, 9) for C in range(M - 2) for D in range(most_dropouts(M, C) + 1)]
 

@@ -10,8 +10,8 @@ from quick import quick_first
 from scipy import stats
 from scipy.optimize import minimize
 
-from dpml.audit.pairs import worst_case
 from dpml.audit.views import exposures
+from dpml.audit.worst_cases import worst_case
 from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Carrier
 from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours

@@ -8,7 +8,7 @@ import pytest
 from examples import LOGISTIC, binary_parties, eta_of, proven, release_of, sent
 from scipy import stats
 
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum

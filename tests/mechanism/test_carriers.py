@@ -9,10 +9,9 @@ from examples import LOGISTIC, Observed, capefm, fm, some_parties
 from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
-from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget

@@ -9,7 +9,7 @@ import pytest
 from examples import capefm
 from harness import algorithms
 
-from dpml.algorithms.perturbation.objective import ObjectivePerturbation
+from dpml.algorithms.perturbation import ObjectivePerturbation
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError

@@ -9,12 +9,11 @@ from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, nn_cape, nn_con
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSums
 from dpml.algorithms.descent.network import NetworkGradients
-from dpml.algorithms.descent.preconditioned import PreconditionedDescent
 from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, joint_sensitivity
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.mechanism.algorithm import UNITS
 from dpml.mechanism.counting import Counting, counting
 from dpml.mechanism.message import Statistic, Sum

@@ -3,14 +3,13 @@
 import re
 from functools import cache
 
-import hydra
 import pandas as pd
 import pytest
-from hydra.core.global_hydra import GlobalHydra
 
 from dpml import packs
-from dpml.api.jobs import experiment_jobs
-from dpml.config.compose import experiments_of, initialise
+from dpml.api.jobs import ask
+from dpml.api.settings import Settings
+from dpml.config.experiments import names, selected
 from dpml.data.sets.official import HAR, HAR73
 from dpml.files import shipped_folder
 from dpml.reporting.cards import card_of
@@ -30,46 +29,35 @@ PACKS = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def hydra_is_initialised():
-    with initialise():
-        yield
-
-
 @cache  # few tests, because every worker that takes one of a pack composes it
-def jobs(pack):
+def plans(pack):
     """By name, the jobs of a pack's experiments, composed once.
 
     Composing refuses unknown keys, blocks, settings and functions, panels of what no cell has, and unknown claims.
     """
-    words = [f"experiment={pack}"]
-    config = hydra.compose("config", words)
-    made = experiment_jobs(config, words, [shipped_folder("experiments")])
-    found = {job.publication.experiment.name: job for job in made}
-    assert list(found) == experiments_of(config)
-    return found
+    return {plan.experiment.name: plan for plan in ask(Settings([f"experiment={pack}"])).plans}
 
 
 def experiments(pack):
-    return {name: job.publication.experiment for name, job in jobs(pack).items()}
+    return {name: plan.experiment for name, plan in plans(pack).items()}
 
 
 def cells(name):
-    return [point.cell for point in jobs(name.partition("/")[0])[name].task.points]
+    return [point.cell for point in plans(name.partition("/")[0])[name].points]
 
 
 def test_all_are_those_of_every_pack():
-    assert set(experiments_of(hydra.compose("config", ["experiment=all"]))) == set(NAMES)
+    assert set(selected("all")) == set(NAMES)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pack", PACKS)
 def test_every_file_says_how_it_is_run_and_has_the_options_that_it_names(pack):
-    assert set(jobs(pack)) == {name for name in NAMES if name.startswith(f"{pack}/")}
-    for name in jobs(pack):
+    assert set(plans(pack)) == {name for name in NAMES if name.startswith(f"{pack}/")}
+    for name in plans(pack):
         text = shipped_folder("experiments").joinpath(f"{name}.yaml").read_text("utf-8")
         assert text.startswith(f"# To run: dpml-run experiment={name}")
-    reasons = {point.reason for job in jobs(pack).values() for point in job.task.points if point.reason}
+    reasons = {point.reason for plan in plans(pack).values() for point in plan.points if point.reason}
     assert all("is a reading of the published noise only" in reason for reason in reasons)  # no option is missing
 
 
@@ -102,9 +90,7 @@ def test_every_claim_of_a_paper_belongs_to_an_experiment():
 
 
 def test_templates_are_not_among_the_options():
-    loader = GlobalHydra.instance().config_loader()
-    papers = {path.parent.name for path in FILES}
-    listed = {f"{paper}/{name}" for paper in papers for name in loader.get_group_options(f"experiment/{paper}")}
+    listed = {name for name in names() if "/" in name}
     assert TEMPLATES
     assert listed == set(NAMES)
 
@@ -145,7 +131,7 @@ def test_fig3_of_hamm_has_the_papers_sizes():
     own = cells("hamm2016/fig3")
     sizes = {(cell.M, cell.partition.n, round(494_021 * cell.partition.auxiliary)) for cell in own}
     assert sizes == {(5000, 22, 43_128), (10000, 22, 43_128), (20000, 22, 43_128)}
-    other = jobs("hamm2016")["hamm2016/fig4"].task.points
+    other = plans("hamm2016")["hamm2016/fig4"].points
     ours = {cell for cell in own if cell.algorithm.calibration == "published"}
     assert ours == {point.cell for point in other if point.block.startswith("kdd")}  # computed once for both
 

@@ -13,7 +13,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize
 
-from dpml.algorithms.ensemble.averages import LocalAggregation
+from dpml.algorithms.ensemble import LocalAggregation
 from dpml.audit.views import exposures
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
@@ -114,7 +114,7 @@ def test_an_attack_on_laplace_numbers_in_every_coordinate_knows_their_density():
         data = Dataset("made", "binary", X, np.ones(len(X)), X[:1], np.ones(1))
         pair.append(partition(data, Equal(), M, np.random.default_rng(1)))
     algorithm = LocalAggregation(LOGISTIC, lam=LAM, variant="per_coordinate")
-    (shown,) = exposures(algorithm, tuple(pair), BUDGET)
+    _, shown = exposures(algorithm, tuple(pair), BUDGET)
     u = brentq(lambda u: ROWS * LAM * u - 1 / (1 + math.exp(u)), 0, 10)
     assert shown.loss == pytest.approx(2 * u / M * math.sqrt(D) / (B / M), rel=1e-5)
 

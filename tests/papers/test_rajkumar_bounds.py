@@ -7,7 +7,7 @@ import pytest
 from examples import LOGISTIC, release_of
 from scipy import stats
 
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.synthetic import Synthetic

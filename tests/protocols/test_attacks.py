@@ -22,14 +22,13 @@ from dpml.protocols import (
     Stage,
     Topology,
     complete,
-    graph,
     identities,
     masks,
     messages,
 )
 from dpml.protocols.masks import End
-from dpml.protocols.messages import FROM_PARTIES, Kind
-from dpml.protocols.roster import depth
+from dpml.protocols.messages import FROM_PARTIES, Kind, depth
+from dpml.protocols.session import choose, seat
 
 P = 2**255 - 19
 # the points of order 1, 2, 4 and 8 on Curve25519 and its twist (cr.yp.to/ecdh.html)
@@ -329,8 +328,8 @@ def test_thresholds_that_do_not_protect_are_refused(parties: int) -> None:
             with pytest.raises(ProtocolError, match=f"does not protect.*the least quorum is {least}"):
                 Session(parties, D, Topology(parties - 1, t, t, colluders))
         assert Session(parties, D, Topology(parties - 1, least, least, colluders)).topology.quorum == least
-        assert graph.choose(parties, colluders).colluders >= colluders
-        assert graph.choose(parties, colluders).quorum >= least
+        assert choose(parties, colluders).colluders >= colluders
+        assert choose(parties, colluders).quorum >= least
 
 
 @pytest.mark.slow
@@ -419,7 +418,7 @@ def test_on_a_ring_two_lists_give_shares_of_one_secret_only() -> None:
     """Everybody signs the list of all parties, so that far parts of the ring cannot be told different ones."""
     run = Run(Session.of(12, D, Topology(4, 3, 8, 3)), numbers(12, D))
     run.to(Stage.CONSISTENCY)
-    around = graph.seat(12, 4, run.session.name)[0]
+    around = seat(12, 4, run.session.name)[0]
     colluders = sorted(set(range(1, 12)) - set(around))[:3]
     with_it, without = (messages.pack_survivors(range(first, 12), 12) for first in (0, 1))
     honest = {k: without if k in around[:2] else with_it for k in range(12) if k not in colluders}
@@ -433,7 +432,7 @@ def test_on_a_ring_a_party_signs_no_list_that_leaves_it_too_few_neighbours() -> 
     """Else a server that knows the seats could leave it alone in the sum, or among colluders."""
     run = Run(Session.of(12, D, Topology(4, 4, 8, 3)), numbers(12, D))
     run.to(Stage.CONSISTENCY)
-    around = graph.seat(12, 4, run.session.name)[0]
+    around = seat(12, 4, run.session.name)[0]
     for gone, signs in ((around, False), (around[:2], False), (around[:1], True)):
         body = messages.pack_survivors(set(range(12)) - set(gone), 12)
         assert (answer(run, 0, Kind.SURVIVORS, body) is not None) is signs
@@ -452,7 +451,7 @@ def test_a_server_that_knows_the_seats_can_cut_a_ring() -> None:
         own = run.parties[k]._mask_end
         less = np.zeros(D, dtype=np.uint64)
         masks.add_self_mask(less, run.server._seed_of(k), run.session, own)
-        for other in gone & set(graph.seat(12, 4, run.session.name)[k]):
+        for other in gone & set(seat(12, 4, run.session.name)[k]):
             key = X25519PrivateKey.from_private_bytes(run.server._key_of(other))
             masks.add_pair_mask(less, masks.agree(key, own), run.session, own, run.parties[other]._mask_end)
         partial += messages.unpack_masked(run.sent(Kind.MASKED)[k].body, D, 0)[0] - less

@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from dpml.errors import UserError
+from dpml.packs.imtiaz2019.costs import communication, exponents
 from dpml.protocols import FixedPoint, costs
-from dpml.protocols.costs import communication, exponents, float_difference, measure
+from dpml.protocols.costs import float_difference, measure
 from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpml.privacy.guarantee import Adversary
 from dpml.protocols import ProtocolError, Topology, complete, sparse
-from dpml.protocols.graph import FAILURE, SECURITY, _hypergeometric, choose, seat
+from dpml.protocols.session import FAILURE, SECURITY, _hypergeometric, choose, seat
 
 
 @pytest.mark.parametrize(("total", "marked", "drawn"), [(10, 3, 4), (10, 0, 4), (10, 9, 4), (999, 333, 272)])

@@ -14,11 +14,11 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from meddling import D, M, Run, a_run, numbers, repacked
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, Topology, complete, masks, messages, shamir
-from dpml.protocols.graph import seat
 from dpml.protocols.identities import enrol
 from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
+from dpml.protocols.session import seat
 
 OWN_KEYS = {b"self mask": masks.self_mask_key, b"commitment": masks.commitment}
 

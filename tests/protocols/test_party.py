@@ -19,7 +19,7 @@ from meddling import (
 )
 from scipy import stats
 
-from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages, roster
+from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages
 from dpml.protocols.identities import enrol
 from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind
@@ -53,7 +53,7 @@ def test_a_party_is_not_asked_for_its_vector_where_a_mask_cannot_be_agreed_on() 
     ]
     parties[1]._mask_end = End(1, bytes(32))
     said = [messages.unpack(party.start(), run.begun.name) for party in parties]
-    tree = roster.Roster(3, {m.party: m.body for m in said})
+    tree = messages.Roster(3, {m.party: m.body for m in said})
     sent = {}
     for k, party in enumerate(parties):
         keys = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in said if m.party != k]

@@ -16,12 +16,11 @@ from meddling import D, Run, numbers
 from quick import quick_first
 
 from dpml.protocols import RefusedError, Session, Stage, complete, messages
-from dpml.protocols.graph import least_quorum
 from dpml.protocols.identities import signed
-from dpml.protocols.messages import Kind
+from dpml.protocols.messages import HASH_BYTES, Kind, Roster, depth, root
 from dpml.protocols.party import Party
-from dpml.protocols.roster import HASH_BYTES, Roster, depth, root
 from dpml.protocols.server import Server
+from dpml.protocols.session import least_quorum
 
 
 def subsets(parties: int, least: int) -> list[frozenset[int]]:

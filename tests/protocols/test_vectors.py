@@ -10,10 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from test_masks import hkdf, info, key_stream
 
-from dpml.protocols import Session, complete, graph, identities, masks, messages
+from dpml.protocols import Session, complete, identities, masks, messages
 from dpml.protocols.masks import End
-from dpml.protocols.messages import Kind
-from dpml.protocols.roster import Roster
+from dpml.protocols.messages import Kind, Roster
+from dpml.protocols.session import seat
 
 ANSWERS = Path(__file__).with_name("vectors.txt")
 # the inputs: RFC 8032, section 7.1, tests 1 to 3; RFC 7748, section 6.1, Alice and Bob
@@ -142,4 +142,4 @@ def test_the_order_of_seats_is_that_of_hashes() -> None:
     ring = sorted(range(9), key=lambda k: hashlib.sha256(text + k.to_bytes(4, "little")).hexdigest())
     for place, party in enumerate(ring):
         due = {ring[(place + step) % 9] for step in (-2, -1, 1, 2)}
-        assert set(graph.seat(9, 4, NAME)[party]) == due
+        assert set(seat(9, 4, NAME)[party]) == due

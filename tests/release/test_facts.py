@@ -34,7 +34,7 @@ from dpml.privacy.guarantee import REAL
 from dpml.privacy.safe import written
 from dpml.release import verify
 from dpml.release.facts import Facts, facts_about, statement
-from dpml.release.ledger import Cap, Ledger, _append, _events
+from dpml.release.ledger import Cap, Ledger, _content
 
 PROVEN = Guarantee("release", "sample", 1.0, 1e-5, "proven", "a proof", 0.27)
 FACTS = Facts("ssp", Problem(1, 500, 3), (PROVEN,))
@@ -311,8 +311,9 @@ def test_parties_of_an_earlier_version_are_unknown(tmp_path) -> None:
         ledger._create()
         content = {"setting": "", "parties": "of names", "guarantees": [asdict(gaussian(0.3, unit="party"))]}
         with ledger._opened() as connection:
-            events = _events(connection, ledger.path)
-            _append(connection, events, "release", "2026-11-23T00:00:00+00:00", {**content, "cap": None})
+            _content(connection, ledger.path).append(
+                connection, "release", "2026-11-23T00:00:00+00:00", {**content, "cap": None}
+            )
 
     enter_as_before()
     assert ledger.spent("party", "worst") is not None  # of one release

@@ -16,8 +16,8 @@ from quick import quick_first
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
-from dpml.algorithms.ensemble.voting import Vote
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.ensemble import Vote
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data.csv.column_bounds import ColumnBounds
@@ -82,7 +82,7 @@ def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) ->
     table = pd.read_csv(tmp_path / "out.csv")
     assert (table["prediction"] == people["health"]).mean() > 0.75
     assert list(table) == ["prediction", "probability_well", "probability_ill"]
-    np.testing.assert_allclose(table["probability_well"] + table["probability_ill"], 1)
+    np.testing.assert_allclose(table["probability_well"] + table["probability_ill"], 1, rtol=1e-5)
     assert ((table["probability_ill"] >= 0.5) == (table["prediction"] == "ill")).all()
     assert roc_auc_score(people["health"] == "ill", table["probability_ill"]) > 0.8
     proba = run_command("dpml", "predict", "model.json", "people.csv", "--proba").out
@@ -90,14 +90,13 @@ def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) ->
     one = run_command("dpml", "predict", "model.json", "people.csv", "--class", "ill").out
     assert one == table[["probability_ill"]].to_csv(index=False)
     wrong = run_command("dpml", "predict", "model.json", "people.csv", "--class", "il")
-    assert (wrong.code, "--class il is no class of model.json: did you mean 'ill'?" in wrong.err) == (2, True)
+    assert (wrong.code, "--class il is not a class of this model: did you mean 'ill'?" in wrong.err) == (2, True)
     (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
     assert entry.model == hashlib.sha256((tmp_path / "model.json").read_bytes()).hexdigest()
     assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
 
 
 @pytest.mark.parametrize("row", ["50,farm,no,well", "100,mine,yes,ill"])
-@pytest.mark.usefixtures("uncomposed")
 def test_no_row_decides_whether_rows_are_short_enough(run_command, tmp_path, monkeypatch, row) -> None:
     """One of 1.4 ended the release of rows in the unit ball, though nothing of it is outside what is stated."""
     monkeypatch.chdir(tmp_path)
@@ -106,11 +105,10 @@ def test_no_row_decides_whether_rows_are_short_enough(run_command, tmp_path, mon
     words = (*STATED, "algo=ssp", "eps=1", "-o", "model.json")
     done = run_command("dpml", "release", *words, "dataset.steps=[one_hot,min_max]")
     assert_refused(done, "may leave a row that is 1.732 long")
-    assert run_command("dpml", "release", *words, "--delta-anyway", "dataset.steps=[one_hot,min_max,clip]").code == 0
+    assert run_command("dpml", "release", *words, "delta=1e-6", "dataset.steps=[one_hot,min_max,clip]").code == 0
 
 
 @pytest.mark.parametrize("positive", ["well", "ill"])
-@pytest.mark.usefixtures("uncomposed")
 def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, people, tmp_path, positive) -> None:
     words = (*STATED, "algo=ssp_descent", "eps=5", f"dataset.positive={positive}")
     assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
@@ -124,7 +122,6 @@ def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("uncomposed")
 def test_categories_that_a_model_does_not_know_are_told_of(run_command, people) -> None:
     """Written otherwise, they would be predicted as people without a job, and nobody would see it."""
     assert run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=5", "-o", "model.json").code == 0
@@ -142,7 +139,6 @@ def test_categories_that_a_model_does_not_know_are_told_of(run_command, people) 
     assert done.err.endswith("there is no file nobody.csv.\n")  # it is an argument, and no key
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) -> None:
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, well, ill]"))
     words = (*STATED, "algo=ssp_descent", "eps=5", "dataset.positive=ill")
@@ -153,7 +149,6 @@ def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) 
     assert ((found == "ill") == (people["health"] == "ill")).mean() > 0.75
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, people, tmp_path) -> None:
     """Else a replaced row would change how long the published weights are, and how much noise they have."""
     (tmp_path / "people.yaml").write_text(BOUNDS.replace("[well, ill]", "[dead, ill, well, young]"))
@@ -167,7 +162,6 @@ def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, peo
     assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -> None:
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "--cap", "1.2", "-o", "a.json").code == 0
     done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "b.json")
@@ -189,7 +183,6 @@ def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -
         "dpgd",
     ],
 )
-@pytest.mark.usefixtures("uncomposed")
 def test_noise_is_exact_wherever_it_can_be_and_nothing_else_is_said(run_command, people, tmp_path, algo) -> None:
     words = *FOUR, f"algo={algo}", "eps=0.5"
     done = run_command("dpml", "release", *words, "-o", "model.json")
@@ -209,7 +202,6 @@ FLOATING = [
 
 
 @pytest.mark.parametrize("algo", FLOATING)
-@pytest.mark.usefixtures("uncomposed")
 def test_floating_point_noise_is_refused_and_then_labelled_everywhere(run_command, people, tmp_path, algo) -> None:
     """Before anything is entered; with --floating the statement, the model's file and the ledger say what is proven."""
     words = (*STATED, "eps=0.5", *f"algo={algo}".split())
@@ -224,7 +216,7 @@ def test_floating_point_noise_is_refused_and_then_labelled_everywhere(run_comman
     (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
     assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
     shown = run_command("dpml", "ledger", "people.csv.ledger").out
-    assert "Release 1: proven for real numbers, not for these bits." in " ".join(shown.split())
+    assert "Release 1: proven for real numbers, not for these bits;" in " ".join(shown.split())
 
 
 def test_what_is_suggested_in_place_of_floating_point_noise_can_do_the_task() -> None:
@@ -237,7 +229,6 @@ def test_what_is_suggested_in_place_of_floating_point_noise_can_do_the_task() ->
             require_exact(kind(LOSSES[loss]), "sing")
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp_path) -> None:
     """Nothing in the file but the weights changes when a row is replaced, and no row is counted."""
     texts = []
@@ -260,8 +251,8 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
     ("words", "sentence"),
     [
         ((*BASE, "algo=ssp"), "ranges that are stated"),
-        ((*STATED, "algo=ssp", "seed=1"), "a release has no seed"),
-        ((*STATED, "algo=ssp", "draws=3"), "a release has no draws"),
+        ((*STATED, "algo=ssp", "seed=1"), "remove seed="),
+        ((*STATED, "algo=ssp", "draws=3"), "remove draws="),
         ((*STATED, "algo=ssp", "eps=inf"), "eps=inf is no private release"),
         ((*STATED, "algo=ssp", "dataset.missing=drop"), "leaves rows out because of their content"),
         (
@@ -281,8 +272,8 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
         ),
         ((*STATED, "algo=dpgd", "algo.clip=1e-7", "eps=1"), "must be at least 1e-06, below which slopes have no grid"),
         ((*STATED, "algo=spp", "eps=1"), "ssp"),
-        (("dataset=wdbc", "algo=ssp"), "dataset.bounds=public, where dataset=wdbc"),
-        (("dataset=synthetic", "algo=ssp"), "dataset.bounds=public, where dataset=synthetic"),
+        (("dataset=wdbc", "algo=ssp"), "else dataset.bounds=public"),
+        (("dataset=synthetic", "algo=ssp"), "else dataset.bounds=public"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -294,7 +285,6 @@ def test_what_is_refused_leaves_no_model(run_command, people, words, sentence) -
     ("age", "sentence"),
     [(np.nan, "a value is missing"), (np.inf, "inf is no number"), (-np.inf, "inf is no number")],
 )
-@pytest.mark.usefixtures("uncomposed")
 def test_rows_that_are_no_numbers_cost_nothing(run_command, people, age, sentence) -> None:
     table = pd.read_csv("people.csv").astype({"age": float})
     table.loc[7, "age"] = age
@@ -302,7 +292,6 @@ def test_rows_that_are_no_numbers_cost_nothing(run_command, people, age, sentenc
     assert_refused(run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json"), sentence)
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> None:
     (tmp_path / "model.json").write_text("published")
     done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1")
@@ -311,7 +300,6 @@ def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> 
     assert not (tmp_path / "people.csv.ledger").exists()
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_a_models_checksum_is_entered_before_the_model_is_there(run_command, people, tmp_path, monkeypatch) -> None:
     """Ended in between, a release leaves no model that the ledger calls unpublished."""
     seen, publish = [], Ledger.publish
@@ -326,7 +314,6 @@ def test_a_models_checksum_is_entered_before_the_model_is_there(run_command, peo
     assert seen == [(True, False)]
 
 
-@pytest.mark.usefixtures("uncomposed")
 def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
     """Where the entry cannot be made, no noise is drawn and nothing is published."""
     (tmp_path / "people.csv.ledger").mkdir()
@@ -338,7 +325,6 @@ def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ssp", "dpfm", "la algo.lam=0.1", "gop"])
-@pytest.mark.usefixtures("uncomposed")
 def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch, algorithm) -> None:
     """With the system's random numbers held fixed two releases are the same: their noise has no other source.
 
@@ -440,20 +426,16 @@ def test_shapes_are_the_additive_model() -> None:
 @pytest.mark.usefixtures("sketched")
 def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> None:
     (tmp_path / "m.json").write_text(an_additive_model().text())
-    done = run_command("dpml", "predict", "m.json", "--shapes", "out")
+    done = run_command("dpml", "show", "m.json", "--shapes", "out")
     assert done.code == 0
+    assert "files in out" in done.out
     assert {path.name for path in (tmp_path / "out").glob("*.png")} == {"001_a.png", "002_b.png"}
     table = pd.read_csv(tmp_path / "out" / "shapes.csv")
     assert list(table["feature"].unique()) == ["a", "b"]
     assert set(table["value"].astype(str)) >= {"p", "q", "0.0", "10.0"}
-    (tmp_path / "rows.csv").write_text("a,b\n7.5,q\n")
-    both = run_command("dpml", "predict", "m.json", "rows.csv", "--shapes", "too")
-    assert both.out.splitlines()[0] == "prediction"  # nothing but the table
-    assert "files in too" in both.err
-    again = run_command("dpml", "predict", "m.json", "--shapes", "out")
+    again = run_command("dpml", "show", "m.json", "--shapes", "out")
     assert again.code == 2
     assert "not empty: choose another folder" in " ".join(again.err.split())
-    assert "name a FILE of rows" in " ".join(run_command("dpml", "predict", "m.json").err.split())
 
 
 @pytest.mark.slow_cases("=1+1")
@@ -553,7 +535,7 @@ def test_a_file_that_another_program_sets_out_anew_is_the_same_model(tmp_path) -
 
 
 @pytest.fixture
-def published(run_command, people, uncomposed) -> None:
+def published(run_command, people) -> None:
     """A model of the people, model.json."""
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
 
@@ -580,9 +562,9 @@ def test_a_file_in_another_dialect_is_read_with_the_options(run_command, people)
     plain = run_command("dpml", "predict", "model.json", "plain.csv")
     refused = run_command("dpml", "predict", "model.json", "new.csv")
     assert (refused.code, refused.out) == (2, "")
-    assert "set --encoding, for example cp1252" in refused.err
+    assert "set dataset.encoding, for example cp1252" in refused.err
     refused = run_command("dpml", "predict", "model.json", "new.csv", "--encoding", "cp1252")
-    assert "is no number (--decimal comma reads it)." in refused.err
+    assert "is no number (dataset.decimal=comma reads it)." in refused.err
     done = run_command("dpml", "predict", "model.json", "new.csv", "--encoding", "cp1252", "--decimal", "comma")
     assert (done.code, done.out) == (0, plain.out)
 

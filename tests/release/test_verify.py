@@ -12,7 +12,7 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from dpml.algorithms.ensemble.averages import Average, LocalAggregation
+from dpml.algorithms.ensemble import Average, LocalAggregation
 from dpml.config.compose import options
 from dpml.errors import UserError
 from dpml.files import seal_object

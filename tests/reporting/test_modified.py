@@ -2,44 +2,48 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
-from harness import TINY, jobs
+from harness import TINY, plan
 
 from dpml.errors import UserError
+from dpml.reporting.charts import titled
 from dpml.reporting.modified import only_block, refuse_ambiguous
 from dpml.running.spec import Experiment
 
 EXPERIMENT = Experiment.from_content("mine/tiny", TINY)
 PUBLISHED = TINY | {
-    "title": "Two parties (M = {M})",
+    "title": "Two parties ({M})",
     "panels": [
-        {"block": "a_eps", "x": "eps", "y": "loss", "title": "N = {N}, M = {M}", "published": "synth20_eps"},
-        {"block": "a_N", "x": "N", "y": "loss", "title": "ε = {eps}, T = {T}"},
+        {"block": "a_eps", "x": "eps", "y": "loss", "title": "{dataset}, {N}, {M}", "published": "synth20_eps"},
+        {"block": "a_N", "x": "N", "y": "loss", "title": "{eps}, {algo.lam}"},
     ],
 }
 
 
-def modified(tmp_path, *words):
-    (job,) = jobs(tmp_path, PUBLISHED, words, "imtiaz2019/tiny")
-    experiment = job.publication.experiment
-    return experiment.title, [(panel.title, panel.published) for panel in experiment.panels]
+def test_titles_have_the_settings_of_the_rows():
+    lines = [("a_eps", "adult", "capefm", eps, 20000, 5, 0.1) for eps in (1.0, 2.0)]
+    lines += [("a_N", "adult", algo, 1e-3, N, M, 0.1) for N in (10, 20) for algo, M in (("fm", 1), ("conv", 5))]
+    lines += [("a_N", "adult", "nonpriv", 7.0, 10, 1, None)]
+    rows = pd.DataFrame(lines, columns=["block", "dataset", "algo", "eps", "N", "M", "algo.lam"])
+    found = titled(Experiment.from_content("mine/tiny", PUBLISHED), rows)
+    assert found.title == "Two parties (M = 5)"
+    assert [panel.title for panel in found.panels] == ["Adult, N = 20,000, M = 5", "ε = 0.001, λ = 0.1"]
+    several = titled(found, rows), titled(replace(found, title="{N}; {delta}"), rows)
+    assert [each.title for each in several] == ["Two parties (M = 5)", "N = 10 to 20,000; δ = not set"]
 
 
-def test_titles_and_published_points_follow_the_settings(tmp_path):
-    usual = [("N = 200, M = 2", "synth20_eps"), ("ε = 1", None)]
-    assert modified(tmp_path) == ("Two parties (M = 2)", usual)
-    assert modified(tmp_path, "M=5") == ("Two parties (M = 5)", [("N = 200, M = 5", None), ("ε = 1", None)])
-    assert modified(tmp_path, "draws=2") == ("Two parties (M = 2)", usual)
-    assert modified(tmp_path, "block=a_eps", "eps=[0.1,2]") == ("Two parties (M = 2)", usual[:1])
-    assert modified(tmp_path, "block=a_eps", "N=50")[1] == [("N = 50, M = 2", None)]
+def published(tmp_path, *words):
+    experiment = plan(tmp_path, PUBLISHED, words, "imtiaz2019/tiny").experiment
+    return [panel.published for panel in experiment.panels]
 
 
-def test_another_data_set_takes_the_place_of_a_figures(tmp_path):
-    """The keys of the figure's own data set are not those of another one."""
-    titled = PUBLISHED | {"title": "{dataset}, d = {d}: loss"}
-    (job,) = jobs(tmp_path, titled, ["dataset=diabetes"], "imtiaz2019/tiny")
-    assert job.publication.experiment.title == "Progression of diabetes"
-    assert all(point.cell for point in job.task.points)
+def test_published_points_are_shown_where_all_settings_agree(tmp_path):
+    assert published(tmp_path) == ["synth20_eps", None]
+    assert published(tmp_path, "M=5") == [None, None]
+    assert published(tmp_path, "draws=2") == ["synth20_eps", None]
+    assert published(tmp_path, "block=a_eps", "eps=[0.1,2]") == ["synth20_eps"]
+    assert published(tmp_path, "block=a_eps", "N=50") == [None]
 
 
 def test_a_key_of_some_blocks_needs_the_name_of_one():
@@ -57,6 +61,12 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 
 def test_an_experiment_without_any_cell_says_why(tmp_path):
     with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*algo\.bins"):
-        jobs(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}}, [])
+        plan(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}})
     with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
-        jobs(tmp_path, TINY, ["draws=3"])
+        plan(tmp_path, TINY, ["draws=3"])
+
+
+def test_another_data_set_takes_the_place_of_a_figures(tmp_path):
+    """The keys of the figure's own data set are not those of another one."""
+    points = plan(tmp_path, TINY, ["dataset=diabetes"]).points
+    assert {point.cell.dataset.info.title for point in points} == {"Progression of diabetes"}

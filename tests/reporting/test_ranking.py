@@ -20,8 +20,8 @@ from dpml.reporting.ranking import (
     oracle_table,
     rankings,
 )
-from dpml.reporting.results import Publication, Results
 from dpml.reporting.statistics import summarise
+from dpml.running.plan import Results
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment, Oracle, Panel
 
@@ -56,7 +56,7 @@ def ranked(rows, guarantees, metric="accuracy", points=POINTS, published=None):
     """The ranking of one panel at eps = 1."""
     panel = Panel("a", "eps", metric, title="A", published=published)
     experiment = Experiment("mine/a", "T", "S", grid={"a": {}}, panels=[panel], rank_by=[metric])
-    results = Results(Publication(experiment, "c", points), pd.DataFrame(rows), pd.DataFrame(guarantees), {})
+    results = Results(experiment, pd.DataFrame(rows), pd.DataFrame(guarantees), published=points)
     (found,) = rankings(results)
     return found
 
@@ -242,7 +242,7 @@ def test_only_panels_against_eps_are_ranked():
     panel = Panel("a", "M", "accuracy")
     experiment = Experiment("mine/a", "T", "S", grid={"a": {}}, panels=[panel], rank_by=["accuracy"])
     table, guarantees = pd.DataFrame(runs("a", 0.8)), pd.DataFrame(guaranteed("a"))
-    results = Results(Publication(experiment, "c", POINTS), table, guarantees, {})
+    results = Results(experiment, table, guarantees, published=POINTS)
     assert rankings(results) == []
     ranking = replace(experiment, panels=[replace(panel, x="eps")])
-    assert len(rankings(replace(results, publication=replace(results.publication, experiment=ranking)))) == 1
+    assert len(rankings(replace(results, experiment=ranking))) == 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from examples import LOGISTIC
 
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.data.partition import Equal, TwoGroup
 from dpml.data.sets.synthetic import Synthetic
 from dpml.privacy import Adversary, Budget

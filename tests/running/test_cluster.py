@@ -3,18 +3,15 @@
 import os
 import signal
 import warnings
+from pathlib import Path
 
-import hydra
 import pytest
+from harness import plan
 
-from dpml.config.compose import initialise
 from dpml.errors import UserError
 from dpml.running.cell import measure
 from dpml.running.computed import Computed
 from dpml.running.executors import compute
-from dpml.running.expansion import Expansion
-from dpml.running.plan import Options
-from dpml.running.spec import Experiment
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -31,10 +28,7 @@ CONTENT = {
 
 
 def cells():
-    with initialise():
-        expansion = Expansion.from_config(hydra.compose("config"), [])
-        points = expansion.experiment(Experiment.from_content("mine/cluster", CONTENT))
-    return [point.cell for point in points]
+    return [point.cell for point in plan(Path("nowhere"), CONTENT | {"panels": []}).points]
 
 
 def bits(measured):
@@ -96,11 +90,3 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
     monkeypatch.setattr("dpml.running.executors.PATIENCE", 0.5)
     with pytest.raises(UserError, match=r"no Dask scheduler answers at run\.address=tcp://127\.0\.0\.1:9"):
         list(compute(cells()[:1], "dask", 1, "tcp://127.0.0.1:9"))
-
-
-@pytest.mark.parametrize(
-    ("engine", "workers", "sentence"), [("ray", 1, r"unknown run\.engine='ray'"), ("auto", 0, r"run\.workers")]
-)
-def test_mistakes(engine, workers, sentence):
-    with pytest.raises(UserError, match=sentence):
-        Options(engine=engine, workers=workers)

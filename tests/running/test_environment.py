@@ -28,9 +28,8 @@ def test_the_commit_is_that_of_dpml_though_git_is_told_of_another_checkout(monke
 def test_versions_are_recorded_with_the_numbers_and_shown_together(tmp_path):
     assert run(tmp_path, dry=False, content=SMALL) == 0
     found = plan(tmp_path, SMALL)
-    (task,) = found.tasks
-    assert found.versions(task)["numpy"] == importlib.import_module("numpy").__version__
-    assert found.versions(task)["python"] == ".".join(map(str, sys.version_info[:3]))
-    entry = next(iter(found.entries.values()))
-    entry.record = replace(entry.record, made_with={**entry.record.made_with, "numpy": "1.26.2"})
-    assert found.versions(task)["numpy"].startswith("1.26.2 and ")
+    assert found.versions()["numpy"] == importlib.import_module("numpy").__version__
+    assert found.versions()["python"] == ".".join(map(str, sys.version_info[:3]))
+    point = found.points[0]
+    point.record = replace(point.record, made_with={**point.record.made_with, "numpy": "1.26.2"})
+    assert found.versions()["numpy"].startswith("1.26.2 and ")

@@ -1,12 +1,10 @@
 """Lists of settings: each value once, at a cost in proportion to the list."""
 
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from harness import composed
 
-from dpml.api.jobs import run_job
+from dpml.api.jobs import ask
 from dpml.api.settings import Settings
 from dpml.errors import UserError
 from dpml.running.cell import Cell
@@ -68,10 +66,10 @@ def test_many_values_are_not_compared_with_each_other() -> None:
     assert Counted.compared < 10 * len(seeds)
 
 
-@pytest.mark.parametrize(("partition", "seeds"), [("simplex", {0, 1, 2}), ("equal", {2}), ("dirichlet", {2})])
+@pytest.mark.parametrize(("partition", "seeds"), [("simplex", {0, 1, 2}), ("equal", {0}), ("dirichlet", {0})])
 def test_seeds_that_draw_the_sizes_are_each_checked_before_data_are_read(monkeypatch, partition, seeds):
     checked = set()
     monkeypatch.setattr(Cell, "check", lambda cell: checked.add((cell.M, cell.N, cell.seed)))
     words = ["seed=0..2", "M=[2,3]", "N=[50,60]", f"partition={partition}"]
-    run_job(composed(words), Settings(words), Path())
+    ask(Settings(words))
     assert checked == {(M, N, seed) for M in (2, 3) for N in (50, 60) for seed in seeds}

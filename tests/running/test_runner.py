@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,18 +10,14 @@ import time
 
 import pandas as pd
 import pytest
-from harness import CELLS, CONV, TINY, digests, jobs, plan, run
+from harness import CELLS, CONV, TINY, digests, plan, run
 
-from dpml.cli.run import Command
-from dpml.cli.sweeper import Planning
 from dpml.errors import UserError
 from dpml.reporting import artifacts
 from dpml.running import cell as experiment
 from dpml.running import executors as engines
-from dpml.running.plan import Options, make_plan
-from dpml.running.runner import outline
 from dpml.running.spec import Experiment
-from dpml.running.store import Store, digest
+from dpml.running.store import digest
 
 
 def written(results):
@@ -41,11 +38,6 @@ def command(conf, results, *words):
             f"results_dir={results}", *words]  # fmt: skip
 
 
-def test_a_title_without_panels_names_all_data_sets(tmp_path):
-    (job,) = jobs(tmp_path, UNDRAWN | {"title": "{dataset}: a table"})
-    assert job.publication.experiment.title == "Synthetic (linear): a table"
-
-
 UNDRAWN = TINY | {"panels": [], "metrics": ["loss", "err_w"]}
 ONE_PANEL = TINY | {"panels": TINY["panels"][1:], "metrics": ["loss", "err_w"]}
 
@@ -59,20 +51,20 @@ def finished(tmp_path_factory):
 
 def test_a_grid_becomes_cells_that_share_their_fits(tmp_path):
     found = plan(tmp_path)
-    assert len(found.entries) == CELLS
-    assert all(len(e.point.cell.budgets) == 3 for e in found.entries.values() if e.point.block == "a_eps")
+    assert len(found.cells) == CELLS
+    assert all(len(point.cell.budgets) == 3 for point in found.points if point.block == "a_eps")
 
 
 def test_the_same_cell_in_two_blocks_is_computed_once(tmp_path):
     content = TINY | {"grid": {"a": {"N": 100, "eps": 1.0}, "b": {"N": [100, 200], "eps": 1.0}}, "panels": []}
     found = plan(tmp_path, content)
-    assert (len(found.points["mine/tiny"]), len(found.entries)) == (9, 6)
+    assert (len(found.points), len(found.cells)) == (9, 6)
 
 
 def test_identity_is_settings_and_checksum_and_nothing_else(tmp_path):
-    entry = next(iter(plan(tmp_path).entries.values()))
-    assert entry.key == next(iter(plan(tmp_path / "elsewhere", words=["data_dir=/nowhere"]).entries))
-    assert digest(entry.point.cell.identity("another")) != entry.key
+    first = plan(tmp_path).points[0]
+    assert first.key == plan(tmp_path / "elsewhere", words=["data_dir=/nowhere"]).points[0].key
+    assert digest(first.cell.identity("another")) != first.key
 
 
 @pytest.mark.slow
@@ -94,7 +86,7 @@ def test_outputs_that_were_lost_or_changed_are_made_again_the_same(finished):
 
 
 def test_more_blas_threads_around_it_do_not_change_the_bits(tmp_path):
-    cell = next(iter(plan(tmp_path).entries.values())).point.cell
+    cell = plan(tmp_path).points[0].cell
     found = set()
     for threads in (1, 2):
         with experiment._blas().limit(limits=threads):
@@ -103,7 +95,7 @@ def test_more_blas_threads_around_it_do_not_change_the_bits(tmp_path):
 
 
 def test_data_and_partition_do_not_depend_on_algorithm_or_budget(tmp_path):
-    cells = [entry.point.cell for entry in plan(tmp_path).entries.values() if entry.point.block == "a_eps"]
+    cells = [point.cell for point in plan(tmp_path).points if point.block == "a_eps"]
     by_seed = {}
     for cell in cells:
         experiment._parties.cache_clear()
@@ -123,36 +115,17 @@ def test_dry_run_computes_nothing(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["plan.csv"]
 
 
-def test_a_dry_run_counts_the_cells_of_each_algorithm(finished, capsys):
-    """Cached ones, those to run, and how long these will take; of several experiments, by experiment."""
-    assert run(finished, dry=True, force="conv") == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    table = pd.read_csv(finished / "plan.csv")
-    for algo, own in table.groupby("algo"):
-        own = own.drop_duplicates("key")
-        counts = [str(number) for number in (len(own), *((own["status"] == s).sum() for s in ("cached", "to run")))]
-        (line,) = (line for line in lines if line[:1] == [algo])
-        assert line[1:4] == counts
-        assert line[5:] == (["about", "a", "second"] if algo == "conv" else [])
-    three = [job.task for name in ("mine/a", "mine/b", "mine/c") for job in jobs(finished, TINY, name=name)]
-    said = outline(make_plan(three, Store(finished / ".cells"), Options()), Options())
-    assert [line.split()[:3] for line in said[1:]] == [
-        [name, str(CELLS), str(CELLS)] for name in ("mine/a", "mine/b", "mine/c")
-    ]
-
-
-@pytest.mark.slow
-def test_an_outline_has_at_most_ten_lines(tmp_path):
-    many = [job.task for i in range(30) for job in jobs(tmp_path, TINY, name=f"mine/{i}")]
-    said = outline(make_plan(many, Store(tmp_path / ".cells"), Options()), Options())
-    assert (len(said), said[-1]) == (10, "and 22 more")
-
-
 def test_a_dry_run_estimates_from_cells_that_are_done(finished, capsys):
     assert run(finished, words=["draws=4"], dry=True) == 0
     assert "no estimate" in capsys.readouterr().out
     assert run(finished, dry=True, force="conv") == 0
     assert f"{CONV} to run (about a second)" in capsys.readouterr().out
+
+
+def test_before_anything_is_computed_a_dry_run_estimates_from_the_manifest(finished, tmp_path, capsys):
+    shutil.copytree(finished / "mine", tmp_path / "mine")
+    assert run(tmp_path, ONE_PANEL, dry=True) == 0
+    assert f"0 cached, {CELLS} to run (about a second)" in capsys.readouterr().out
 
 
 def test_force_computes_one_algorithm_again(finished):
@@ -170,7 +143,7 @@ def test_force_computes_one_algorithm_again(finished):
 def broken(monkeypatch):
     """conv fails, as a bug would make it."""
 
-    def measure(cell):
+    def measure(cell, release=None):
         if cell.algorithm.name == "conv" and broken:
             raise ZeroDivisionError("no good")
         return experiment.measure(cell)
@@ -246,7 +219,7 @@ def test_an_experiment_of_which_nothing_can_be_computed_is_an_error(tmp_path):
 
 def test_overrides_win_over_the_file(tmp_path):
     found = plan(tmp_path, words=["block=a_eps", "draws=5", "algo=capefm", "eps=[1,2]", "run.workers=2"])
-    cells = [entry.point.cell for entry in found.entries.values()]
+    cells = [point.cell for point in found.points]
     assert {(cell.draws, cell.algorithm.name, len(cell.budgets)) for cell in cells} == {(5, "capefm", 2)}
 
 
@@ -290,7 +263,7 @@ def test_two_runs_at_once_do_no_harm(tmp_path, finished, monkeypatch):
     conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"
     others = []
 
-    def measure(cell):
+    def measure(cell, release=None):
         if not others:
             others.append(subprocess.Popen(command(conf, results), stdout=subprocess.PIPE, text=True))
             deadline = time.time() + 60
@@ -309,89 +282,34 @@ def test_two_runs_at_once_do_no_harm(tmp_path, finished, monkeypatch):
     assert not list(results.rglob(".*-*"))
 
 
-LAUNCHED = ["algo=capefm,conv", "eps=1"]
-
-
-def merged(folder):
-    """The algorithms in the rows of a sweep."""
-    (path,) = folder.glob("results/sweeps/*/*/rows.csv")
-    return set(pd.read_csv(path)["algo"])
-
-
-def test_hydras_own_launcher_still_sweeps(tmp_path, run_command):
-    """Each job carries out its own plan; here one after the other, in this process."""
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
-    done = run_command("dpml-run", "-m", "hydra/launcher=joblib", "hydra.launcher.n_jobs=1", *LAUNCHED)
-    assert done.code == 0, done.err
-    assert merged(tmp_path) == {"capefm", "conv"}
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_with_another_launcher_every_job_is_a_run_in_hydras_folder(tmp_path, launcher):
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
+    program = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()"]
+    words = ["-m", f"hydra/launcher={launcher}", "algo=capefm,conv", "algo.lam=0.1", "hydra.sweep.dir=out"]
+    subprocess.run([*program, *words], check=True, capture_output=True, cwd=tmp_path)
+    tables = [pd.read_csv(tmp_path / f"out/{job}/rows.csv") for job in range(2)]
+    assert [set(table["algo"]) for table in tables] == [{"capefm"}, {"conv"}]
+    assert all(set(table["algo.lam"]) == {0.1} for table in tables)
 
 
 def launched(run_command, *words):
-    """A sweep whose jobs carry out their own plans, in `out`."""
+    """A sweep with joblib's launcher, in this process, into `out`."""
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
     own = ["hydra/launcher=joblib", "hydra.launcher.n_jobs=1", "hydra.sweep.dir=out"]
-    return run_command("dpml-run", "-m", *own, "algo=capefm", "draws=2", *words)
+    return run_command("dpml-run", "-m", *own, "algo=gop", "draws=2", "eps=1", *words)
 
 
-def test_a_dry_run_under_a_launcher_leaves_what_is_there(tmp_path, run_command):
-    assert launched(run_command, "seed=0,1").code == 0
-    tables = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*.csv")}
-    done = launched(run_command, "seed=0,1", "N=100", "run.dry=true")
-    assert (done.code, done.err) == (0, "")
-    assert {path: path.read_bytes() for path in tables} == tables
-    assert len(tables) == 6  # rows and guarantees of two jobs and of all
-    assert list((tmp_path / "results").glob("*.csv")) == [tmp_path / "results/plan.csv"]
-    search = launched(run_command, "seed=0,1", "objective=loss", "run.dry=true")  # Optuna's ends in an exception
-    assert search.code == 2
-    assert search.err.endswith("run.dry=true computes no objective=loss to search by: leave one of them out.\n")
+def test_a_job_without_a_number_is_a_failed_one_and_the_others_go_on(tmp_path, run_command):
+    done = launched(run_command, "objective=loss", "delta=null,0.01")
+    assert (done.code, done.err.count("adds Gaussian noise and needs a delta")) == (2, 1)
+    assert (tmp_path / "out/1/rows.csv").is_file()
 
 
-@pytest.mark.slow
-def test_under_a_launcher_jobs_of_an_earlier_sweep_in_the_same_folder_are_none_of_this_one(tmp_path, run_command):
-    assert launched(run_command, "seed=0,1,2", "N=100").code == 0
-    for _ in range(2):  # also where this one's are there
-        assert launched(run_command, "seed=0,1", "M=3").code == 0
-        rows = pd.read_csv(tmp_path / "out/rows.csv")
-        assert set(zip(rows["M"], rows["seed"], strict=True)) == {(3, 0), (3, 1)}
-
-
-def test_what_a_job_under_a_launcher_lacks_is_said_beside_what_it_has(tmp_path, run_command):
-    done = launched(run_command, "algo=gop", "eps=1", "seed=0,1", "delta=[0.01,null]")
-    assert done.code == 1
-    assert "left out: eps=1 delta=None: algo=gop adds Gaussian noise and needs a delta" in done.err
-    assert "left out: eps=1" in (tmp_path / "out/0/error.txt").read_text()
-    assert set(pd.read_csv(tmp_path / "out/rows.csv")["seed"]) == {0, 1}
-
-
-def test_a_job_with_a_value_that_is_no_number_returns_no_mean(tmp_path, run_command, monkeypatch):
-    """A sampler would otherwise prefer a setting for what went wrong; Optuna's sweeper ends with an error at NaN."""
-    (tmp_path / "own_odd.py").write_text(
-        "def odd(weights, parties, loss, lam):\n"
-        "    return [float('nan') if lam and not n else 1.0 for n in range(len(weights))]\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    values = []
-    alone = Command._carry_out_alone
-    monkeypatch.setattr(Command, "_carry_out_alone", lambda *given: values.append(alone(*given)))
-    done = launched(run_command, "objective=odd", "metrics=[own_odd.odd]", "algo.lam=0,1", "M=2,10000")
-    assert values == [1.0, None, None, None]
-    assert done.code == 1
-    assert done.err.count("objective=odd has no mean: 1 of 2 values are NaN.") == 1
-    assert set(pd.read_csv(tmp_path / "out/rows.csv")["algo.lam"]) == {0, 1}
-
-
-def test_a_search_without_any_value_ends_in_one_sentence(run_command, monkeypatch):
-    def search(sweeper, arguments):
-        super(Planning, sweeper).sweep(arguments)
-        raise ValueError("No trials are completed yet.")  # as Optuna's does
-
-    monkeypatch.setattr(Planning, "sweep", search, raising=False)
-    done = launched(run_command, "objective=acuracy")
-    assert done.code == 2
-    assert "objective=acuracy is no metric of this run: choose one of loss, " in done.err
-    assert done.err.endswith("dpml-run: error: no job of the search returned a value: there is no best setting.\n")
-    with pytest.raises(ValueError, match="No trials"):  # an error of the sweeper's own
-        launched(run_command, "objective=loss")
+def test_a_dry_run_with_a_launcher_writes_no_tables(tmp_path, run_command):
+    assert launched(run_command, "seed=0,1", "run.dry=true").code == 0
+    assert not list(tmp_path.rglob("rows.csv"))
 
 
 @pytest.mark.parametrize("words", [["eps=1"], ["-m", "eps=1,2"]])
@@ -400,27 +318,6 @@ def test_without_a_search_an_objective_is_refused(tmp_path, run_command, words):
     assert done.code == 2
     assert done.err == "dpml-run: error: objective=loss is for a search: add hydra/sweeper=optuna.\n"
     assert not list(tmp_path.rglob("*.csv"))
-
-
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.slow
-def test_cells_that_fail_under_a_launcher_are_a_failure(tmp_path, run_command, broken):
-    pytest.importorskip("hydra_plugins.hydra_joblib_launcher")
-    own = ["--config-dir", str(write_file(tmp_path / "conf")), "hydra/launcher=joblib", "hydra.launcher.n_jobs=1"]
-    done = run_command("dpml-run", "-m", *own, "experiment=mine/tiny")
-    assert done.code == 1
-    assert "cells failed; to try only them again: dpml-run experiment=mine/tiny run.only=failed" in done.err
-    assert (tmp_path / "results/mine/tiny.json").is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["joblib", "submitit"])
-def test_hydras_own_launchers_still_sweep_in_processes(tmp_path, launcher):
-    pytest.importorskip(f"hydra_plugins.hydra_{launcher}_launcher")
-    option = {"joblib": "joblib", "submitit": "submitit_local"}[launcher]
-    program = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()", "-m", f"hydra/launcher={option}"]
-    subprocess.run([*program, *LAUNCHED], check=True, capture_output=True, cwd=tmp_path)
-    assert merged(tmp_path) == {"capefm", "conv"}
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -14,8 +14,8 @@ from dpml.algorithms.descent.noisy_descent import KINDS, NoisyDescent
 from dpml.config.build import class_of, completed
 from dpml.config.compose import options
 from dpml.config.docstrings import meaning, parse
+from dpml.data.preprocess import STEPS
 from dpml.data.sets.packaged import PACKED
-from dpml.data.steps import STEPS
 from dpml.files import shipped_folder
 from dpml_docs import docstrings, rst, yaml_keys
 

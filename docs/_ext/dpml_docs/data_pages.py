@@ -5,8 +5,8 @@ import re
 from dpml.config import catalogue
 from dpml.data import Info, Range, Raw, Source
 from dpml.data.info import Column
+from dpml.data.preprocess import after_one_hot
 from dpml.data.sets.packaged import Packaged
-from dpml.data.steps import after_one_hot
 from dpml.data.table import Tabular
 
 _VALUES = 8  # that are shown of a column

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from dpml.config.compose import natural
+from dpml.config.experiments import natural
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 _UP = "../../.."  # from docs/gallery/PAPER to the repository

@@ -1,13 +1,8 @@
 """Descent on clipped gradients in a space where the rows' noisy second moments are alike in all directions: `wdgd`.
 
 A share of mu^2 buys noisy X'X, another the labels, the rest sums of clipped gradients of rows that are mapped by P, the
-inverse root of the noisy X'X, and made unit length again. The guarantee: docs/privacy/clipped_descent.md, Theorem 4.
-
-The rules for clips and steps (`defaults.WHITENED_RULES`) are functions of x = n mu/d and read no row. The slopes of
-classifiers are cut at a clip that grows with x until nothing is cut, and that is not below `RARE` over the noisy share
-of all classes but the largest. For the squared loss the clip is in proportion to x, in units of the targets' range, so
-that noise moves predictions by about `REACH` at most; it falls to `LAST_CLIP` as the residuals become smaller, and is
-`LEAST_REACH` at least where X'X is mostly noise.
+inverse root of the noisy X'X, and made unit length again. Guarantee, and the rules for clips and steps, which are
+functions of n mu/d and read no row: docs/privacy/clipped_descent.md, Theorem 4 and below.
 """
 
 import math
@@ -38,7 +33,7 @@ from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_rounds, c
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Statistic, Sum
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Single
+from dpml.optim.gradients import Single
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
@@ -64,7 +59,7 @@ class WhitenedDescent(
     name: ClassVar[str] = "wdgd"
     audited_rows: ClassVar[int] = 20
     """Of a party, in an audit: every run maps all of them."""
-    proof: ClassVar[str] = "Gaussian DP of the second moments and all adaptive rounds (descent.whitened)"
+    proof: ClassVar[str] = "Theorem 4, docs/privacy/clipped_descent.md"
 
     budget_share: float | None = None
     rounds: int | None = None
@@ -89,7 +84,7 @@ class WhitenedDescent(
     @property
     def labels(self) -> bool:
         """Whether a noisy share of the labels is released, for the clip."""
-        return self.loss.name != "squared" and self.unit == "sample" and self.clip is None
+        return self.loss.task != "regression" and self.unit == "sample" and self.clip is None
 
     @property
     def adaptive(self) -> bool:
@@ -156,7 +151,7 @@ class WhitenedDescent(
         lam = np.float32(self.lam)
 
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
-            step = clip / (2 * steepest) if self.loss.name == "squared" and not self.adaptive else far[t]
+            step = clip / (2 * steepest) if self.loss.task == "regression" and not self.adaptive else far[t]
             towards = gradients / np.float32(n)
             if lam:  # a longer step would turn the model round, in every round further
                 step = np.minimum(step, clip / lam)
@@ -178,10 +173,10 @@ class WhitenedDescent(
         _, H = polynomial(carrier.by_budget(carrier.ask(0)), d, n, 0.0)
         values, vectors = np.linalg.eigh(H.reshape(-1, d, d))
         edges = carrier.per_run(spectral_edge(d) * squares / n * carrier.widening)[:, None]
-        flat = d * np.finfo(float).eps if self.loss.name == "squared" else FLAT / d
+        flat = d * np.finfo(float).eps if self.loss.task == "regression" else FLAT / d
         least = np.maximum(edges, flat)
         seen = 1 / np.maximum(values, least)
-        if self.loss.name == "squared":  # a direction without rows has no targets either
+        if self.loss.task == "regression":  # a direction without rows has no targets either
             seen *= (values > flat) | (edges > 0)
         along = np.maximum(values, 0) * seen
         total = np.maximum(along.sum(axis=1, keepdims=True), seen.min(axis=1, keepdims=True))
@@ -196,7 +191,7 @@ class WhitenedDescent(
         """The clip of every round and run (T, B), for reach = n mu."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
-        if self.loss.name == "squared":
+        if self.loss.task == "regression":
             least = LEAST_REACH / np.sqrt(np.maximum(reach / d, 1)) / lengths
             first = np.clip(2 * np.maximum(REACH, least) * reach * steepest / rounds, rule.clip, rule.longest)
             last = np.minimum(first, np.maximum(LAST_CLIP, rule.clip * 2 * reach / d))

@@ -1,24 +1,9 @@
 """The coefficients of a quadratic objective: their noise scales and joint sensitivity, their sums, and the model.
 
-The empirical risk is written as a polynomial in w, exactly (squared loss) or to second order at 0 (logistic),
-
-    f(w) = L0 + L1'w + w'L2 w,    L0 = mean c0(y),  L1 = mean c1(y) x,  L2 = mean c2 x x'.
-
-Of K classes (softmax) it is ``mean ||code(y) - W x||^2`` instead, the codes ``e_y - 1/K``: L1 then has K rows.
-
-Summed are N times L0 (if it is released), L1, and L2: its diagonal, and the entries above it. N is the number of units:
-rows, or parties, each of which then contributes the mean of its rows' coefficients.
-
-*On a grid.* A row becomes integers z of length at most 2^20, its label an integer, once. The sums of ``y z`` and
-``z z'`` are exact, and each is what the real row z/2^20 in the unit ball has: the sensitivity that is proven for real
-rows holds as it is. A party's means are rounded once, by which two of them move apart by one step more in every
-coordinate. Very many rows and very wide noise have fewer bits than 20 (`Coefficients.resolution`). Codes are multiples
-of 1/K, and become whole ones.
-
-*The model.* The noisy L2 of an honest budget is mostly indefinite: of d = 104 eigenvalues, only those of a few
-directions stand out of the noise's spectrum, which reaches from -edge to edge. Raising the eigenvalues of all others to
-`FLOOR` times the edge (`optim.quadratic.minimise_floored`) keeps those few as they are, where a ridge would shrink them
-too. It reads the released matrix and public numbers only, and so is post-processing.
+The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x', exact
+(squared loss), to second order at 0 (logistic), or ``mean ||code(y) - W x||^2`` (softmax), where L1 has K rows. Summed
+are N times L0 (if it is released), L1, and the diagonal and upper triangle of L2, for N rows or parties. Sensitivity:
+docs/privacy/imtiaz2019.md, Theorem 1. The grid: docs/privacy/discrete_noise.md. The model: sufficient_statistics.md.
 """
 
 import math
@@ -85,19 +70,9 @@ class Neighbours:
 def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
     """The mu of releasing (L0, L1, L2) together: their joint L2 sensitivity in units of their noise, exactly.
 
-    Replacing (x, y) by (x', y') moves N (L0, L1, L2) by (c0 - c0', c1 x - c1' x', c2 (xx' - x'x'')). With
-    ``C, A, B`` the squares of (constant_range, linear_bound, square) over the scales, s = |c1'/c1| <= 1 and c
-    the cosine between x and x', the squared distance is
-
-        C (1 - s^2)^2 + A (1 + s^2 + 2 s c) + B (2 - 2 c^2)
-
-    at its largest, where rows of norm 1 and |c1| at its bound are worst (the distance grows with both). Over c it is
-    largest at ``s A / 2B`` or, if that is more than 1, at 1; the candidates for s are below. The published scales give
-    1.5 (squared) and 1.25 (logistic) times the mu that the paper counts.
-
-    On a line (d = 1) rows have no angle. With the rows 1 and -r it is ``C (1 - s^2)^2 + A (1 + s r)^2 +
-    B (1 - r^2)^2``: no inner point is a maximum, for where both derivatives vanish the determinant of the second
-    derivatives is negative; so it is largest on an edge. The published scales give 1.323 and 1.
+    With ``C, A, B`` the squares of (constant_range, linear_bound, square) over the scales, its square is the largest
+    ``C (1 - s^2)^2 + A (1 + s^2 + 2 s c) + B (2 - 2 c^2)``, or on a line (d = 1) the largest ``C (1 - s^2)^2 +
+    A (1 + s r)^2 + B (1 - r^2)^2``: docs/privacy/imtiaz2019.md, Theorem 1.
     """
     if scales.linear == 0 or scales.square == 0:
         return math.inf
@@ -362,7 +337,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
     """The loss's polynomial form, of losses that have one; of several classes, the squared loss of their codes."""
-    if loss.name == "softmax":
+    if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
     return loss.quadratic
@@ -378,8 +353,9 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
     """L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; L0 may come before."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
-    A = np.empty((*packed.shape[:-1], d, d))
-    A[..., i, j] = A[..., j, i] = packed[..., square:] / count
+    place = np.empty((d, d), np.intp)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    A = np.take(packed[..., square:] / count, place, axis=-1)
     if lam:
         A += lam / 2 * np.eye(d)
     return packed[..., max(0, square - classes * d) : square] / count, A
@@ -388,7 +364,7 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
 # Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the list of budgets.
 _BLOCK = 1 << 18
 
-SOURCE = "Gaussian DP of the joint view (quadratic.sensitivity)"
+SOURCE = "Theorems 1 and 2, docs/privacy/imtiaz2019.md"
 
 Minimise = Callable[[Array, Array, Array], tuple[Array, NDArray[np.bool_]]]
 """The models of polynomials ``w'Aw + b'w``, (budgets, draws, d, d) and (budgets, draws, d), given the edges (budgets,)

@@ -1,12 +1,7 @@
 """The functional mechanism, at one curator and at M sites (Imtiaz, Mohammadi & Sarwate 2019).
 
-`coefficients` says what is released, and `sensitivity` how its noise is counted. Site k sends N_k/N of its own
-coefficients (the weights of the paper's Remark 3), so that a replaced sample moves every site's message by the same
-amount.
-
-*CAPE* (Alg. 4, `capefm`): site k adds to its coefficients a zero-sum ``e_k``, agreed on through secure aggregation, and
-its own ``g_k``. Only the latter survive the sum. docs/privacy/imtiaz2019.md, Theorem 2, has the mu of every view, and
-where Theorem 1 of the paper fails.
+Site k sends N_k/N of its own coefficients (Remark 3), so that a replaced sample moves every site's message by the same
+amount. The mu of every view: docs/privacy/imtiaz2019.md, Theorem 2, which also says where Theorem 1 of the paper fails.
 """
 
 import math
@@ -76,7 +71,7 @@ class FunctionalMechanism(
             (logistic).
         ridge: that ridge, of a size of ours, in units of the spectral edge of the noise on L2 (data-independent, so it
             costs no privacy); `tight` has a floor under the spectrum instead.
-        protocol: of `cape`: `simulate` adds up the noise that the sites draw; with `secagg` every site's coefficients
+        protocol: of `cape`: `simulate` draws the noise of the sum; with `secagg` every site's coefficients
             and noise go through the real protocol (`dpml.protocols.cape`), all budgets and a block of draws at once.
         noise: `continuous`; or `discrete`, of `curator` and `cape` with calibration=tight: exact integers on a grid
             (docs/privacy/discrete_noise.md). Modulo 2^64 zero-sum noise can be uniform: nothing but the sum is seen.
@@ -154,4 +149,4 @@ def in_the_authors_box(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
 
 def with_ridge(A: Array, b: Array, ridges: Array) -> tuple[Array, NDArray[np.bool_]]:
     """The minimisers with a ridge (budgets,), and the spectrum trimmed where that is not enough."""
-    return minimise_quadratic(A + ridges[:, None, None, None] * np.eye(b.shape[-1]), b)
+    return minimise_quadratic(A, b, ridges[:, None])

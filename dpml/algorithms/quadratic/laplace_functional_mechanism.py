@@ -72,7 +72,7 @@ class LaplaceFunctionalMechanism(
 
     @property
     def proof(self) -> str:  # type: ignore[override]
-        return "L1 sensitivity (laplace_functional_mechanism)" if self.laplace else SOURCE
+        return "Theorem 4, docs/privacy/imtiaz2019.md" if self.laplace else SOURCE
 
     @property
     def laplace(self) -> bool:
@@ -129,7 +129,7 @@ class LaplaceFunctionalMechanism(
         if self.tight:
             farther = 1.0 if self.noise == "discrete" else 1 + self.imprecision(problem)
             return self._tight_scales(budget.eps / farther, d)
-        delta_fm = 2.0 * (d + 1) ** 2 if self.loss.name == "squared" else d * d / 4 + 3.0 * d
+        delta_fm = 2.0 * (d + 1) ** 2 if self.loss.task == "regression" else d * d / 4 + 3.0 * d
         scale = delta_fm / budget.eps
         if not self.laplace:
             scale = delta_fm / gdp.classical_mu(budget.eps, budget.require_delta("algo=dpfm variant=authors"))

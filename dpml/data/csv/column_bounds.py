@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.data.csv.columns import ISO, Kind, as_text, day_of, feature, iso
+from dpml.data.csv.columns import AS_NUMBERS, ISO, Kind, as_text, day_of, feature, iso
 from dpml.data.csv.reading import Columns
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
@@ -72,6 +72,11 @@ class ColumnBounds:
     def sources(self) -> list[str]:
         """The columns of a file that the features are made of."""
         return [name for name in self.columns if name not in self.indicators]
+
+    @property
+    def texts(self) -> list[str]:
+        """The columns of a file that are read as texts."""
+        return [name for name in self.sources if self.kind(name) not in AS_NUMBERS]
 
     def kind(self, name: str) -> Kind:
         """Return the kind of a feature."""

@@ -10,9 +10,12 @@ import numpy as np
 import pandas as pd
 
 from dpml.arrays import Array
-from dpml.data.csv.reading import TextColumn
+from dpml.data.csv.reading import FileColumn
 
 Kind = Literal["number", "category", "boolean", "date"]
+
+AS_NUMBERS = ("number", "boolean")
+"""The kinds of which a column may be read as numbers alone."""
 
 WORDS = ({"false", "true"}, {"no", "yes"})
 """Pairs of words that are booleans, not categories, in any capitalisation: false and no are 0, true and yes are 1."""
@@ -78,7 +81,7 @@ class ColumnProfile:
         return len(self.values) if self.kind == "category" else 0
 
 
-def profile_of(column: TextColumn) -> ColumnProfile:
+def profile_of(column: FileColumn) -> ColumnProfile:
     """Return the properties of a column, determined from its values."""
     name, texts = column.name, column.texts
     if column.is_number:
@@ -99,8 +102,8 @@ def profile_of(column: TextColumn) -> ColumnProfile:
     return ColumnProfile(name, "category", missing, values=texts, problem=problem)
 
 
-def _number_profile(column: TextColumn) -> ColumnProfile:
-    cells = column.rows([np.nan if number is None else number for number in column.numbers])
+def _number_profile(column: FileColumn) -> ColumnProfile:
+    cells = column.cells()
     missing = int(np.isnan(cells).sum())
     if missing == len(cells):
         return ColumnProfile(column.name, "number", missing, problem="has no values")
@@ -112,7 +115,7 @@ def _number_profile(column: TextColumn) -> ColumnProfile:
     return ColumnProfile(column.name, "number", missing, low, high, problem=problem)
 
 
-def _problem(column: TextColumn, present: int) -> str:
+def _problem(column: FileColumn, present: int) -> str:
     """Why a column of texts, `present` of which are not missing, is not categorical; empty if it is."""
     texts = column.texts
     if column.file.written.decimal == "." and with_commas(texts):
@@ -140,7 +143,7 @@ def with_commas(texts: Sequence[str]) -> bool:
     return bool(with_comma) and not grouped and len(with_comma) + len(whole) == len(numbers)
 
 
-def with_unit(column: TextColumn) -> str:
+def with_unit(column: FileColumn) -> str:
     """Return an example, such as 50 kg, if all texts of a column are numbers, or numbers with one unit."""
     words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
     found = [_UNIT.fullmatch(text) for text in words]
@@ -152,7 +155,7 @@ def is_boolean(texts: tuple[str, ...]) -> bool:
     return any({text.lower() for text in texts} <= words for words in WORDS)
 
 
-def feature(column: TextColumn, kind: Kind, values: tuple[str, ...]) -> Array:
+def feature(column: FileColumn, kind: Kind, values: tuple[str, ...]) -> Array:
     """Return a column (n,) as a feature of that kind; NaN is a missing value.
 
     A number, a boolean (0 or 1), a day since 1970, or the place of a category in `values`, -1 for another text. A value
@@ -167,13 +170,12 @@ def feature(column: TextColumn, kind: Kind, values: tuple[str, ...]) -> Array:
         cells = column.rows(np.where(np.isnan(found), np.inf, found).tolist())
     else:
         what = "no number" if kind == "number" else "not true or false, yes or no"
-        numbers = [np.inf if number is None else number for number in column.numbers]
+        cells = column.cells(np.inf)
         if kind == "boolean":  # 0 and 1 are the same beside a word as they are alone
-            known = [number in (0.0, 1.0) or np.isnan(number) for number in numbers]
-            numbers = [n if plain else _boolean(text) for n, plain, text in zip(numbers, known, texts, strict=True)]
-        cells = column.rows(numbers)
+            words = np.inf if column.plain is not None else column.rows([_boolean(text) for text in texts])
+            cells = np.where(np.isnan(cells) | np.isin(cells, (0.0, 1.0)), cells, words)
     wrong = np.isinf(cells)
-    if wrong.any() and kind == "number":
+    if wrong.any() and kind == "number" and texts:
         what += _key(texts[column.codes[wrong][0]])
     column.refuse(wrong, what)
     return cells

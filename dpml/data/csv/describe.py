@@ -23,10 +23,10 @@ from dpml.data.csv.columns import (
     with_commas,
     with_unit,
 )
-from dpml.data.csv.csv_rows import CsvOptions, roles
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import Columns, CsvFile, TextColumn, open_file, read
+from dpml.data.csv.reading import Columns, CsvFile, FileColumn, open_file, read
 from dpml.data.info import Column, Range
+from dpml.data.sets.csv import CSV, needed, roles
 from dpml.errors import UserError
 
 
@@ -57,7 +57,7 @@ class Description:
     classes: tuple[float, ...]
     parties: int | None
     complete: int
-    options: CsvOptions
+    options: CSV
     noticed: tuple[str, ...] = ()
     stated: ColumnBounds | None = None
 
@@ -72,17 +72,16 @@ class Description:
         return sum(profile.levels or 1 for profile in self.features if not profile.problem)
 
 
-def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Description:
+def describe(options: CSV, stated: ColumnBounds | None = None) -> Description:
     """Return the content of a file; naming a label is optional."""
-    noticed = as_meant(options)
-    options = noticed.options
+    options, noticed = as_meant(options)
     path, label, party = options.paths["rows"], options.label, options.party
     file = open_file(path, options.written)
     features = roles(file, options)
     if stated is not None:
         stated.of(features, path)
-    columns = read(file, [*features, *(name for name in (label, party) if name is not None)])
-    rows = len(columns[features[0]].codes)
+    columns = read(file, *needed(features, label, party, stated))
+    rows = len(columns[features[0]])
     if not rows:
         raise UserError(f"{path} has no rows below the names.")
     labels = None if label is None else find_labels(columns[label], "auto", None, stated)
@@ -100,8 +99,7 @@ def describe(options: CsvOptions, stated: ColumnBounds | None = None) -> Descrip
     filled = stated.fills if stated else {}
     gaps = [column.missing for name, column in columns.items() if name not in filled]
     complete = int(np.sum(~np.any(gaps, axis=0))) if gaps else rows
-    said = noticed.sentences
-    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, said, stated)
+    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, noticed, stated)
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,7 @@ def bounds_text(description: Description) -> str:
         content["target"] = _range(*description.classes)
     elif labels is not None:
         content["classes"] = list(labels.classes)
-    options, usual = description.options, CsvOptions()
+    options, usual = description.options, CSV()
     reading = {key: getattr(options, key) for key in ("label", "party", "drop", *WRITTEN)}
     content |= {
         key: list(said) if isinstance(said, tuple) else said
@@ -197,19 +195,11 @@ _FEW = 20
 """The most values of a column of which it is asked whether they tell the label."""
 
 
-@dataclass(frozen=True)
-class Noticed:
-    """A file as it was probably meant: the options that read it like this, and a sentence for each that differs."""
-
-    options: CsvOptions
-    sentences: tuple[str, ...] = ()
-
-
-def as_meant(options: CsvOptions) -> Noticed:
-    """Return the options with the decimal character and texts for missing values that the file seems to have."""
+def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
+    """Return the options that read the file as it was probably meant, and a sentence for each that differs."""
     file = open_file(options.paths["rows"], options.written)
     if not file.is_text:
-        return Noticed(options)
+        return options, ()
     columns = read(file, [name for name in file.names if name not in options.drop]).values()
     words_only = [column for column in columns if not column.is_number]
     commas = [column for column in words_only if with_commas(column.texts)]
@@ -226,17 +216,17 @@ def as_meant(options: CsvOptions) -> Noticed:
         options = replace(options, na=(*options.na, *words))
         names, texts = _quoted(list(dict.fromkeys(words.values()))), _quoted(list(words))
         sentences.append(f"{names}: numbers, and {texts}, taken for a missing value (dataset.na=[{','.join(words)}]).")
-    return Noticed(options, tuple(sentences))
+    return options, tuple(sentences)
 
 
-def _gaps(column: TextColumn) -> list[str]:
+def _gaps(column: FileColumn) -> list[str]:
     """The words for a missing value among texts that are numbers but for them; empty if others are not either."""
     words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
     likely = [text for text in words if text.lower() in WORDS_FOR_MISSING]
     return likely if len(likely) == len(words) < len(column.texts) else []
 
 
-def hint(column: TextColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
+def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
     """Return what may be wrong with a column that can be a feature, and the key for that; empty if nothing is."""
     if profile.problem:
         return ""
@@ -261,10 +251,10 @@ def hint(column: TextColumn, profile: ColumnProfile, y: Array | None, labels: La
     return ""
 
 
-def _cells(column: TextColumn) -> Array:
+def _cells(column: FileColumn) -> Array:
     """A number for every row: its number, or the place of its text; NaN if it is missing."""
     if column.is_number:
-        return column.rows([np.nan if number is None else number for number in column.numbers])
+        return column.cells()
     return column.rows(range(len(column.texts)))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.csv.columns import as_text, feature
-from dpml.data.csv.reading import TextColumn
+from dpml.data.csv.reading import FileColumn
 from dpml.data.info import Range, Task
 from dpml.errors import UserError, nearest
 
@@ -49,7 +49,7 @@ class Labels:
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
 
-def find_labels(column: TextColumn, choice: str, positive: str | None, stated: ColumnBounds | None) -> Labels:
+def find_labels(column: FileColumn, choice: str, positive: str | None, stated: ColumnBounds | None) -> Labels:
     """Return the properties of the labels, from the requested task, and from the stated classes or the labels' values.
 
     Labels that do not fit the requested task, or do not allow learning, are a UserError.
@@ -103,7 +103,7 @@ def _are_classes(names: tuple[str, ...]) -> bool:
     return len(names) == 2 or (len(names) <= _INTEGER_CLASSES and all(float(name).is_integer() for name in names))
 
 
-def class_names(column: TextColumn) -> tuple[str, ...]:
+def class_names(column: FileColumn) -> tuple[str, ...]:
     """Return the different labels in order, as texts: numbers by size, texts in alphabetical order."""
     if not column.is_number:
         return column.texts
@@ -115,7 +115,7 @@ def _plain(value: float | None) -> str:
     return "" if value is None or not np.isfinite(value) else as_text(value)
 
 
-def to_labels(column: TextColumn, labels: Labels) -> Array:
+def to_labels(column: FileColumn, labels: Labels) -> Array:
     """Return the labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
 
     What a label is depends on itself alone: 1.0 is the class 1, whether or not a label of another row is a word. A

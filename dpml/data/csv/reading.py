@@ -7,9 +7,9 @@ would read the cells of other rows.
 import codecs
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -36,6 +36,9 @@ SEPARATORS = (",", ";", "\t", "|")
 
 _START = 1 << 16  # bytes from which the separator is found
 _ROWS = 1 << 16  # rows that are held as text at a time
+
+# from 3.1 on pandas always reads a number to the nearest float, as Python does
+_EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
 
 
 # ---- how a file is written
@@ -73,11 +76,7 @@ class Dialect:
 
     def numbers(self, texts: Sequence[str]) -> list[float | None]:
         """Return the number that each text is: NaN for one of `gaps`, None for a text that is no number."""
-        values: Sequence[float | None] = ()
-        if self.decimal == "." and not any("_" in text for text in texts):
-            with suppress(ValueError):  # a fast path for texts that all are numbers
-                values = list(map(float, texts))
-        return [float("nan") if value in self.gaps else value for value in values or map(self._parsed, texts)]
+        return [float("nan") if value in self.gaps else value for value in map(self._parsed, texts)]
 
     def _parsed(self, text: str) -> float | None:
         return _float(text if self.decimal == "." else "_" if "." in text else text.replace(self.decimal, "."))
@@ -142,20 +141,25 @@ class CsvFile:
 
 
 @dataclass(frozen=True)
-class TextColumn:
-    """A column of a file, as text.
+class FileColumn:
+    """A column of a file: as texts, or as numbers alone.
 
     Attributes:
         file: The file that it comes from.
         name: Its name.
         codes: The place of each row's text in `texts` (n,); -1 is a missing value.
         texts: The different texts, sorted; blanks at their ends do not count.
+        plain: The number in each row (n,), NaN for a missing one, if there are numbers alone; then there are no texts.
     """
 
     file: CsvFile
     name: str
-    codes: Codes
-    texts: tuple[str, ...]
+    codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
+    texts: tuple[str, ...] = ()
+    plain: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes) if self.plain is None else len(self.plain)
 
     @cached_property
     def numbers(self) -> list[float | None]:
@@ -164,14 +168,19 @@ class TextColumn:
 
     @cached_property
     def is_number(self) -> bool:
-        """Whether all texts are numbers."""
-        return None not in self.numbers
+        """Whether all values are numbers."""
+        return self.plain is not None or None not in self.numbers
+
+    def cells(self, other: float = np.nan) -> Array:
+        """Return the number in each row (n,): NaN for a missing one, `other` for a text that is no number."""
+        if self.plain is not None:
+            return self.plain
+        return self.rows([other if number is None else number for number in self.numbers])
 
     @property
     def missing(self) -> NDArray[np.bool_]:
         """Whether the value of each row is missing, (n,)."""
-        gap = [number is not None and number != number for number in self.numbers]
-        return np.append(np.array(gap, dtype=bool), True)[self.codes]
+        return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float]) -> Array:
         """Return a value for every row (n,) from one for every text; NaN for a missing value."""
@@ -179,7 +188,7 @@ class TextColumn:
 
     def shown(self, row: int) -> str:
         """Return a value as an error message shows it."""
-        number = self.numbers[self.codes[row]]
+        number = float(self.plain[row]) if self.plain is not None else self.numbers[self.codes[row]]
         return repr(self.texts[self.codes[row]]) if number is None else f"{number:g}"
 
     def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
@@ -189,7 +198,7 @@ class TextColumn:
             raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}.")
 
 
-Columns = Mapping[str, TextColumn]
+Columns = Mapping[str, FileColumn]
 
 
 def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
@@ -210,41 +219,67 @@ def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
         return CsvFile(path, tuple(names), written)
 
 
-def read(file: CsvFile, names: Sequence[str]) -> dict[str, TextColumn]:
-    """Read the columns `names`; of a CSV file only some rows are held as text at a time."""
-    missing = {*MISSING, *file.written.na} if file.is_text else set()
-    places: dict[str, dict[Any, int]] = {name: {} for name in names}
-    codes: dict[str, list[Codes]] = {name: [np.empty(0, dtype=np.int32)] for name in names}
+def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
+    """Read the columns `names`, those in `text` as texts; another one as numbers, if it has no word.
+
+    Pandas reads a number to the same bits as Python does, so that no word elsewhere changes a value.
+    """
     with _readable(file.path):
         try:
-            for rows in _frames(file):
-                for name, place in places.items():
-                    cells = rows[name].astype(float) if rows[name].dtype.kind == "f" else rows[name]
-                    numbers, values = pd.factorize(cells)  # the code of a value that pandas misses is -1
-                    known = [place.setdefault(value, len(place)) for value in values.tolist()]
-                    codes[name].append(np.array([*known, -1], dtype=np.int32)[numbers])
+            numbers = _numbers(file, [name for name in names if name not in text])
+            texts = _texts(file, [name for name in names if name not in numbers])
         except (pd.errors.ParserError, UnicodeError) as error:
             if file.is_text:
                 check(file.path, file.written)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
-
-    def column(name: str) -> TextColumn:  # what it is made of is not needed any more
-        return _column(file, name, np.concatenate(codes.pop(name)), list(places.pop(name)), missing)
-
-    return {name: column(name) for name in list(places)}
+    return {name: numbers[name] if name in numbers else texts[name] for name in names}
 
 
-def _frames(file: CsvFile) -> Iterator[pd.DataFrame]:
+def _numbers(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
+    """Return the columns that have numbers alone."""
+    parts: dict[str, list[Array]] = {name: [] for name in names}
+    for rows in _frames(file, {}) if names else ():
+        for name in [*parts]:
+            if rows[name].dtype.kind in "iuf":
+                parts[name].append(rows[name].to_numpy(dtype=float) + 0.0)  # the sign of 0 is lost beside whole numbers
+            else:
+                del parts[name]
+    gaps = list(file.written.gaps)
+    found = {name: np.concatenate(parts.pop(name) or [np.empty(0)]) for name in [*parts]}
+    for cells in found.values() if gaps else ():
+        cells[np.isin(cells, gaps)] = np.nan
+    return {name: FileColumn(file, name, plain=cells) for name, cells in found.items()}
+
+
+def _texts(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
+    """Return columns as texts; only some rows are held as text at a time."""
+    places: dict[str, dict[Any, int]] = {name: {} for name in names}
+    codes: dict[str, list[Codes]] = {name: [np.empty(0, dtype=np.int32)] for name in names}
+    for rows in _frames(file, dict.fromkeys(names, object)) if names else ():
+        for name, place in places.items():
+            cells = rows[name].astype(float) if rows[name].dtype.kind == "f" else rows[name]
+            numbers, values = pd.factorize(cells)  # the code of a value that pandas misses is -1
+            known = [place.setdefault(value, len(place)) for value in values.tolist()]
+            codes[name].append(np.array([*known, -1], dtype=np.int32)[numbers])
+    # what a column is made of is not needed any more
+    return {name: _column(file, name, np.concatenate(codes.pop(name)), list(places.pop(name))) for name in names}
+
+
+def _frames(file: CsvFile, kinds: Mapping[str, type]) -> Iterator[pd.DataFrame]:
     if not file.is_text:
         yield _parquet(file.path)
         return
     written, names = file.written, list(file.names)
     how: dict[str, Any] = {"sep": written.separator, "encoding": written.codec, "header": 0, "names": names}
-    how |= {"index_col": False, "dtype": object, "na_filter": False, "skipinitialspace": True}
+    how |= {"index_col": False, "skipinitialspace": True, "decimal": written.decimal, "low_memory": False}
+    words = [text for text in written.na if _float(text) is None]  # pandas would take -999.0 for the text -999, too
+    how |= {"na_values": [*MISSING, *words], "keep_default_na": False, "dtype": kinds, **_EXACT}
     with open_raw(file.path) as raw, pd.read_csv(raw, chunksize=_ROWS, **how) as reader:
+        checked = False
         for rows in reader:
-            if bool((rows.iloc[:, -1] == "").any()):  # pandas fills rows that are too short
+            if not checked and bool(rows.iloc[:, -1].isna().any()):  # pandas fills rows that are too short
                 check(file.path, written)
+                checked = True
             yield rows
 
 
@@ -256,12 +291,13 @@ def _readable(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
-def _column(file: CsvFile, name: str, codes: Codes, values: list[Any], missing: set[str]) -> TextColumn:
+def _column(file: CsvFile, name: str, codes: Codes, values: list[Any]) -> FileColumn:
+    missing = {*MISSING, *file.written.na} if file.is_text else set()
     stripped = [str(value).rstrip() for value in values]
     texts = sorted(set(stripped) - missing)
     place = {text: number for number, text in enumerate(texts)}
     places = np.array([*(place.get(text, -1) for text in stripped), -1], dtype=np.int32)
-    return TextColumn(file, name, places[codes], tuple(texts))
+    return FileColumn(file, name, places[codes], tuple(texts))
 
 
 def _is_parquet(path: Path) -> bool:

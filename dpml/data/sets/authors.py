@@ -8,7 +8,7 @@ from numpy.random import Generator
 
 from dpml.data import Dataset, Files, Info, preprocess, split_rows, training_rows
 from dpml.data.info import beside, info_of
-from dpml.data.steps import PRIVATE
+from dpml.data.preprocess import PRIVATE
 from dpml.errors import UserError
 
 _BESIDE = beside(__file__)

@@ -1,31 +1,119 @@
 """The user's own file, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import hashlib
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.arrays import Index
+from dpml import code
+from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
-from dpml.data.csv.csv_rows import FITTED, CsvOptions, CsvRows, checksum, read_rows
-from dpml.data.preprocess import maps, split_apply
-from dpml.data.steps import PRIVATE, SCHEMA, STATED, after_one_hot
-from dpml.errors import UserError
+from dpml.data.csv.column_bounds import ColumnBounds, load
+from dpml.data.csv.columns import AS_NUMBERS, Kind, as_text, feature, profile_of
+from dpml.data.csv.labels import Labels, find_labels, to_labels
+from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
+from dpml.data.dataset import PLACE, sha256
+from dpml.data.info import Column
+from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, after_one_hot, maps, split_apply
+from dpml.data.sources import cache
+from dpml.data.sources.files import open_raw, stamp
+from dpml.data.table import AFTER_PARSING, joint_checksum
+from dpml.errors import UserError, nearest
+
+Missing = Literal["drop", "keep", "refuse"]
+FITTED = "fitted"
+UNSET: Any = None
+"""The value of an option that the user does not set."""
+
+USUAL: dict[str, Any] = {
+    "drop": (),
+    "missing": "drop",
+    "steps": ("one_hot", "symmetric", "bias", "sample_norm"),
+    "encoding": "utf-8",
+    "decimal": "point",
+    "na": (),
+}
+"""Defaults of the options that a bounds file may set."""
+
+_NO_FILE = "dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN."
 
 
 @dataclass(frozen=True)
-class CSV(CsvOptions):
+class CSV:
     """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`.
 
+    What is not set is as the bounds file says, or else as `USUAL`.
+
     Args:
+        path: FILE.csv, .csv.gz, or .parquet (needs pyarrow).
+        label: The column to predict.
+        task: `binary`, `multiclass`, `regression`, or `auto`: determined from the labels.
+        positive: The label that is +1; null: the second of the two labels in order.
+        drop: Columns that are not used, such as ids: [COLUMN, ...].
+        party: The column that names the party of a row; it is not a feature.
+        missing: What becomes of rows with missing values: `drop` (the default), `keep` (needs the step `impute`), or
+            `refuse`.
+        bounds: Where scales, categories and classes come from: the rows (`fitted`), or FILE.yaml that states them.
+        test_path: A file of test rows with the same columns, instead of `test_fraction`.
+        encoding: What the bytes of the files mean: `utf-8` (the default), `utf-16`, `latin-1`, `cp1252`, or another of
+            Python's.
+        separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: found out.
+        decimal: `point` (the default) or `comma`, before the decimals of a number.
+        na: Texts that stand for a missing value, besides the usual ones: [TEXT, ...].
+        cache: Keep the parsed rows in the user's cache, which nobody else can read, for the next run.
         test_fraction: The share of the rows, drawn at random, that is for testing.
-        steps: Preprocessing, in order.
+        steps: Preprocessing, in order; null: what the bounds file says, or else [one_hot,symmetric,bias,sample_norm].
     """
 
     own: ClassVar[bool] = True
+    path: str | None = field(default=None, metadata=PLACE)
+    label: str | None = None
+    task: str = "auto"
+    positive: Any = None
+    drop: tuple[str, ...] = UNSET
+    party: str | None = None
+    missing: str = UNSET
+    bounds: str = field(default=FITTED, metadata=PLACE)
+    test_path: str | None = field(default=None, metadata=PLACE)
+    encoding: str = UNSET
+    separator: str | None = None
+    decimal: str = UNSET
+    na: tuple[Any, ...] = UNSET
+    cache: bool = field(default=False, metadata=PLACE)
     test_fraction: float = 0.2
-    steps: tuple[str, ...] = ("one_hot", "symmetric", "bias", "sample_norm")
+    steps: tuple[str, ...] = UNSET
+    stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
+
+    def __post_init__(self) -> None:
+        stated = load(self.paths["bounds"]).reading if self.bounds != FITTED and self.paths["bounds"].is_file() else {}
+        for key, value in {**USUAL, **stated}.items():
+            if getattr(self, key, value) is UNSET:
+                object.__setattr__(self, key, value)
+        if self.missing not in get_args(Missing):
+            raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
+        if not isinstance(self.positive, str | int | float | None):
+            raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
+        _ = self.written  # says what is wrong with it
+        # a changed file gives another object, so that no remembered result is used for it
+        object.__setattr__(self, "stamp", tuple(stamp(path) for path in self.paths.values() if path.is_file()))
+
+    @property
+    def written(self) -> Dialect:
+        """How the files are written."""
+        return dialect(self.encoding, self.separator, self.decimal, self.na)
+
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The files that the data set is read from."""
+        named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
+        return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
 
     @property
     def info(self) -> Info:
@@ -34,7 +122,7 @@ class CSV(CsvOptions):
         return Info(
             name="csv",
             title=self.paths["rows"].name,
-            task=rows.task,
+            task=rows.labels.task,
             citation="a file of one's own",
             how_to_get="It is your own file: dataset.path.",
             licence="your own",
@@ -60,7 +148,7 @@ class CSV(CsvOptions):
 
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named."""
-        return checksum(self)
+        return joint_checksum(checksums(self))
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset."""
@@ -76,7 +164,7 @@ class CSV(CsvOptions):
                 "dataset.missing=keep needs the step impute, because numbers are missing: "
                 f"dataset.steps=[{','.join(['impute', *self.steps])}]."
             )
-        target = None if rows.task != "regression" else rows.labels.range or "fitted"
+        target = None if rows.labels.task != "regression" else rows.labels.range or "fitted"
         columns = rows.stated or rows.levels
         X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
         # without a bounds file, types, categories and classes are derived from the rows
@@ -85,7 +173,7 @@ class CSV(CsvOptions):
         record = [{"step": "types", "fitted_on": source}, *found]
         provenance: dict[str, Any] = {
             "source": ", ".join(str(path) for path in self.paths.values()),
-            "sha256": checksum(self),
+            "sha256": self.checksum(files),
             "rows": len(rows.y),
             "rows_left_out": sum(rows.left_out),
             "classes": rows.labels.names,
@@ -94,7 +182,7 @@ class CSV(CsvOptions):
         party = None if rows.party is None else rows.party[train]
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
-    def _rows(self) -> CsvRows:
+    def _rows(self) -> "CsvRows":
         rows = read_rows(self)
         steps = preprocess.parse(self.steps)
         if self.bounds != FITTED:
@@ -105,6 +193,241 @@ class CSV(CsvOptions):
                 )
             maps(self.steps, rows.stated)
         return rows
+
+
+@dataclass(frozen=True)
+class CsvRows:
+    """The rows of a file, or of two: those of `path` first.
+
+    Attributes:
+        X: Features (n, p): numbers, NaN for a missing one; codes of categories, -1 for a missing or an unknown one.
+        y: Labels (n,), in the form of the task; a regression target in its own unit.
+        party: The party of each row of `path`, as a number; or None.
+        rows: Rows of `path`, after those with missing values are left out.
+        levels: The number of values of each column of categories; 0 for a column of numbers.
+        stated: The statement of the file `dataset.bounds` about each feature; empty if there is no such file.
+        labels: The properties of the labels.
+        counts: Rows of each class, over both files.
+        holdings: A digest of `path`'s bytes and of `party`, as private as the rows; None without parties.
+        left_out: Rows of `path` and `test_path` that are left out because a value is missing.
+    """
+
+    X: Array
+    y: Array
+    party: Index | None
+    rows: int
+    levels: tuple[int, ...]
+    stated: Mapping[str, Column]
+    labels: Labels
+    counts: tuple[int, ...]
+    holdings: str | None
+    left_out: tuple[int, int]
+
+
+@lru_cache(maxsize=8)
+def checksums(options: CSV) -> dict[str, str]:
+    """Return the checksum of every file's content, by its role."""
+    if options.path is None:
+        raise UserError(_NO_FILE)
+    digests = {}
+    for name, path in options.paths.items():
+        if name == "bounds":
+            load(path)  # raises a one-line error about the problem
+        else:
+            open_file(path, options.written)
+        with open_raw(path) as content:
+            digests[name] = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
+    return digests
+
+
+@lru_cache(maxsize=2)
+def read_rows(options: CSV) -> CsvRows:
+    """Return the rows of a file, with ``dataset.cache=true`` from the user's cache if they are there."""
+    if options.path is None:
+        raise UserError(_NO_FILE)
+    stated = load(options.paths["bounds"]) if "bounds" in options.paths else None
+
+    def build() -> tuple[cache.Arrays, cache.Facts]:
+        built = _build(options, stated)
+        if options.stamp != replace(options).stamp:
+            raise UserError(f"{options.path} changed while it was read: give the command again.")
+        return built
+
+    if options.cache:
+        used = [f.name for f in fields(CSV) if not f.metadata.get("place") and f.name not in AFTER_PARSING]
+        values = {name: repr(getattr(options, name)) for name in used}
+        key = {"code": code.digest(code.DATA), "options": values, "files": checksums(options)}
+        arrays, facts = cache.load_or_build("csv", key, build, private=True)
+    else:
+        arrays, facts = build()
+    labels = facts["labels"]
+    target = stated.target if stated else None
+    result = CsvRows(
+        arrays["X"],
+        arrays["y"],
+        arrays.get("party"),
+        facts["rows"],
+        tuple(facts["levels"]),
+        {name: stated.columns[name] for name in facts["features"]} if stated else {},
+        Labels(labels["task"], tuple(labels["classes"]), target, labels["rest"]),
+        tuple(facts["counts"]),
+        facts["holdings"],
+        tuple(facts["left_out"]),
+    )
+    if (left := sum(result.left_out)) and parent_process() is None:
+        print(
+            f"note: dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows because a value is missing "
+            f"(dataset.missing={options.missing}).",
+            file=sys.stderr,
+        )
+    return result
+
+
+def _build(options: CSV, stated: ColumnBounds | None) -> tuple[cache.Arrays, cache.Facts]:
+    file = open_file(options.paths["rows"], options.written)
+    sources = roles(file, options)
+    if options.label is None:
+        raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
+    features = list(stated.of(sources, file.path)) if stated else sources
+    columns = read(file, *needed(sources, options.label, options.party, stated))
+    label = columns[options.label]
+    if len(label) < 2:
+        has = "one row" if len(label) else "no rows"
+        raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
+    if stated:
+        kinds: Kinds = {name: (stated.kind(name), stated.values(name)) for name in features}
+    else:
+        kinds = _inferred_kinds(columns, features)
+    positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
+    labels = find_labels(label, options.task, positive, stated)
+    X, y, party, left = _arrays(columns, kinds, labels, options, stated)
+    if len(y) < 2:
+        raise _too_few(file, left + len(y), left)
+    holdings, rows, left_out = None, len(y), [left, 0]
+    more: cache.Arrays = {}
+    if party is not None:
+        more["party"] = np.unique(party, return_inverse=True)[1]
+        holdings = sha256(checksums(options)["rows"].encode(), more["party"].tobytes())
+    if "test" in options.paths:
+        X_test, y_test, left_out[1] = _test(file, kinds, labels, options, stated)
+        X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
+    facts = {
+        "rows": rows,
+        "features": features,
+        "levels": [len(values) if kind == "category" else 0 for kind, values in kinds.values()],
+        "labels": {"task": labels.task, "classes": labels.classes, "rest": labels.rest},
+        "counts": [int(np.sum(y == number)) for number in labels.numbers],
+        "holdings": holdings,
+        "left_out": left_out,
+    }
+    return {"X": np.ascontiguousarray(X), "y": y, **more}, facts
+
+
+def roles(file: CsvFile, options: CSV) -> list[str]:
+    """Return the features: all columns that have no other role."""
+    one = {"label": options.label, "party": options.party}
+    named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(options.drop)}
+    for key, names in named.items():
+        for name in names:
+            if name not in file.names:
+                raise UserError(
+                    f"{file.path} has no column {name!r} (dataset.{key}): {nearest(name, file.names)} "
+                    "Its first line must name the columns."
+                )
+    taken = [name for names in named.values() for name in dict.fromkeys(names)]
+    twice = next((name for name in taken if taken.count(name) > 1), None)
+    if twice is not None:
+        keys = " and ".join(f"dataset.{key}" for key, names in named.items() if twice in names)
+        raise UserError(f"{keys} both name the column {twice!r}.")
+    features = [name for name in file.names if name not in taken]
+    if not features:
+        raise UserError(f"{file.path} has no feature: every column is the label, the party, or dropped.")
+    return features
+
+
+Kinds = Mapping[str, tuple[Kind, tuple[str, ...]]]
+
+
+def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
+    profiles = [profile_of(columns[name]) for name in features]
+    for each in profiles:
+        if each.problem:
+            raise UserError(
+                f"the column {each.name!r} of {columns[each.name].file.path} {each.problem}: mend it, or leave it out "
+                f"with dataset.drop=[{each.name}]."
+            )
+    return {each.name: (each.kind, each.values) for each in profiles}
+
+
+def needed(
+    features: Sequence[str], label: str | None, party: str | None, stated: ColumnBounds | None
+) -> tuple[list[str], set[str]]:
+    """Return the columns to be read, and those of which the texts are needed: labels, parties and stated texts."""
+    other = [name for name in (label, party) if name is not None]
+    return [*features, *other], {*other, *(stated.texts if stated else ())}
+
+
+def _arrays(
+    columns: Columns, kinds: Kinds, labels: Labels, options: CSV, stated: ColumnBounds | None
+) -> tuple[Array, Array, Index | None, int]:
+    """Return features, labels, party codes, and the number of rows left out because a value is missing."""
+    label = columns[str(options.label)]
+    y = to_labels(label, labels)
+    incomplete = np.isnan(y)
+    party = columns[options.party].codes if options.party is not None and options.party in columns else None
+    if party is not None:
+        incomplete |= party < 0
+    if options.missing == "keep":
+        _refuse(label.file, incomplete, options, "the label or the party")
+    X = np.empty((len(y), len(kinds)), order="F")  # the layout in which it is filled: column by column
+    for place, (name, (kind, values)) in enumerate(kinds.items()):
+        X[:, place] = stated.feature(columns, name) if stated else feature(columns[name], kind, values)
+        missing = np.isnan(X[:, place])
+        if options.missing != "keep":
+            incomplete |= missing
+        elif kind == "category":
+            X[missing, place] = -1.0
+    if options.missing == "refuse":
+        _refuse(label.file, incomplete, options, "a value")
+    kept = ~incomplete
+    return X[kept], y[kept], None if party is None else party[kept].astype(np.intp), int(incomplete.sum())
+
+
+def _too_few(file: CsvFile, rows: int, left: int) -> UserError:
+    return UserError(
+        f"{file.path} has {left:,} of {rows:,} rows with a missing value, so that too few are left: leave columns out "
+        "with dataset.drop, or set dataset.missing=keep with the step impute."
+    )
+
+
+def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
+    if incomplete.any():
+        row = int(np.flatnonzero(incomplete)[0])
+        count = int(incomplete.sum())
+        others = f", and {count - 1:,} more rows" if count > 1 else ""
+        fill = "dataset.missing=keep with the step impute fills them in, and " if options.missing == "refuse" else ""
+        raise UserError(
+            f"{file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
+            f"{fill}dataset.missing=drop, in experiments only, leaves such rows out."
+        )
+
+
+def _test(
+    rows: CsvFile, kinds: Kinds, labels: Labels, options: CSV, stated: ColumnBounds | None
+) -> tuple[Array, Array, int]:
+    """Return features and labels of the test rows, in the form of the training rows, and how many are left out."""
+    file = open_file(options.paths["test"], options.written)
+    names = [*(stated.sources if stated else kinds), str(options.label)]
+    for name in names:
+        if name not in file.names:
+            raise UserError(f"{file.path} has no column {name!r}, which {rows.path} has: {nearest(name, file.names)}")
+    columns = read(file, names, [name for name in names if name not in kinds or kinds[name][0] not in AS_NUMBERS])
+    if not len(columns[names[-1]]):
+        raise UserError(f"{file.path} has no rows below the names.")
+    X, y, _, left = _arrays(columns, kinds, labels, options, stated)
+    if not len(y):
+        raise _too_few(file, left, left)
+    return X, y, left
 
 
 def _width(rows: CsvRows) -> int:

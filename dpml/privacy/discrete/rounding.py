@@ -1,12 +1,7 @@
 """Rows as integers of bounded length: sums of them are exact, and a sensitivity is a whole number.
 
-Floating-point errors before the rounding do not matter for privacy: a row's integers are a function of that row and of
-public numbers, and their length is checked in integers (docs/privacy/discrete_noise.md, Theorem 2).
-
-*Accounting.* ``honest`` parties each add noise N_Z(0, variance) to their integers; the observer of the sum knows all
-other noise. With ``r^2 = smoothing(...)``, a variance of at least 2 r^2 and an integer shift of squared length D2, the
-view is mu-GDP with ``mu = sqrt(D2 / (honest * variance - r^2)) + REST``. There is no additive delta, so it composes as
-GDP.
+A row's integers are a function of that row and of public numbers, so floating-point errors before the rounding do not
+matter for privacy. Accounting and rounding: docs/privacy/discrete_noise.md, Theorems 1 and 2.
 """
 
 import math

@@ -1,16 +1,7 @@
 """Exact sampling of many integers whose law is given by blocks, for the discrete Gaussian and Laplace laws.
 
-With a block of ``t = 2^b`` integers a magnitude is ``x = t v + u``: v is drawn by inversion of its cumulative weights,
-u is b random bits, the pair is kept with probability ``e^-gamma``, and a random bit is the sign. 64-bit integers decide
-almost all comparisons; `settle` decides the rest with more digits. No floating-point number takes part. Why the
-law is exact: docs/privacy/discrete_noise.md, "Sampling".
-
-*Gaussian.* The law is that of Canonne, Kamath & Steinke 2020. The algorithm is our own, for arrays: blocks
-are ``t = 2^b`` integers with ``sqrt(variance)/t`` in [32, 64) (or b = 0), and ``gamma = (x^2 - (t v)^2)/2 variance``.
-
-*Laplace.* It is the two-sided geometric law (Ghosh, Roughgarden & Sundararajan 2009): a vector of integers with L1
-sensitivity D and such noise in every entry is (D/scale)-DP exactly. This sampler is made for arrays: blocks
-are ``t = 2^b`` integers with ``scale/t`` in [32, 64) (or b = 0), so that v is geometric, and ``gamma = u/scale``.
+64-bit integers decide almost all comparisons; `settle` decides the rest with more digits. No floating-point number is
+used. Algorithm and proof that the law is exact: docs/privacy/discrete_noise.md, "Sampling".
 """
 
 import os

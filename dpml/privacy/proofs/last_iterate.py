@@ -1,13 +1,8 @@
 """Privacy of the last of many noisy rounds, where none of the rounds before is seen.
 
 Round t is ``w <- phi_t(w) + N(0, s_t^2 I)``: for fixed data phi_t is c_t-Lipschitz in w, and a replaced row moves
-phi_t(w) by at most m_t, whatever w is. With C_t the product of the later c, the last model is mu-GDP with
-
-    mu^2 = min sum_t (a_t / s_t)^2   over a >= 0 with   sum_{t <= k} C_t a_t <= sum_{t <= k} C_t m_t  for all k,
-                                                        and equality for k = T.
-
-The proof, by shifted interpolation (Bok, Su & Altschuler 2024), and the minimum as a greatest convex minorant:
-docs/privacy/kang2019.md, Theorem 2.
+phi_t(w) by at most m_t, whatever w is. Shifted interpolation gives the mu of the last model (Bok, Su & Altschuler
+2024): docs/privacy/kang2019.md, Theorem 2.
 """
 
 import math

@@ -1,12 +1,8 @@
 r"""Privacy of objective perturbation, replacing one row of norm at most 1: Gaussian noise, and pure (L2-Laplace) noise.
 
-Released is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w``, b random, for any number of
-rows in any dimension, R > 0 and shift >= 0. Where the gradient of a row is long, its curvature is small; so noise and
-Jacobian are bounded together.
-
-- Gaussian noise N(0, sigma^2 I): docs/privacy/rajkumar2012.md, Theorems 1 and 2 (without a shift), and
-  docs/privacy/perturbed_minima.md, Theorem 1 (with a shift) and "Noise and Jacobian apart".
-- Noise of density proportional to exp(-beta ||b||): docs/privacy/imtiaz2019.md, Theorem 5.
+Released is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w``, b random, R > 0 and shift >=
+0. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and docs/privacy/perturbed_minima.md, Theorem 1 (with a
+shift). b of density proportional to exp(-beta ||b||): docs/privacy/imtiaz2019.md, Theorem 5.
 """
 
 import math

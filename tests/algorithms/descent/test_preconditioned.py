@@ -10,7 +10,7 @@ from examples import LOGISTIC, SQUARED, noisy_coefficients, recipe_parties, rele
 from test_clipped import slope_of
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
-from dpml.algorithms.descent.preconditioned import PreconditionedDescent
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent
 from dpml.optim.convex import optimum
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision

@@ -10,7 +10,7 @@ from quick import quick_first
 from scipy import stats
 
 from dpml.algorithms.descent.private_sgd import PrivateSGD
-from dpml.algorithms.perturbation.objective import GaussianObjectivePerturbation
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.data.partition import Equal, Fractions, Parties
 from dpml.errors import UserError
 from dpml.mechanism.message import Terms

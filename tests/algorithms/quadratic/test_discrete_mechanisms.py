@@ -11,9 +11,9 @@ from scipy import stats
 
 from dpml.algorithms.quadratic.coefficients import whole_products
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.audit.pairs import worst_case
+from dpml.audit.worst_cases import worst_case
 from dpml.data.partition import Parties
-from dpml.data.steps import shrink
+from dpml.data.preprocess import shrink
 from dpml.mechanism import discrete as discrete_noise
 from dpml.privacy import Adversary, Budget, Problem, worst
 

@@ -1,24 +1,22 @@
-"""Objective perturbation: minimise the risk plus a random linear term and a ridge, exactly.
+"""Objective perturbation: minimise the risk plus a random linear term and a ridge, exactly, at one trusted curator.
 
-`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2) draws an L2-Laplace term, for pure eps-DP. `gop` (Rajkumar &
-Agarwal 2012, Alg. 4) draws a Gaussian one, ``argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with
-``J(w) = (1/N) sum log(1 + exp(-y_i x_i'w)) + lam/2 ||w||^2`` over rows in the unit ball. One sample is the unit.
-How noise and ridge are chosen: `calibration`.
-
-Chaudhuri et al. pay for noise and curvature apart, for the curvature twice. Proven is, for the logistic loss, that the
-curvature costs nothing where N (lam + extra) >= 1/beta, and little below (`proofs.objective_perturbation`). The squared
-loss is not Lipschitz on R^d: it is minimised over the ball ||w|| <= `radius`, where its gradient is at most
-zeta = 2 (1 + radius) (beyond the ball it may be continued linearly without moving the minimiser, so the proof holds;
-with a constraint it is Kifer, Smith & Thakurta 2012, Thm 2), and its curvature is paid once.
+`objpert` draws an L2-Laplace term, for pure eps-DP; `gop` draws a Gaussian one. The objective is ``J(w) + (1/N) eta'w +
+Delta/2 ||w||^2`` with ``J(w) = (1/N) sum loss(x_i'w, y_i) + lam/2 ||w||^2`` over rows in the unit ball. One sample is
+the unit. What is proven, misprints of the papers, and how `tight` chooses noise and ridge together:
+docs/privacy/perturbed_minima.md and docs/privacy/rajkumar2012.md.
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import gammainccinv
 
-from dpml.algorithms.perturbation import calibration
+from dpml.algorithms.defaults import TYPICAL_NORM
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -29,11 +27,136 @@ from dpml.mechanism.objectives import Perturbed, PerturbedObjective, perturbatio
 from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import minimise_convex
 from dpml.optim.interior_point import stopped_model
-from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss
+from dpml.optim.logistic import longest_minimiser
+from dpml.optim.losses import LOSSES, Loss, ShiftedLogistic, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.privacy import Budget, Problem
 from dpml.privacy.proofs import objective_perturbation as proof
 from dpml.privacy.safe import with_slack
+
+SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
+SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
+
+# A minimiser with a gradient of norm g is the exact one for noise N g away. Replacing a row moves it by up to 2.
+RESIDUAL = 1e-4
+
+
+def solver_tolerance(N: int) -> float:
+    """The largest gradient of a released minimiser: at most 1e-9, and N times it at most `RESIDUAL`."""
+    return min(1e-9, RESIDUAL / N)
+
+
+def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
+    """The R in [low, high] at which ``R norm^2 + noise_energy(R)/R`` is least: 2 N times what is lost, but a constant.
+
+    ``noise_energy(R) = E ||b||^2`` falls with R. `start` is an R to begin with.
+    """
+
+    def loss(log_R: float) -> float:
+        R = math.exp(log_R)
+        return math.log(R * norm**2 + noise_energy(R) / R)
+
+    # neither summand may be above the whole at `start`
+    top = loss(math.log(start))
+    low = max(low, noise_energy(start) * math.exp(-top))
+    bounds = math.log(low), math.log(min(high, math.exp(top) / norm**2))
+    minimum = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.02})
+    return math.exp(minimum.x) if minimum.fun < top else start
+
+
+def typical_norm(lam: float) -> float:
+    """The norm of w* that the ridge of the logistic loss is best for: `TYPICAL_NORM`, or the longest there can be."""
+    return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """Gaussian noise: `sigma`, the standard deviation of eta, and `extra`, Delta, the coefficient added to lam."""
+
+    sigma: float
+    extra: float
+
+
+def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
+    """(Delta, e): the ridge to add, and the eps that remains after the share for the curvature c of the loss."""
+    left = eps - 2 * math.log1p(c / (N * lam))
+    return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
+
+
+def over_expm1(x: float) -> float:
+    """1/(e^x - 1) for x > 0, which does not overflow."""
+    return math.exp(-x) / -math.expm1(-x)
+
+
+def sigma_star(d: int, eps: float, delta: float) -> float:
+    """The sigma with ``Pr[chi2_d <= ((sigma^2 eps - 2)/(2 sigma))^2] = 1 - delta``, the larger root."""
+    q = math.sqrt(2 * float(gammainccinv(d / 2, delta)))
+    return (q + math.sqrt(q * q + 2 * eps)) / eps
+
+
+def published_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
+    """Algorithm 4's noise."""
+    if math.isinf(budget.eps):
+        return Perturbation(0.0, 0.0)
+    extra, left = compute_slack(budget.eps, lam, problem.N)
+    return Perturbation(sigma_star(problem.d, left, budget.require_delta(who)), extra)
+
+
+def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
+    """The ridge that is best at a typical norm, and the least noise that is proven to be enough with it.
+
+    At most it is the ridge with which the noise is that of the Gaussian mechanism of sensitivity 2 at (eps, delta).
+    """
+    if math.isinf(budget.eps):
+        return Perturbation(0.0, 0.0)
+    delta = budget.require_delta(who)
+    norm = typical_norm(lam)
+    ridge = max(problem.N * lam, _gaussian_ridge(budget.eps, delta, problem.d, norm))
+    sigma = proof.sigma_of(budget.eps, ridge, delta)
+    if ridge == 0:  # then any is enough, and there has to be one: it is the best at that norm
+        ridge = math.sqrt(problem.d) * sigma / norm
+    return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
+
+
+@lru_cache(maxsize=1 << 10)
+def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
+    """The best R = N (lam + extra), if lam leaves the choice; 0 where noise is enough with any."""
+    least = proof.sigma_of(eps, math.inf, delta)
+    free = proof.free_ridge(eps, least)
+    if math.sqrt(d) * least >= free * norm:  # then what is lost falls all the way to `free`
+        return free
+    return best_ridge(lambda R: d * proof.sigma_of(eps, R, delta) ** 2, norm, free, 0.0, free)
+
+
+def perturbed_minimisers(  # many parameters: an objective, its perturbations, and how well to minimise it
+    loss: Loss,
+    lam: float,
+    parties: Parties,
+    perturbations: Sequence[Perturbation | PerturbedObjective],
+    eta: Array,
+    tolerance: float | None = None,
+) -> Array:
+    """argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2 for eta (budgets, draws, d): (budgets, draws, d).
+
+    To a gradient of `tolerance`; None: `solver_tolerance`.
+    """
+    ridge = np.repeat([lam + p.extra for p in perturbations], eta.shape[1])
+    N = len(parties.y)
+    tilt = eta.reshape(-1, eta.shape[2]) / N
+    X, y, counts = parties.folded
+    flat = minimise_convex(loss, X, y, ridge, tilt, counts, solver_tolerance(N) if tolerance is None else tolerance)
+    return flat.reshape(eta.shape)
+
+
+def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
+    """Theorem 5.1: J(w_gop) - J(w*) is at most ``(c + lam)/(2 N^2 lam^2) T`` with probability 1 - delta_p.
+
+    T is sigma^2 times the 1 - delta_p quantile of chi2_d. The theorem needs Delta = 0; with Delta, its proof bounds the
+    distance ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, and ||w*|| by `longest_minimiser`.
+    """
+    length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
+    pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
+    return (SMOOTHNESS + made.lam) / 2 * ((length + pull) / made.strength) ** 2
 
 
 @dataclass(frozen=True)
@@ -88,21 +211,19 @@ class ObjectivePerturbation(
         curvature = 2 * math.log1p(c / (N * self.lam)) if self.lam > 0 else math.inf
         if eps > curvature:
             return 2 * self.zeta / (eps - curvature), 0.0
-        return 2 * self.zeta / (eps / 2), max(0.0, c / N * calibration.over_expm1(eps / 4) - self.lam)
+        return 2 * self.zeta / (eps / 2), max(0.0, c / N * over_expm1(eps / 4) - self.lam)
 
     def ridge(self, eps: float, d: int) -> float:
         """The best R = N (lam + extra), if lam leaves the choice."""
         c = self.loss.smoothness
-        least = c * calibration.over_expm1(eps) * (1 + 1e-6)  # with less, no noise is enough
+        least = c * over_expm1(eps) * (1 + 1e-6)  # with less, no noise is enough
 
         def energy(ridge: float) -> float:
             return d * (d + 1) / self.beta(eps, ridge) ** 2
 
         if self.loss.lipschitz is not None:  # more than 2/eps lessens no noise
-            return calibration.best_ridge(energy, calibration.typical_norm(self.lam), 2 / eps, least, 2 / eps)
-        return calibration.best_ridge(
-            energy, self.radius, max(c * calibration.over_expm1(eps / 2), 1 / eps), least, math.inf
-        )
+            return best_ridge(energy, typical_norm(self.lam), 2 / eps, least, 2 / eps)
+        return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
         """The largest beta, so the least noise, that is proven to be enough."""
@@ -141,7 +262,7 @@ class ObjectivePerturbation(
             flat = minimise_quadratic_in_ball(X.T @ X / problem.N, tilt, self.radius, shift=strength / 2)
         else:
             X, y, counts = parties.folded
-            flat = minimise_convex(self.loss, X, y, strength, tilt, counts, calibration.solver_tolerance(problem.N))
+            flat = minimise_convex(self.loss, X, y, strength, tilt, counts, solver_tolerance(problem.N))
         return Release(flat.reshape(b.shape))
 
 
@@ -202,7 +323,7 @@ class GaussianObjectivePerturbation(
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
         """The perturbed objective."""
-        calibrate = calibration.tight_perturbation if self.tight else calibration.published_perturbation
+        calibrate = tight_perturbation if self.tight else published_perturbation
         made = calibrate(budget, problem, self.lam, f"algo={self.name}")
         return (PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N),)
 
@@ -215,8 +336,8 @@ class GaussianObjectivePerturbation(
         problem = carrier.problem
         sent: list[Any] = [message for (message,) in carrier.messages]
         eta = perturbations(sent, carrier.rng, carrier.draws, problem.d)
-        weights = calibration.perturbed_minimisers(self.trained, self.lam, carrier.mechanism.parties, sent, eta)
+        weights = perturbed_minimisers(self.trained, self.lam, carrier.mechanism.parties, sent, eta)
         if self.lam == 0 or self.shift > 0:
             return Release(weights)
-        bounds = [calibration.optimality_bound(made, problem) for made in sent]
+        bounds = [optimality_bound(made, problem) for made in sent]
         return Release(weights, {"gap_bound": np.repeat(np.array(bounds)[:, None], carrier.draws, axis=1)})

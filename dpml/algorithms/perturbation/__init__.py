@@ -1,1 +1,0 @@
-"""Algorithms that perturb a model or the objective that it minimises, at one trusted curator."""

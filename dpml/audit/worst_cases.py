@@ -1,0 +1,302 @@
+"""The worst known neighbours of every algorithm: the rows that its proof, or its code, is most sensitive to.
+
+An algorithm that registers none is attacked with the farthest of several pairs that are bad for sums of rows, of
+gradients and of parties.
+"""
+
+import math
+from dataclasses import replace
+from functools import partial, singledispatch
+from typing import Any
+
+import numpy as np
+from scipy.special import lambertw
+
+from dpml.algorithms.descent.clipped import ClippedDescent
+from dpml.algorithms.descent.network import Network
+from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
+from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
+from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
+from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
+from dpml.arrays import Array
+from dpml.audit import black_box, output_density
+from dpml.audit.exposure import Pair
+from dpml.audit.neighbours import (
+    for_loss,
+    highest,
+    in_a_crowd,
+    one_replaced,
+    one_replaced_for_loss,
+    polar,
+    synthetic_parties,
+    turned_label,
+    turned_target,
+    undecided,
+    whole_party,
+)
+from dpml.audit.search import distance
+from dpml.audit.views import far_start
+from dpml.data.info import Task
+from dpml.data.partition import Equal, Parties
+from dpml.mechanism.program import Program
+from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
+from dpml.privacy import Budget, Problem
+
+_LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that an attack tries
+
+
+@singledispatch
+def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
+    """The neighbours with `problem`'s sizes that the proof of the guarantee says are worst.
+
+    An algorithm that is not registered may have a method of this name; else several are tried on its releases.
+    """
+    own = getattr(algorithm, "worst_case", None)
+    pair: Pair = own(budget, problem) if own else black_box.farthest(algorithm, budget, problem)
+    return pair
+
+
+@worst_case.register
+def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
+    """The farthest of several: a label turns, a row becomes its opposite, or a label where all others are balanced."""
+    if algorithm.loss.task == "regression":
+        pairs = [one_replaced_for_loss(algorithm.loss, problem, [1.0], [end], other_label=-1.0) for end in (1.0, -1.0)]
+    else:
+        opposite = one_replaced("binary", problem, [1.0], [-1.0], (1.0, 1.0))
+        pairs = [turned_label(problem), opposite, undecided(problem)]
+    if algorithm.unit == "party":
+        pairs = [(whole_party(first), whole_party(second)) for first, second in pairs]
+        if algorithm.loss.task != "regression":
+            pairs.append(undecided(problem, "party"))
+    pairs = [for_loss(pair, algorithm.loss, problem.classes) for pair in pairs]
+    known = [distance(algorithm, pair, budget) for pair in pairs]
+    return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
+
+
+@worst_case.register(FunctionalMechanism)
+@worst_case.register(SufficientStatistics)
+def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budget: Budget, problem: Problem) -> Pair:
+    """The last site replaces one row by the other one of `worst_neighbours`; all other rows are zero.
+
+    With `unit=party`, all rows of the last party are that row.
+    """
+    (message,) = algorithm.messages(budget, problem)
+    assert isinstance(message.of, Coefficients)
+    constant = message.units[0] if message.of.constant else math.inf
+    scales = Scales(constant, message.units[-3], message.units[-1])
+    worst = worst_neighbours(message.of.quadratic, scales, problem.d)
+    if algorithm.loss.task == "multiclass":  # two rows of one class, as if at an obtuse angle with opposite labels
+        pair = one_replaced("binary", problem, [1.0], [-each for each in worst.other], labels=(1.0, 1.0))
+        pair = for_loss(pair, algorithm.loss, problem.classes)
+    else:
+        pair = one_replaced_for_loss(algorithm.loss, problem, [1.0], worst.other, other_label=-worst.label)
+    return (whole_party(pair[0]), whole_party(pair[1])) if algorithm.unit == "party" else pair
+
+
+@worst_case.register
+def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem: Problem) -> Pair:
+    """Rows whose entries are as even as they can be, so that their L1 norms are largest; signs alternate in one."""
+    if not algorithm.laplace:
+        return of_coefficients(algorithm, budget, problem)  # type: ignore[arg-type]
+    even = np.full(problem.d, 1 / math.sqrt(problem.d))
+    return one_replaced_for_loss(algorithm.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
+
+
+@worst_case.register(ClippedDescent)
+@worst_case.register(PreconditionedDescent)
+def of_balanced_labels(algorithm: ClippedDescent | PreconditionedDescent, budget: Budget, problem: Problem) -> Pair:
+    """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
+    return for_loss(undecided(problem, algorithm.unit), algorithm.loss, problem.classes)
+
+
+@worst_case.register
+def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> Pair:
+    """A row in a crowd that drives the model away from 0."""
+    if problem.d == 1:
+        return turned_label(problem)
+    ahead = np.eye(problem.d)[0]
+    strength = np.array([[algorithm.lam + algorithm.perturbation(budget, problem).extra]])
+
+    def reached(crowd: Parties) -> Array:
+        """The models of every round along `ahead`, if there was no noise."""
+        terms, models = GradientTerms(crowd), []
+
+        def exact(w: Array, t: int) -> Array:
+            models.append(w[0].copy())
+            return terms.total(w)
+
+        algorithm.descend(problem, strength, exact)
+        along: Array = np.array(models) @ ahead
+        return along
+
+    return in_a_crowd(problem, ahead, reached, algorithm.loss)
+
+
+# Perturbed objectives.
+
+
+@worst_case.register
+def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
+    """Many rows hold w where a row and its successor have long gradients; else a row changes its label."""
+    loss = algorithm.loss
+    if algorithm.variant == "authors" or loss.lipschitz is None or problem.d == 1:
+        return one_replaced_for_loss(loss, problem, [1.0], [1.0], other_label=-1.0)
+    sent = algorithm.objective(budget, problem)
+    return output_density.held_pair(
+        loss, problem, sent.ridge, lambda pair: output_density.largest_loss(loss, pair, sent.ridge, sent.scale)
+    )
+
+
+@worst_case.register
+def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
+    """Many rows hold w where a row and its successor have long gradients; on a line, a row changes its label."""
+    if problem.d == 1:
+        return turned_label(problem)
+    delta = budget.require_delta(f"algo={algorithm.name}")
+    sent = algorithm.messages(budget, problem)[0]
+    loss = algorithm.trained
+    return output_density.held_pair(
+        loss, problem, sent.ridge, lambda pair: output_density.gaussian_mu(loss, pair, sent.ridge, sent.scale, delta)[0]
+    )
+
+
+# Networks and noisy descents, whose rounds start at a public point.
+
+
+@worst_case.register
+def of_network(algorithm: Network, budget: Budget, problem: Problem) -> Pair:
+    """A row turns its label, where the network is steep: both gradients are longer than the clip, and opposite."""
+    return undecided(problem)
+
+
+@worst_case.register
+def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
+    """One row differs among many equal ones, which drive the model from a far start still farther.
+
+    Clipped slopes are as steep as they get where a row has no score, and no crowd is needed: of the squared loss a
+    label turns there.
+    """
+    start = initial_model(far_start(problem.d), problem.d)
+    if algorithm.loss.task == "regression":
+        return turned_target(problem, start)
+    if problem.d == 1:
+        return undecided(problem) if algorithm.slopes.cut else turned_label(problem)
+    ahead = start / np.linalg.norm(start)
+
+    def reached(crowd: Parties) -> Array:
+        """Return the scores of the last party's models of every round, from a far start, without noise."""
+        models: list[Array] = []
+        largest = float(algorithm.tried(budget, crowd.problem).max())
+        fixed = replace(algorithm, step_selection="fixed", step=largest).prepare(crowd, far_start(problem.d))
+        heard = replace(fixed, announce=lambda of, at: models.append(at[0][0, -problem.d :]))
+        heard.release([Budget(math.inf, budget.delta)], np.random.default_rng(0), 1)
+        return np.array(models) @ ahead
+
+    return in_a_crowd(problem, ahead, reached, algorithm.slopes)
+
+
+# What is made of the parties' own models.
+
+
+@worst_case.register
+def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
+    """Party 0 flips all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
+    M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.task == "multiclass"
+    theta = float(lambertw((K - 1) / math.e).real)
+    reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
+    row = np.eye(1, problem.d) * min(1.0, (1 + theta) / reach)
+    sizes = Equal().sizes(problem.N, M, np.random.default_rng(0))
+    party = np.repeat(np.arange(M), sizes)
+    others = party <= M - math.ceil(M / 2)  # tied, so that party 0 decides the vote
+    X, auxiliary = row.repeat(problem.N, axis=0), row.repeat(problem.auxiliary, axis=0)
+    labels = [np.where(party == 0, vote, others).astype(float) for vote in (False, True)]
+    if not multiclass:
+        labels = [2 * y - 1 for y in labels]
+    task: Task = "multiclass" if multiclass else "binary"
+    first, second = (synthetic_parties(task, X, y, sizes, auxiliary, K) for y in labels)
+    return first, second
+
+
+@worst_case.register
+def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
+    """A crowd (0, c) is fitted as well by a party's model as by its mirror image; a row (+-a, b) decides.
+
+    For d = 1, a row changes its label.
+    """
+    if problem.d == 1:
+        return turned_label(problem)
+    n = problem.N // problem.M  # of the last party, whose row it is
+    shares = np.array([[n - 1.0, 1.0]]) / n
+
+    def swing(at: Array) -> Array:
+        """How far from the axis the party's model lies, for log c and the row's log norm and angle (B, 3)."""
+        X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
+        models = fit(X, np.ones((*X.shape[:2], 1)), algorithm.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
+        return np.abs(models[:, 0])
+
+    least = -math.log(2 + 2 * longest_minimiser(algorithm.loss, algorithm.lam))
+    best = highest(swing, [least, least, -math.pi / 2], [0.0, 0.0, math.pi / 2])
+    a, b = polar(*best[1:])
+    return one_replaced("binary", problem, [a, b], [-a, b], (1.0, 1.0), rest=[0.0, math.exp(best[0])])
+
+
+@worst_case.register
+def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
+    """All parties vote for y > 0, but party 0 tilts, to either side, and against one half of the long public rows.
+
+    These, (a, b) and (-a, b), and the two models are mirror images of each other. The other public rows, a crowd
+    (0, c), are fitted as well by either model. For d = 1, party 0 turns its labels.
+    """
+    n, M = problem.auxiliary, problem.M
+    pair = turned_party(algorithm, budget, problem)
+    if problem.d == 1 or n < 2 or algorithm.local is not None:
+        return pair
+    auxiliary = np.zeros((n, problem.d))
+    auxiliary[:, :2] = public = _mirrored_rows(algorithm, problem) * (1 - 1e-15)  # rounding may put none outside
+    a, b = np.abs(public[-1])
+    party = np.repeat(np.arange(M), pair[0].sizes)
+
+    def tilted(parties: Parties, side: int) -> Parties:
+        X = np.zeros((problem.N, problem.d))
+        X[party > 0, 1] = 1.0
+        X[party == 0, :2] = np.array([side * b, a / 2]) / math.hypot(b, a / 2) * (1 - 1e-15)
+        y, classes = np.ones(problem.N), max(problem.classes, 2)
+        return synthetic_parties(parties.data.task, X, y, parties.sizes, auxiliary, classes)
+
+    mirrored = tilted(pair[0], 1), tilted(pair[1], -1)
+    far, mirrored_far = (distance(algorithm, each, budget) for each in (pair, mirrored))
+    return mirrored if mirrored_far > far else pair
+
+
+def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
+    """The public rows (n, 2) that swing the model farthest: a crowd (0, c), then rows (a, b) and (-a, b)."""
+    n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
+    lam = algorithm.strength(n)
+    shares = np.array([1.0, 1.0, 1 - 1 / M])
+    targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
+
+    def rows(at: Array, few: int) -> Array:
+        """A row of the crowd and two long ones, (B, 3, 2), for log c and an angle (B, 2).
+
+        The long ones have length 1, unless there is no crowd: then c.
+        """
+        long = polar(np.where(2 * few == n, at[:, 0], 0.0), at[:, 1])
+        return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1)
+
+    def swing(at: Array, few: int) -> Array:
+        """How far the model lies from the axis, with `few` long rows on either side."""
+        X, weights = rows(at, few), np.array([n - 2 * few, few, few]) / n
+        w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, np.tile(weights, (len(X), 1)), LOCAL_TOLERANCE)
+        return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
+
+    least = -math.log(2 + 2 * longest_minimiser(algorithm.loss, lam, problem.classes))
+    candidates = []
+    for few in sorted({max(1, int(n / 2 * share)) for share in _LONG}):
+        best = highest(partial(swing, few=few), [least, 1e-6], [0.0, math.pi / 2], points=33)[None]
+        candidates.append((float(swing(best, few)[0]), few, rows(best, few)[0]))
+    _, few, worst = max(candidates, key=lambda candidate: candidate[0])
+    return np.repeat(worst, [n - 2 * few, few, few], axis=0)

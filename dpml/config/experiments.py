@@ -1,0 +1,79 @@
+"""Experiment files by name, PAPER/FIGURE: those of packs, and those in ``experiment`` in the user's own folder."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from dpml import packs
+from dpml.files import shipped_folder
+
+PACKAGE = "experiment"
+"""The key that names an experiment, and the folder of the user's own."""
+Files = Mapping[str, Path]
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts fig2 before fig10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def files(config_dir: Path | None = None) -> dict[str, Path]:
+    """Return the files by name. Files whose last name starts with ``_`` are templates of others."""
+    homes = {*shipped_folder("experiments").glob("[!_.]*/"), *packs.known().values()}
+    found = {
+        f"{home.name}/{path.stem}": path
+        for home in sorted(homes)
+        for path in home.glob("*.yaml")
+        if path.name != packs.CARD
+    }
+    own = config_dir / PACKAGE if config_dir else None
+    for path in own.rglob("*.yaml") if own else ():
+        found.setdefault(path.relative_to(own).with_suffix("").as_posix(), path)  # type: ignore[arg-type]
+    return found
+
+
+def names(config_dir: Path | None = None) -> set[str]:
+    """Return all that can be chosen: experiments, papers, and ``all``."""
+    shown = {name for name in files(config_dir) if not _is_template(name)}
+    return {"all", *shown, *(name.rpartition("/")[0] for name in shown if "/" in name)}
+
+
+def selected(name: str, config_dir: Path | None = None) -> list[str]:
+    """Return the experiments that a name stands for: one, all of a paper, or all."""
+    known = files(config_dir)
+    if name in known:
+        return [name]
+    members = [each for each in known if name == "all" or each.startswith(f"{name}/")]
+    return sorted((each for each in members if not _is_template(each)), key=natural)
+
+
+def content(name: str, known: Files) -> dict[str, Any]:
+    """Return what a file says, on top of the templates in its list ``defaults``."""
+    path = known[name]
+    own: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
+    merged: dict[str, Any] = {}
+    for template in own.pop("defaults", ()):
+        if template != "_self_":
+            merged = _merged(merged, content(str(template).strip("/").removeprefix(f"{PACKAGE}/"), known))
+    return _merged(merged, _with_absolute_names(own, path.parent.name))
+
+
+def _merged(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        return below | {key: _merged(below.get(key), value) for key, value in above.items()}
+    return above
+
+
+def _is_template(name: str) -> bool:
+    return name.rpartition("/")[2].startswith("_")
+
+
+def _with_absolute_names(value: Any, pack: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_absolute_names(each, pack) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_absolute_names(each, pack) for each in value]
+    return packs.absolute(value, pack) if isinstance(value, str) else value

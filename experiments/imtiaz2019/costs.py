@@ -1,0 +1,87 @@
+"""Table 1: the bytes of secure aggregation, measured, and how they grow."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from dpml.arrays import Array
+from dpml.protocols import Session, Topology, complete, in_process, sparse
+from dpml.protocols.costs import site_bytes
+from dpml.protocols.transports import Traffic
+
+_WORD = 8  # bytes of an entry
+
+
+def communication(
+    everybody: Sequence[int], ring: Sequence[int], d: Sequence[int], nodes: int | None = None
+) -> pd.DataFrame:
+    """Measure the bytes of a site (the mean over sites) and of the aggregator, without drop-outs.
+
+    For the complete graph and for a sparse ring (for the numbers of parties that have one), and every length in d.
+    `algo` names the graph. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; the column `length` is d in words.
+
+    With a number of compute `nodes`, rows `heikkila2017` have the bytes of the protocol of Heikkilä et al. 2017 by the
+    formula in Imtiaz et al. 2019 (App. A): every site sends a share of its d words to each node, and every node sends
+    the sum of its shares. A word has 8 bytes; keys and headers are not counted.
+    """
+    cases = [("everybody", m, complete(m)) for m in everybody]
+    cases += [("ring", m, topology) for m in ring if (topology := sparse(m)) is not None]
+    rows: list[dict[str, Any]] = []
+
+    def add(algo: str, m: int, length: int, **metrics: float) -> None:
+        setting = {"algo": algo, "M": m, "d": length, "length": f"d = {length:,}"}
+        rows.extend({**setting, "metric": metric, "value": float(value)} for metric, value in metrics.items())
+
+    for graph, m, topology in cases:
+        for length in d:
+            traffic = _traffic(m, length, topology)
+            sent = {"site_bytes": site_bytes(traffic), "aggregator_bytes": traffic.server}
+            add(graph, m, length, **sent, degree=topology.degree)
+    for m in dict.fromkeys(m for _, m, _ in cases) if nodes is not None else ():
+        for length in d:
+            words = _WORD * length * (nodes or 0)
+            add("heikkila2017", m, length, site_bytes=words, aggregator_bytes=(m + 1) * words)
+    return pd.DataFrame(rows)
+
+
+def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
+    """Return the growth of the bytes of `communication`, by `algo` and `who`.
+
+    Metrics: `in_M` and `in_d`, slopes on a log-log scale over the three largest M at the smallest d, and over the three
+    largest d at the smallest M, where one term of a sum of two powers dominates; only if there are three. `misfit` is
+    the largest relative error of the least-squares fit to all measurements of this form: 1, M, d for a site and M
+    times that for the aggregator; on a ring, 1, k, M, d with the degree k, on which only signatures depend.
+    """
+    table = communication(everybody, ring, d)
+    wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()
+    rows = []
+    for graph, own in wide.groupby("algo", sort=False):
+        M, length, k = (own[name].to_numpy(dtype=float) for name in ("M", "d", "degree"))
+        site = np.stack([np.ones_like(M), M, length, *([k] if graph == "ring" else [])], axis=1)
+        for who, form in (("site", site), ("aggregator", M[:, None] * site)):
+            value = own[f"{who}_bytes"].to_numpy(dtype=float)
+            slopes = {
+                "in_M": _slope(M, value, length == length.min()),
+                "in_d": _slope(length, value, M.min() == M),
+            }
+            relative = form / value[:, None]
+            fit = relative @ np.linalg.lstsq(relative, np.ones_like(value), rcond=None)[0]
+            metrics = {n: v for n, v in slopes.items() if v is not None} | {"misfit": float(np.abs(fit - 1).max())}
+            rows += [{"algo": graph, "who": who, "metric": n, "value": v} for n, v in metrics.items()]
+    return pd.DataFrame(rows)
+
+
+def _slope(x: Array, y: Array, where: NDArray[np.bool_]) -> float | None:
+    if where.sum() < 3:
+        return None
+    largest = np.argsort(x[where])[-3:]
+    return float(np.polyfit(np.log(x[where][largest]), np.log(y[where][largest]), 1)[0])
+
+
+@cache
+def _traffic(M: int, d: int, topology: Topology) -> Traffic:
+    return in_process(Session.of(M, d, topology), np.zeros((M, d), dtype=np.uint64)).traffic
