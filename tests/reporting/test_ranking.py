@@ -15,7 +15,6 @@ from dpml.reporting import ranking as module
 from dpml.reporting.artifacts import write_claims
 from dpml.reporting.pages import which_page
 from dpml.reporting.ranking import (
-    READING,
     beside,
     oracle_table,
     rankings,
