@@ -12,6 +12,7 @@ from dpml.arrays import Array
 from dpml.cli.files import in_options, refuse_replacing
 from dpml.cli.files import written as written_as
 from dpml.data.csv.column_bounds import WRITTEN
+from dpml.data.csv.columns import levels_of, matrix
 from dpml.data.csv.reading import Dialect, FileColumn, dialect, open_file, read
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
@@ -86,20 +87,19 @@ def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> No
 
 def _rows(model: Model, path: Path, written: Dialect) -> Array:
     """The features (n, p) of the rows of a file, encoded by the columns that the model states."""
-    file, stated = open_file(path, written), model.stated
-    names = list(stated.columns)
-    for name in stated.sources:
+    file, kinds = open_file(path, written), model.stated.kinds
+    for name in kinds:
         if name not in file.names:
             raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
-    columns = read(file, stated.sources, stated.texts)
-    X = np.empty((len(columns[stated.sources[0]]), len(names)))
-    for place, name in enumerate(names):
-        X[:, place] = stated.feature(columns, name)
-        if stated.kind(name) == "category":
-            X[np.isnan(X[:, place]), place] = -1.0
-            _note_unknown(columns[name], X[:, place], stated.values(name))
+    columns = read(file, list(kinds), model.stated.texts)
+    X = matrix(columns, kinds)
+    names = list(model.stated.columns)
+    symbolic = np.flatnonzero(levels_of(kinds))
+    X[:, symbolic] = np.nan_to_num(X[:, symbolic], nan=-1.0)
+    for place in symbolic:
+        _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].statement())
     missing = np.isnan(X)
     if missing.any() and "impute" not in model.steps:
-        row, place = (int(index[0]) for index in np.nonzero(missing))
-        raise UserError(f"{file.where(row)}, column {names[place]!r}: a value is missing, and the model needs one.")
+        row, number = (int(index[0]) for index in np.nonzero(missing))
+        raise UserError(f"{file.where(row)}, column {names[number]!r}: a value is missing, and the model needs one.")
     return X

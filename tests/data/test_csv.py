@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
 from dpml.data.csv import reading
-from dpml.data.csv.columns import feature, profile_of
+from dpml.data.csv.columns import Number, profile_of
 from dpml.data.preprocess import norms, private_note
 from dpml.data.sets import csv as csv_rows
 from dpml.data.sets.csv import CSV
@@ -288,8 +288,8 @@ def test_cells_are_texts_of_which_some_are_numbers(write):
     assert columns["a"].codes.tolist() == [1, 0, 2, -1, 3]
     assert columns["b"].texts == ("False", "True", "yes")
     assert columns["b"].codes.tolist() == [1, -1, 0, 2, 1]
-    np.testing.assert_array_equal(feature(columns["c"], "number", ()), np.ones(5))
-    np.testing.assert_array_equal(feature(columns["d"], "number", ()), [np.nan, np.nan, 7, 8, 9])
+    np.testing.assert_array_equal(Number().cells(columns["c"]), np.ones(5))
+    np.testing.assert_array_equal(Number().cells(columns["d"]), [np.nan, np.nan, 7, 8, 9])
 
 
 WORDS = st.one_of(
@@ -319,10 +319,10 @@ def test_types_and_values_come_back(tmp_path, cells):
     present = [cell for cell in cells if cell is not None]
     assert found.missing == len(cells) - len(present)
     if all(map(is_number, present)):
-        assert found.kind == "number"
+        assert found.kind.name == "number"
         values = [np.nan if cell is None else float(cell) for cell in cells]
-        np.testing.assert_array_equal(feature(column, "number", ()), values)
+        np.testing.assert_array_equal(Number().cells(column), values)
         return
     assert [None if code < 0 else column.texts[code] for code in column.codes] == cells
     words = {cell.lower() for cell in present}
-    assert found.kind == ("boolean" if words <= {"true", "false"} or words <= {"yes", "no"} else "category")
+    assert found.kind.name == ("boolean" if words <= {"true", "false"} or words <= {"yes", "no"} else "category")
