@@ -32,14 +32,16 @@ from threadpoolctl import threadpool_limits
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.ensemble import Soft
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.algorithm import Noise
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
+from dpml.optim.merged_descent import MergedDescent
 from dpml.privacy import Budget, Problem
 from dpml.privacy.noise import l2_laplace, single_gaussian
 from dpml.running.metrics import accuracies
@@ -179,13 +181,13 @@ def kang_cases() -> list[Case]:
     runs = draws * len(scales)
     X, y = labelled_rows(n, d)
     square = np.random.default_rng(0).standard_normal((2048, 2048), dtype=np.float32)
-    rows = Rows.of(LOSSES["logistic"], X, y, np.full(n, 1 / n))
+    rows = MergedDescent.of(LOSSES["logistic"], [(X, y, np.full(n, 1 / n))], runs)
+    widths = np.broadcast_to(scales, (1, draws, len(scales)))
 
     def ours() -> None:
-        rng, w, gradient = np.random.default_rng(0), np.zeros((runs, d)), np.empty((runs, d))
-        for _ in range(rounds):
-            rows.gradient(w, gradient)
-            w -= step * (gradient + (scales[:, None, None] * single_gaussian(rng, (draws, d))).reshape(runs, d))
+        rng, w = np.random.default_rng(0), np.zeros((1, d, runs))
+        noise = lambda count: single_gaussian(rng, (count, 1, d, draws))  # noqa: E731
+        rows.advance(w, np.full(runs, step), widths, noise, 0.0, rounds)
 
     def multiply() -> None:
         for _ in range(round(rounds * 2 * n * d * runs / 2048**3)):
@@ -234,12 +236,12 @@ def sums_cases() -> list[Case]:
     of = ClippedGradients(LOSSES["logistic"], "sample", 0.1)
     terms, rows = of.on(many), Rows.of(LOSSES["logistic"], many.X, many.y, dtype=np.float64, clip=0.1)
     for runs in (1, 16):
-        w, out = np.random.default_rng(0).standard_normal((runs, 100)), np.empty((runs, 100))
+        w = np.random.default_rng(0).standard_normal((runs, 100))
         steps = np.full(runs, of.resolution([1.0], many.problem))
         title = f"sums of gradients in integers, 1000000 x 100, {runs} models"
         ours = partial(terms.integers, steps, False, w.astype(np.float32))
         ours()  # rows become integers once
-        cases.append(Case(title, "the same sums in double precision", ours, partial(rows.gradient, w, out), 1.0))
+        cases.append(Case(title, "the same sums in double precision", ours, partial(rows.gradient, w), 1.0))
     return cases
 
 

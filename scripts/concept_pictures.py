@@ -30,7 +30,7 @@ from dpml.protocols.server import Server
 from dpml.protocols.transports import Outcome, Transport
 from dpml.reporting.figures import plot
 from dpml.reporting.statistics import summarise
-from dpml.reporting.style import STYLE, base_look, in_style
+from dpml.reporting.style import base_look, in_style
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "concepts"
 DELTA = 1e-5
@@ -237,7 +237,7 @@ PICTURES: dict[str, Callable[[Figure], None]] = {
 def write(name: str, folder: Path = FOLDER) -> Path:
     """Draw a picture into a folder."""
     picture = io.BytesIO()
-    with in_style(STYLE):
+    with in_style():
         figure = Figure(figsize=(WIDE, HIGH), layout="constrained")
         PICTURES[name](figure)
         figure.savefig(picture)

@@ -28,7 +28,6 @@ def files() -> dict[str, str]:
             "programmingLanguage": "Python",
             "runtimePlatform": f"Python {project['requires-python']}",
             "operatingSystem": "Linux",
-            "softwareRequirements": project["dependencies"],
         }
     )
     zenodo = both | {

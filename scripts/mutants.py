@@ -166,8 +166,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/privacy/noise.py",
-        "ehat, g = np.empty(shape), np.empty(shape)",
-        "ehat = g = np.empty(shape)",
+        "return rng.standard_normal(shape), rng.standard_normal(shape)",
+        "return (rng.standard_normal(shape),) * 2",
         "privacy/test_noise.py::test_cape_messages_have_the_covariance_of_the_definition",
     ),
     Mutant(
@@ -263,7 +263,7 @@ MUTANTS = (
         "mechanism/test_carriers.py::test_every_sum_has_noise_of_the_declared_standard_deviation",
     ),
     Mutant(
-        "dpml/optim/party_gradients.py",
+        "dpml/optim/gradients.py",
         "exact /= np.maximum(lengths, 1)[..., None]",
         "exact /= np.maximum(lengths, 2)[..., None]",
         "algorithms/descent/test_clipped.py::test_party_gradients_are_those_of_every_party_alone",

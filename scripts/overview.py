@@ -4,6 +4,7 @@ python scripts/overview.py > table.md          # and docs/overview.svg
 """
 
 import hashlib
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.style import STYLE, in_style
+from dpml.reporting.style import base_look, in_style
+from dpml.reporting.words import REFERENCES, algorithm
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "overview.svg"
@@ -32,8 +34,9 @@ PAPERS = {
 CLAIMED, PROVEN, ATTACKED = "#7F7F7F", "#0072B2", "#D55E00"
 _BEYOND = {"arrowstyle": "->", "color": "#444444", "lw": 1}  # to what lies beyond an axis
 _LEAST = 0.75  # accuracy that is drawn as it is
-OURS = (("wdgd", None, "#0B5FA5", "^", "-"), ("dpgd", None, "#AA4499", "o", "-"), ("gop", 2.0, "#332288", ">", "-"))
-OTHERS = (("DP-SGD", "#111111", "o"), ("diffprivlib (pure ε)", "#444444", "D"))
+OURS = (("wdgd", None), ("dpgd", None), ("gop", 2.0))
+"""Algorithms, and the shift of those that have one."""
+OTHERS = ("DP-SGD", "diffprivlib (pure ε)")
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def draw_guarantees(ax: Axes, lines: list[Headline]) -> None:
             ax.plot(value, place, marker, color=colour, ms=14 if marker == "|" else 7, mew=2 if marker == "|" else 0)
         if line.attacked <= 0:
             ax.annotate("0", (0.02, place), (0.026, place), va="center", color=ATTACKED, arrowprops=_BEYOND)
-    ax.set_yticks(range(len(lines)), [f"{line.paper}\n{line.algo}, view: {line.view}" for line in lines])
+    ax.set_yticks(range(len(lines)), [f"{line.paper}\n{algorithm(line.algo)}, view: {line.view}" for line in lines])
     ax.invert_yaxis()
     ax.set_ylim(len(lines) - 0.5, -0.5)
     ax.set_xscale("log")
@@ -103,21 +106,24 @@ def draw_guarantees(ax: Axes, lines: list[Headline]) -> None:
 def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
     """Test accuracy on Adult against ε: some of ours with their 95 % intervals over seeds, and programs of others."""
     adult = rows[(rows["block"] == "binary") & (rows["dataset"] == "adult") & (rows["metric"] == "accuracy")]
-    for algo, shift, colour, marker, dash in OURS:
+    for algo, shift in OURS:
         curve = adult[(adult["algo"] == algo) & (adult["algo.shift"].fillna(0) == (shift or 0))].sort_values("eps")
-        name = f"{algo} algo.shift={shift:g}" if shift else algo
-        ax.plot(curve["eps"], curve["mean"], dash, marker=marker, color=colour, label=name, ms=5)
+        colour, marker = base_look(algo)
+        name = algorithm(algo) + (f" shift={shift:g}" if shift else "")
+        ax.plot(curve["eps"], curve["mean"], "-", marker=marker, color=colour, label=textwrap.fill(name, 24), ms=5)
         low, high = curve["mean"] - curve["interval"], curve["mean"] + curve["interval"]
         ax.fill_between(curve["eps"], low, high, color=colour, alpha=0.2, lw=0)
-    for name, colour, marker in OTHERS:
+    for name in OTHERS:
+        colour, marker = base_look(name)
         own = (peers["series"] == "adult") & (peers["algo"] == name) & (peers["metric"] == "accuracy")
         points = peers[own].sort_values("x")
         shown = points[points["mean"] >= _LEAST]
         ax.plot(shown["x"], shown["mean"], marker, mfc="white", color=colour, label=name, ms=5.5)
         for x, mean in points.loc[points["mean"] < _LEAST, ["x", "mean"]].itertuples(index=False):
-            ax.annotate(f"◇ {mean:.2f}", (x, _LEAST - 0.012), (x, _LEAST), ha="center", va="top", arrowprops=_BEYOND)
-    for algo, name, dash in (("ceiling", "no privacy", "--"), ("constant", "no feature used", ":")):
-        ax.axhline(adult[adult["algo"] == algo]["mean"].iloc[0], ls=dash, color="black", lw=1, label=name)
+            ax.annotate(f"◇ {mean:.2f}", (x, _LEAST - 0.012), (x, _LEAST), ha="left", va="top", arrowprops=_BEYOND)
+    for algo in ("ceiling", "constant"):
+        mean = adult[adult["algo"] == algo]["mean"].iloc[0]
+        ax.axhline(mean, ls=REFERENCES[algo], color=base_look(algo)[0], lw=1, label=algorithm(algo))
     ax.set_xscale("log")
     ticks = sorted(adult["eps"][np.isfinite(adult["eps"])].unique())
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -131,8 +137,8 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
 
 def picture(lines: list[Headline]) -> Figure:
     """Both halves, from the results as they are now."""
-    with in_style(STYLE):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.5), width_ratios=(1, 1.05), layout="constrained")
+    with in_style():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.0), width_ratios=(1, 1.05), layout="constrained")
         draw_guarantees(left, lines)
         draw_accuracy(right, pd.read_csv(CENTRE), pd.read_csv(PEERS, comment="#"))
     return figure
@@ -150,7 +156,7 @@ def main() -> None:
     """Draw the picture and print the table."""
     lines = headlines(pd.read_csv(AUDIT))
     figure = picture(lines)
-    with in_style(STYLE):
+    with in_style():
         figure.savefig(PICTURE, metadata={"Date": None, "Description": drawn(figure)})
     print(markdown(lines))
 

@@ -20,11 +20,10 @@ from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.artifacts import write_claims
 from dpml.reporting.cards import claims_about
-from dpml.reporting.charts import points_of, read_published, shown
+from dpml.reporting.charts import charts_of, points_of, read_published, titled
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
-from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import peers
 from dpml.reporting.results import rows_of
 from dpml.reporting.sections import sections
@@ -48,6 +47,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     points = read_published([packs.home(paper).parent], paper)
     experiment = as_in_files(about) if pictures else None
     if experiment:
+        experiment = titled(experiment, rows)
         about = about | said_in_files(about, experiment, points)
     claims = [*claims_about(about["experiment"]).values()]  # new ones, too
     verdicts = evidence.judge(rows, claims, about["panels"], points)
@@ -77,11 +77,8 @@ def redraw(
     twins = any(one["twin"] for one in about["figures"])
     part = rows_of(rows, figure["twin"] or "published") if twins else rows
     summary = with_differences(part, about["reference"], about["computed"])
-    charts = [
-        Chart(panel, table, None if figure["twin"] else points_of(points, panel))
-        for panel in (Panel(**content) for content in about["panels"])
-        if len(table := shown(summary, panel))
-    ]
+    panels = [Panel(**content) for content in about["panels"]]
+    charts = charts_of(panels, summary, None if figure["twin"] else points)
     kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
     figure["sections"] = [*kept, *sections(Results(experiment, part, pd.DataFrame()), charts, summary)]
     columns = experiment.columns
@@ -96,23 +93,20 @@ def as_in_files(about: Mapping[str, Any]) -> Experiment:
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
-    """The note, panels' titles and the series of points as the experiment has them, and rankings with these points."""
+    """The note, the titles and the series of points as the experiment has them, and rankings with these points."""
     panels = [
-        panel | {key: getattr(new, key) for key in ("published", "title", "ylim")}
+        panel | {key: getattr(new, key) for key in ("published", "title", "ylim", "thin")}
         for panel, new in zip(about["panels"], experiment.panels, strict=True)
     ]
-    own = {(one["title"], one["y"].rpartition(".")[2]): points_of(points, Panel(**one)) for one in panels}
-    rankings = [
-        ranking
-        | {
-            "choices": [
-                choice | {"peers": peers(own[ranking["title"], ranking["metric"]], choice["eps"])}
-                for choice in ranking["choices"]
-            ]
-        }
-        for ranking in about["rankings"]
-    ]
-    return {"note": experiment.note, "panels": panels, "rankings": rankings}
+    pairs = zip(about["panels"], panels, strict=True)
+    own = {(old["title"], old["y"].rpartition(".")[2]): Panel(**new) for old, new in pairs}
+    rankings = []
+    for ranking in about["rankings"]:
+        panel = own[ranking["title"], ranking["metric"]]
+        theirs = points_of(points, panel)
+        choices = [choice | {"peers": peers(theirs, choice["eps"])} for choice in ranking["choices"]]
+        rankings.append(ranking | {"title": panel.title, "choices": choices})
+    return {"title": experiment.title, "note": experiment.note, "panels": panels, "rankings": rankings}
 
 
 def main(names: list[str]) -> None:

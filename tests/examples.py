@@ -170,6 +170,6 @@ def model_of(prepared: Prepared) -> np.ndarray:
 def descended(rows, w, step, noise, lam=0.0) -> np.ndarray:
     """The last models of runs from w (B, d), with steps (B, 1) or one, and the noise (T, B, d) of their rounds."""
     for z in noise:
-        rows.gradient(w, gradient := np.empty(w.shape))
+        gradient = rows.gradient(w)
         w = w - step * (gradient + z + lam * w)
     return w

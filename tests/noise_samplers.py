@@ -10,6 +10,4 @@ SAMPLERS = {
     "radial": lambda rng: noise.radial(rng, 50, 3),
     "l2_laplace_total": lambda rng: noise.l2_laplace_total(rng, 50, 4, 3),
     "cape_messages": lambda rng: noise.cape_messages(rng, 50, 4, 3, 2.0, 0.5)[0],
-    "cape_total": lambda rng: noise.cape_total(rng, 50, 4, 3, 2.0, 0.5),
-    "gaussian_total": lambda rng: noise.gaussian_total(rng, 50, 4, 3),
 }

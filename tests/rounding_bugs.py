@@ -1,9 +1,7 @@
 """Rounding that a proof about real numbers does not see, as somebody could write it: each makes the wrong of the right.
 
-For `dpml.optim.descent.Rows` (its `sums` and `of`), what it makes of scores, and sums of coefficients.
+For `dpml.optim.gradients.Rows` (its `gradient`, `bend` and `of`), and sums of coefficients.
 """
-
-from functools import partial
 
 import numpy as np
 
@@ -13,49 +11,39 @@ from dpml.data.preprocess import distinct
 def cancelling(right):
     """Sums are of terms near 1, which are taken away again: ``sum tanh - sum 1``, in single precision."""
 
-    def sums(self, models, totals):
-        half = self.half.reshape(-1, self.half.shape[-1])
+    def gradient(self, w):
+        half, slopes = whole(self, w)
+        return self.common * (half.T @ (slopes + 1) - half.sum(axis=0)[:, None]).T.astype(float)
 
-        def write() -> None:
-            for w, total in zip(models, totals, strict=True):
-                slopes = self.slopes(w, np.empty((len(half), w.shape[1]), half.dtype))
-                total[...] = half.T @ (slopes + 1) - half.sum(axis=0)[:, None]
+    return gradient
 
-        return write
 
-    return sums
+def whole(rows, w):
+    """All halves (n, d), and their slopes (n, B)."""
+    slopes = [slopes.reshape(-1, len(w)) for _, _, slopes in rows.parts(w)]
+    return rows.half.reshape(-1, rows.half.shape[-1]), np.concatenate(slopes)
 
 
 def in_single(right):
     """All is added up in single precision, row after row."""
 
-    def sums(self, models, totals):
-        half = self.half.reshape(-1, self.half.shape[-1])
+    def gradient(self, w):
+        half, slopes = whole(self, w)
+        terms = half[:, :, None] * slopes[:, None]
+        return self.common * np.add.accumulate(terms, axis=0)[-1].T.astype(float)
 
-        def write() -> None:
-            for w, total in zip(models, totals, strict=True):
-                slopes = self.slopes(w, np.empty((len(half), w.shape[1]), half.dtype))
-                terms = half[:, :, None] * slopes[:, None]
-                total[...] = np.add.accumulate(terms, axis=0)[-1]
-
-        return write
-
-    return sums
+    return gradient
 
 
 def cut_too_low(right):
     """The slope is cut where tanh is 1 - 2 clip, rounded to single precision: up to 3e-8 too low, whatever the clip."""
 
-    def bend(least, h, labels):
+    def bend(self, h, labels):
         np.tanh(h, out=h)
-        np.maximum(h, np.float32(1 + float(least)), out=h)
+        np.maximum(h, np.float32(1 - float(self.limit)), out=h)
         h -= 1
 
-    def bends(loss, clip, dtype, classes):
-        own, scale = right(loss, clip, dtype, classes)
-        return partial(bend, *own.args), scale
-
-    return bends
+    return bend
 
 
 def folded(right):

@@ -9,7 +9,7 @@ from examples import LOGISTIC, SIGMOID, SOFTMAX, SQUARED
 from quick import quick_first
 
 from dpml import sums
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.sums import PairwiseSum, gamma, imprecision, levels, single_imprecision
 
 
@@ -61,7 +61,7 @@ def test_the_bounds_term_by_term() -> None:
 
 def step_of(rows: Rows, w: np.ndarray) -> np.ndarray:
     """The sum of all gradients, as a round of the descent has it."""
-    rows.gradient(w[None], gradient := np.empty((1, len(w))))
+    gradient = rows.gradient(w[None])
     return gradient[0]
 
 
@@ -123,7 +123,7 @@ def test_no_term_is_longer_than_its_clip(loss, clip) -> None:
         longest = clip
     rows = Rows.of(loss, np.ones((1, 1)), np.ones(1), clip=clip)
     scores = np.concatenate([np.linspace(-40, 40, 10_001), [np.inf, -np.inf, np.nan, 1e38]]).astype(np.float32)
-    rows.bend(scores, None)
+    rows.bend(scores, np.zeros(1))
     assert np.abs(scores.astype(float)).max() * rows.common / 2 <= longest
 
 
@@ -143,7 +143,8 @@ def test_a_row_that_is_replaced_changes_no_other_slope(loss, runs, dtype) -> Non
     def slopes(X, y):
         clip = {SQUARED: 0.3, SOFTMAX: 0.7}.get(loss)
         rows = Rows.of(loss, X, y + 1 if loss is SOFTMAX else y, dtype=dtype, clip=clip, classes=classes)
-        return np.concatenate([slopes.copy() for _, _, slopes in rows.slopes_in_parts(w)])[:3000]
+        parts = [slopes.reshape(-1, len(w)) for _, _, slopes in rows.parts(w)]
+        return np.concatenate(parts)[:3000]
 
     before = slopes(X, y)
     for place in (0, 63, 64, 1234, 2999):
@@ -166,5 +167,5 @@ def test_equal_rows_keep_their_places_and_the_last_block_is_filled_up() -> None:
 def test_weights_are_at_most_one_times_the_largest() -> None:
     v = np.random.default_rng(0).random(300) / 300
     rows = Rows.of(LOGISTIC, np.ones((300, 1)), np.ones(300), v, clip=0.1)
-    assert rows.factors.max() == 1
+    assert rows.weights.max() == 1
     assert rows.common == v.max()

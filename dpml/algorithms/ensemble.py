@@ -69,16 +69,13 @@ class LocalClassifiers(
     """
 
     unit: ClassVar[Unit] = "party"  # type: ignore[misc]
+    proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/hamm2016.md"
     lam: float = 1e-4
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_published_only()
         check_positive(f"algo.lam of {self.name}", self.lam)
-
-    @property
-    def proof(self) -> str:  # type: ignore[override]
-        return f"L2 sensitivity (ensemble.{type(self).__name__})"
 
     @property
     def reading(self) -> NoiseReading:
@@ -427,6 +424,7 @@ class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper"
 
     name: ClassVar[str] = "la"
     claim: ClassVar[str | None] = "Pathak et al. 2010 (Rajkumar & Agarwal 2012, Sec. 2.4)"
+    proof: ClassVar[str] = "Theorem 5, docs/privacy/rajkumar2012.md"
     unit: ClassVar[Unit] = "sample"  # type: ignore[misc]
 
     lam: float = 0.01

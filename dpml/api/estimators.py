@@ -8,8 +8,8 @@ is fitted.
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,6 +35,7 @@ from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
 from dpml.privacy import Adversary, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
+from dpml.privacy.guarantee import large_delta
 from dpml.privacy.safe import written
 from dpml.release.facts import Facts, exact_algorithm, facts_about, option_node, require_linear_model, statement
 from dpml.release.ledger import Ledger, LedgerEntry, current
@@ -97,22 +98,20 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    @contextmanager
-    def _rollback_on_error(self) -> Iterator[None]:
-        """Restore all attributes if a fit fails: those of an earlier fit describe its model."""
-        before = dict(self.__dict__)
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
-
-    def _released(self, X: Array, y: Array, task: Task, party: ArrayLike | None, weights: Sequence[Array]) -> Array:
+    def _released(  # many parameters: rows, and whatever is given of each
+        self,
+        X: Array,
+        y: Array,
+        task: Task,
+        bounds: tuple[Array, Array],
+        party: ArrayLike | None,
+        weights: Sequence[Array],
+    ) -> Array:
         """Release a model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); set `guarantees_`."""
         asked = budget(epsilon(plain(self.eps, "eps"), "eps"), plain(self.delta, "delta"))
         algorithm = self._algorithm(task)
         seed = self._seed()
-        rows = thinned(into_ball(X, *self.bounds_, self.fit_intercept), weights, generator(seed, "weights"))
+        rows = thinned(into_ball(X, *bounds, self.fit_intercept), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             facts = facts_about(
@@ -124,23 +123,26 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             holdings = None
             if party is not None:
                 holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), whose(party).tobytes())
-            self._enter(facts, holdings)
+            setting, entry = self._enter(facts, holdings)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
             found = mechanism.release([asked], noise, 1).weights
         assert found is not None  # of a linear algorithm
+        counted = f"entry {entry.number} of a ledger" if entry else "in no ledger"
+        if math.isinf(worst(facts.held).eps):
+            counted = "not at all, as nothing is proven"
+        self.setting_, self.facts_, self.guarantees_ = setting, facts, list(facts.guarantees)
+        self.entry_, self.ledger_ = entry, self.ledger or current()
+        self.statement_ = (*statement(facts), f"Counted: {counted}.")
         return np.array(found[0, 0])
 
-    def _enter(self, facts: Facts, holdings: str | None) -> None:
-        """Enter a fit whose noise is not drawn yet into the ledger, set what is proven, and warn of what is not.
+    def _enter(self, facts: Facts, holdings: str | None) -> tuple[str, LedgerEntry | None]:
+        """Enter a fit whose noise is not drawn yet into the ledger, and warn of what is not proven.
 
-        `holdings` is the `parties` of `Ledger.enter`.
+        `holdings` is the `parties` of `Ledger.enter`. Returns the setting, and the entry.
         """
-        ledger, entry, counted = self.ledger or current(), None, "not at all, as nothing is proven."
-        if not isinstance(ledger, Ledger | None):
-            raise UserError(f"ledger must be a dpml.Ledger(PATH, cap=...) or None, got {ledger!r}.")
-        weakest = worst(facts.held)
+        ledger, weakest = self.ledger or current(), worst(facts.held)
         if ledger is not None and math.isinf(weakest.eps):
             why = "; and because ".join(facts.open) or f"that of algo={self.algo} at eps={self.eps:g} is infinite"
             raise UserError(
@@ -151,24 +153,20 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             self._warn(facts, weakest)
         parameters = {key: value for key, value in self.get_params().items() if key != "ledger"}
         setting = f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
-        if math.isfinite(weakest.eps) and ledger is not None:
-            entry = ledger.enter(setting, facts.held, parties=holdings)
-            counted = f"entry {entry.number} of a ledger."
-        elif math.isfinite(weakest.eps):
-            counted = "in no ledger."
-            if hasattr(self, "facts_"):
-                warnings.warn(
-                    "this estimator was fitted before, and this fit is in no ledger: if rows of the same people were "
-                    "in both, more privacy is lost than guarantees_ says. dpml.Ledger(path, cap=...) adds fits up.",
-                    PrivacyWarning,
-                    stacklevel=4,
-                )
-        self.setting_, self.facts_, self.guarantees_ = setting, facts, list(facts.guarantees)
-        self.entry_, self.ledger_ = entry, ledger
-        self.statement_ = (*statement(facts), f"Counted: {counted}")
+        if ledger is not None:
+            return setting, ledger.enter(setting, facts.held, parties=holdings)
+        if math.isfinite(weakest.eps) and hasattr(self, "facts_"):
+            warnings.warn(
+                "this estimator was fitted before, and this fit is in no ledger: if rows of the same people were in "
+                "both, more privacy is lost than guarantees_ says. dpml.Ledger(path, cap=...) adds fits up.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
+        return setting, None
 
     def _warn(self, facts: Facts, weakest: Guarantee) -> None:
         """Warn where less is proven than was asked for."""
+        message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:
             advice = ["give bounds (and y_bounds), ranges known without a look"] if facts.ranges == "fitted" else []
             advice += ["leave random_state out"] if facts.randomness == "seed" else []
@@ -179,24 +177,16 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
                 f"eps={self.eps:g} was asked for, but what is {'declared' if facts.author else 'proven'} of "
                 f"algo={self.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
             )
-        elif weakest.delta * facts.problem.N >= 1:
-            message = (
-                f"delta={weakest.delta:g} is 1/N or more, so that the model may show a record of the "
-                f"N={facts.problem.N:,} as it is: choose a smaller delta."
-            )
-        else:
-            return
-        warnings.warn(message, PrivacyWarning, stacklevel=5)
+        if message:
+            warnings.warn(message, PrivacyWarning, stacklevel=5)
 
     def _algorithm(self, task: Task) -> Algorithm:
         name = text(self.algo, "algo")
         known = options("algo")
         if name not in known:
             raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
-        chosen = self.algo_options or {}
-        if not isinstance(chosen, Mapping):
-            raise UserError(f"algo_options must be a dictionary, got {chosen!r}.")
-        node = {**option_node(name), **{key: plain(value, f"algo.{key}") for key, value in chosen.items()}}
+        chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
+        node = {**option_node(name), **chosen}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
         algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
         require_linear_model(algorithm)
@@ -221,10 +211,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """Return the seed of the random streams: `random_state`, or 128 bits from the operating system."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-        given = self.random_state.item() if isinstance(self.random_state, np.generic) else self.random_state
-        if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-            raise UserError(f"random_state must be None or a whole number >= 0, got {given!r}.")
-        return given
+        seed = whole(plain(self.random_state, "random_state"), "random_state")
+        if seed < 0:
+            raise UserError(f"random_state must be None or a whole number >= 0, got {seed}.")
+        return seed
 
     @property
     def _stated(self) -> bool:
@@ -232,10 +222,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
         """Return the ends of the ranges of `values` (n, p), each (p,): public ones, or those of the values."""
-        width = values.shape[1]
-        if given is not None:
-            return checked_ranges(given, key, width)
-        return values.min(axis=0), values.max(axis=0)
+        if given is None:
+            return values.min(axis=0), values.max(axis=0)
+        return checked_ranges(given, key, values.shape[1])
 
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
         """Compute the scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
@@ -342,23 +331,23 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         (n,), each in [0, 1] and from its own row alone, is private as the rows are: a row is used with this
         probability, and is zeros otherwise (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
         """
-        with self._rollback_on_error():
-            rows, labels = validate_data(self, X, y, dtype=np.float64)
-            weights = checked_weights(sample_weight, rows)
-            check_classification_targets(labels)
-            self.classes_, codes = np.unique(labels, return_inverse=True)
-            K = len(self.classes_)
-            if K < 2:
-                name, only = type(self).__name__, self.classes_[0]
-                raise ValueError(f"{name} needs labels of two classes, got one class: {only!r}.")
-            if K > 2:
-                self._check_multiclass(labels)
-            self.bounds_ = self._ranges(self.bounds, "bounds", rows)
-            task: Task = "binary" if K == 2 else "multiclass"
-            targets = (2 * codes - 1 if K == 2 else codes).astype(float)
-            by_class = class_weights(self.class_weight, self.classes_, codes)
-            model = self._released(rows, targets, task, party, [one for one in (weights, by_class) if one is not None])
-            self._keep(model.reshape(1 if K == 2 else K, -1))
+        rows, labels = validate_data(self, X, y, dtype=np.float64)
+        weights = checked_weights(sample_weight, rows)
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+        K = len(classes)
+        if K < 2:
+            raise ValueError(f"{type(self).__name__} needs labels of two classes, got one class: {classes[0]!r}.")
+        if K > 2:
+            self._check_multiclass(labels)
+        bounds = self._ranges(self.bounds, "bounds", rows)
+        task: Task = "binary" if K == 2 else "multiclass"
+        targets = (2 * codes - 1 if K == 2 else codes).astype(float)
+        by_class = class_weights(self.class_weight, classes, codes)
+        chances = [one for one in (weights, by_class) if one is not None]
+        model = self._released(rows, targets, task, bounds, party, chances)
+        self.classes_, self.bounds_ = classes, bounds
+        self._keep(model.reshape(1 if K == 2 else K, -1))
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
@@ -392,14 +381,11 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
                 f"{type_of_target(y)}. ({error})"
             ) from None
 
-    def _takes_several(self) -> bool:
-        with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
-            return bool(self._algorithm("multiclass"))
-        return False
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self._takes_several()
+        tags.classifier_tags.multi_class = False
+        with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
+            tags.classifier_tags.multi_class = bool(self._algorithm("multiclass"))
         tags.classifier_tags.poor_score = True
         return tags
 
@@ -443,35 +429,25 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         random_state: int | None = None,
     ) -> None:
         super().__init__(
-            algo,
-            eps,
-            delta,
-            parties,
-            bounds=bounds,
-            fit_intercept=fit_intercept,
-            calibration=calibration,
-            colluders=colluders,
-            algo_options=algo_options,
-            ledger=ledger,
-            random_state=random_state,
-        )
+            algo, eps, delta, parties, bounds=bounds, fit_intercept=fit_intercept, calibration=calibration,
+            colluders=colluders, algo_options=algo_options, ledger=ledger, random_state=random_state,
+        )  # fmt: skip
         self.y_bounds = y_bounds
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Release one model of rows X (n, p) and targets y (n,); the others are as for `PrivateClassifier`."""
-        with self._rollback_on_error():
-            rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-            weights = checked_weights(sample_weight, rows)
-            target = np.asarray(y, dtype=float)[:, None]
-            self.bounds_ = self._ranges(self.bounds, "bounds", rows)
-            low, high = self._ranges(self.y_bounds, "y_bounds", target)
-            self.y_bounds_ = float(low[0]), float(high[0])
-            scaled = to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0]
-            own = [weights] if weights is not None else []
-            self._keep(self._released(rows, np.clip(scaled, -1, 1), "regression", party, own)[None])
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        weights = checked_weights(sample_weight, rows)
+        target = np.asarray(y, dtype=float)[:, None]
+        bounds = self._ranges(self.bounds, "bounds", rows)
+        low, high = self._ranges(self.y_bounds, "y_bounds", target)
+        scaled = np.clip(to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0], -1, 1)
+        chances = [] if weights is None else [weights]
+        self._keep(self._released(rows, scaled, "regression", bounds, party, chances)[None])
+        self.bounds_, self.y_bounds_ = bounds, (float(low[0]), float(high[0]))
+        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self
 
     def predict(self, X: ArrayLike) -> Array:

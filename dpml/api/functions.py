@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +28,8 @@ from dpml.data.partition import LabelRule, Natural, Parties, Partition, Skew, ch
 from dpml.errors import UserError, nearest
 from dpml.files import seal_object
 from dpml.mechanism.guarantees import guaranteed
+from dpml.mechanism.message import Sum
+from dpml.mechanism.program import Program
 from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
 from dpml.privacy.guarantee import HELD
 from dpml.recipes import Judged, judge, recipe_of
@@ -37,6 +40,7 @@ from dpml.seeds import generator
 if TYPE_CHECKING:
     import pandas as pd
 
+_ROUNDS = {"T": "rounds", "epochs": "epochs"}
 _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
 
@@ -52,11 +56,8 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
     transcript sample 0.0822 proven
     colluders sample 0.1 proven
 
-    Args:
-        overrides: as on the command line, ``"algo=capefm"``.
-        config_dir: a folder of your own options, as ``--config-dir``.
-        keys: the same as keyword arguments. M, N and d (features) may be any numbers; N and d default to those of the
-            data set.
+    Arguments are those of `dpml.run`, one value each; M, N and d (features) may be any numbers, and N and d default to
+    those of the data set.
     """
     return PlannedRelease.of(one_setting("guarantee", overrides, keys, config_dir)).guaranteed()
 
@@ -72,13 +73,10 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
     ...     print(finding.view, round(finding.proven, 4), finding.attacked < finding.proven, finding.verdict)
     release 1.0 True consistent
 
-    Args:
-        overrides: as on the command line, ``"algo=capefm"``.
-        config_dir: a folder of your own options, as ``--config-dir``.
-        keys: the same as keyword arguments. N, d, draws, algo.rounds and algo.epochs have defaults for audits
-            (docs/audit.md).
+    Arguments are those of `guarantee`; N, d, draws, algo.rounds and algo.epochs have defaults for audits
+    (docs/audit.md).
     """
-    release, draws, seed = attacked(one_setting("attack", overrides, keys, config_dir))
+    release, draws, seed, _ = attacked(one_setting("attack", overrides, keys, config_dir))
     return audit(*release, draws, seed)
 
 
@@ -117,7 +115,7 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     Returns:
         Arrays that may be read-only and memory-mapped.
     """
-    named = [word if "=" in word else f"dataset={word}" for word in overrides if isinstance(word, str)]
+    named = [word if "=" in word else f"dataset={word}" for word in overrides]
     settings = one_setting("load", named, keys, config_dir)
     for name in settings.given:
         key = name.partition(".")[0]
@@ -190,6 +188,23 @@ class PlannedRelease(NamedTuple):
         """Compute the guarantees in every view."""
         return guaranteed(*self)
 
+    @property
+    def about(self) -> str:
+        """The setting that the numbers depend on, in one line."""
+        algorithm, problem = self.algorithm, self.problem
+        facts = {"algo": algorithm.name, "eps": self.budget.eps, "N": problem.N, "d": problem.d, "M": problem.M}
+        facts |= {key: getattr(algorithm, name) for key, name in _ROUNDS.items() if getattr(algorithm, name, None)}
+        facts |= {"loss": algorithm.loss.name} if hasattr(algorithm, "loss") else {}
+        facts |= {"colluders": problem.colluders} if problem.M > 1 else {}
+        return "  ".join(f"{key}={value:g}" if key == "eps" else f"{key}={value}" for key, value in facts.items())
+
+    @property
+    def messages(self) -> Sequence[Sum]:
+        """The noisy sums that are sent; none if the algorithm is not a program of such sums."""
+        if not isinstance(self.algorithm, Program):
+            return ()
+        return [each for each in self.algorithm.messages(self.budget, self.problem) if isinstance(each, Sum)]
+
     def certificate(self) -> str:
         """Return the content of the certificate's file; raise UserError if nothing is proven."""
         proven = [g for g in self.guaranteed() if g.basis in HELD]
@@ -214,18 +229,23 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
     return UnsizedProblem(problem, why)
 
 
-def attacked(settings: Settings) -> tuple[PlannedRelease, int, int]:
-    """Return the release that an audit attacks, on synthetic data, the number of draws, and the seed."""
+def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
+    """Return the release that an audit attacks, on synthetic data, the number of draws, the seed, and its own choices.
+
+    What the settings do not say is smaller than usual.
+    """
     config, d = compose_one(settings, "audit")
-    given = settings.given
+    given, chosen = settings.given, []
     for key, few in ROUNDS.items():
-        if key in config.algo and f"algo.{key}" not in given:
+        if key in config.algo and f"algo.{key}" not in given and config.algo[key] != few:
+            chosen.append(f"algo.{key}={few} instead of {config.algo[key]}")
             config.algo[key] = few
     algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
     M = whole(config.M, "M")
     N = whole(config.N, "N") if config.N is not None else default_rows(algorithm) * M
+    chosen += [f"{key}={value}" for key, value in (("N", N), ("d", 2)) if key not in given]
     colluders = build_adversary(config.adversary).count(M)
     problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = whole(config.draws, "draws") if "draws" in given else DRAWS
     release = PlannedRelease(algorithm, budget(config.eps, config.delta), problem)
-    return release, draws, whole(config.seed, "seed")
+    return release, draws, whole(config.seed, "seed"), chosen

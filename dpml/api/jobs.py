@@ -284,7 +284,7 @@ def _changed(
 ) -> tuple[Experiment, list[Point], set[str]]:
     """Return an experiment as changed by words, its points, and the words without effect on its numbers."""
     from dpml.reporting.charts import check, read_published  # experiments only
-    from dpml.reporting.modified import only_block, refuse_ambiguous, truthful
+    from dpml.reporting.modified import only_block, published_where_equal, refuse_ambiguous
 
     experiment = only_block(experiment, expansion.config["block"])
     refuse_ambiguous(experiment, overrides)
@@ -297,9 +297,9 @@ def _changed(
         if key in overrides and _signature(points) == _signature(expansion.points(experiment, others)):
             same.add(word)
     changes = [word for word in words if not is_private(word) and word not in same]
-    experiment = replace(experiment, title=_titled(experiment, points), changes=changes)
+    experiment = replace(experiment, changes=changes)
     if changes:
-        experiment = truthful(experiment, points, expansion.points(experiment, {}))
+        experiment = published_where_equal(experiment, points, expansion.points(experiment, {}))
     command = public_command([f"{PACKAGE}={experiment.name}", *words])
     return replace(experiment, command=command), points, same
 
@@ -358,13 +358,6 @@ def _nothing(name: str, reasons: Iterable[str]) -> UserError:
 
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
     return {(point.block, repr(point.cell) if point.cell else point.reason) for point in points}
-
-
-def _titled(experiment: Experiment, points: Sequence[Point]) -> str:
-    """Return the title; ``{dataset}`` becomes the data sets of the panels, or of all cells if there are no panels."""
-    shown = {panel.block for panel in experiment.panels}
-    titles = dict.fromkeys(p.cell.dataset.info.title for p in points if p.cell and (not shown or p.block in shown))
-    return experiment.title.replace("{dataset}", ", ".join(titles))
 
 
 def public_command(words: Sequence[str]) -> str:

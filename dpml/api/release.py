@@ -20,7 +20,7 @@ from dpml.config.build import (
     whole,
 )
 from dpml.config.complete import require_complete
-from dpml.data import Files, Info, Source
+from dpml.data import Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.reading import open_file
 from dpml.data.partition import Partition
@@ -53,16 +53,13 @@ _PUBLIC = {
 def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) -> tuple[Request, Path]:
     """Return the requested release, and the path of its ledger: `ledger`, or that of its data.
 
-    `allowed` are fields of `Request` that say what may be published: `floating`, `any_delta`, `declared`.
+    `allowed` are fields of `Request` that say what may be published: `floating`, `declared`.
     """
     given = settings.given
-    for key, why in (("seed", "its noise is nobody's to know"), ("draws", "it is one model")):
-        if key in given:
-            raise UserError(f"a release has no {key}, as {why}: leave {key}= out.")
+    for key in {"seed", "draws"} & given.keys():
+        raise UserError(f"a release is one model with noise from the operating system: remove {key}=.")
     defaults = {key: value for key, value in _DEFAULTS.items() if key not in given}
-    config, d = compose_one(replace(settings, values={**defaults, **settings.values}), "release")
-    if d is not None:
-        raise UserError("unknown key 'd': the data set says how many features there are.")
+    config, _ = compose_one(replace(settings, values={**defaults, **settings.values}), "release")
     _choose_for_a_release(config, given)
     dataset: Source = instantiate(config.dataset, "dataset")
     stated, label = _stated(dataset, config)
@@ -84,25 +81,11 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
         setting=_setting(config, dataset, rule, algorithm),
         **allowed,
     )
-    if ledger is None:
-        ledger = beside(dataset.paths["rows"]) if isinstance(dataset, CSV) else _ledger(here, dataset.info)
+    if ledger is None and isinstance(dataset, CSV):
+        ledger = beside(dataset.paths["rows"])
+    elif ledger is None:  # in the user's cache, one for all sets that are made of the same files
+        ledger = here.target / f"{(dataset.info.name, *dataset.info.folders)[-1]}.ledger"
     return request, ledger
-
-
-def _ledger(files: Files, info: Info) -> Path:
-    """Return the ledger of a public data set: one for all that are made of the same files, whichever folder has them.
-
-    It is in the user's cache, or in the data folder if an earlier version put it there.
-    """
-    names = (info.name, *info.folders)
-    within = [Path(f"{names[-1]}.ledger"), *(Path(name) / f"{name}.ledger" for name in names)]
-    places = [root / place for root in dict.fromkeys((files.target, *files.roots)) for place in within]
-    found = [place for place in places if place.exists()]
-    if len(found) > 1:
-        raise UserError(
-            f"{' and '.join(map(str, found))} are both about the rows of dataset={info.name}: say --ledger FILE."
-        )
-    return found[0] if found else places[0]
 
 
 def _setting(config: DictConfig, dataset: Source, rule: Partition, algorithm: Algorithm) -> str:
@@ -132,20 +115,16 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
 
 
 def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
-    if isinstance(dataset, CSV):
-        if "bounds" not in dataset.paths:
-            raise UserError(
-                "a release needs ranges that are stated, not taken from private rows: dataset.bounds=FILE.yaml; "
-                "`dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes one to edit."
-            )
+    if isinstance(dataset, CSV) and "bounds" in dataset.paths:
         stated, path = load(dataset.paths["bounds"]), dataset.paths["rows"]
         # in the order of the file's columns, as the weights are
         features = roles(open_file(path, dataset.written), dataset)
         return stated.of(features, path), str(dataset.label)
     if not isinstance(dataset, Tabular) or dataset.bounds != "public":
         raise UserError(
-            f"a release needs ranges that are stated, not taken from private rows: set dataset.bounds=public, where "
-            f"dataset={dataset.info.name} has some, or release your own file with dataset=csv."
+            "a release needs ranges that are stated, not taken from private rows: for a file of your own --bounds "
+            "FILE.yaml (`dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes one to edit), else "
+            "dataset.bounds=public."
         )
     info = dataset.info
     classes = () if info.task == "regression" else tuple(f"{label:g}" for label in sorted(info.classes))

@@ -126,7 +126,8 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
     against = np.linspace(0, 1, 101)
     best = 0.0, 1.0, 0.5
     for r in _LENGTHS:
-        scores = -against * reached(_crowd(problem, r * ahead))[:, None]
+        crowd, _ = one_replaced("binary", problem, r * ahead, r * ahead, labels=(1.0, 1.0), rest=r * ahead)
+        scores = -against * reached(crowd)[:, None]
         slopes = loss.slope(scores, np.ones(len(scores)))
         moved = (1 - against**2) * np.mean(slopes**2, axis=0)
         most = int(np.argmax(moved))
@@ -179,7 +180,3 @@ def for_loss(pair: Pair, loss: Loss, classes: int) -> Pair:
         for each in pair
     )
     return first, second
-
-
-def _crowd(problem: Problem, row: Array) -> Parties:
-    return one_replaced("binary", problem, row, row, labels=(1.0, 1.0), rest=row)[0]

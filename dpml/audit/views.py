@@ -24,7 +24,7 @@ from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, Sum, Terms, sums_in
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.losses import Loss
 from dpml.optim.network import Models, clipped_sum
 from dpml.privacy import Budget, Problem, View
@@ -197,7 +197,8 @@ def of_gaussian_objectives(algorithm: GaussianObjectivePerturbation, pair: Pair,
 def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return the trained network, and all rounds as a view sees them."""
     d = pair[0].problem.d
-    both = [algorithm.prepare(parties, steep_start(algorithm.loss, algorithm.hidden, d)) for parties in pair]
+    seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
+    both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]
 
     def network(which: int, rng: Generator, draws: int) -> Array:
         return algorithm.train(Carrier(both[which], [budget], rng, draws, None))[0].flat()
@@ -206,13 +207,9 @@ def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]
     return [replace(each, most=_SIDE_BY_SIDE) for each in shown]
 
 
-def steep_start(loss: Loss, hidden: int, d: int) -> Generator:
-    """Return the seed, of a thousand, whose network has the longest gradients at the first axis, for both labels."""
-    return np.random.default_rng(_steep_seed(loss, hidden, d))
-
-
 @lru_cache
 def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
+    """Return the seed, of a thousand, whose network has the longest gradients at the first axis, for both labels."""
     row = with_ones(np.eye(d)[[0]])
     starts = [initial_weights(np.random.default_rng(seed), hidden, d) for seed in range(_SEEDS)]
     models = Models.of(np.concatenate([start.flat() for start in starts]), hidden)
@@ -238,7 +235,7 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Expo
 
 
 def far_start(d: int) -> Generator:
-    """Return the seed, of a thousand, with the longest initial model."""
+    """Return the generator, of a thousand, with the longest initial model."""
     return np.random.default_rng(_far_seed(d))
 
 
@@ -277,7 +274,8 @@ def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], 
     def sample(which: int, rng: Generator, draws: int) -> Array:
         if hidden:
             carrier = Carrier(both[which], [budget], rng, draws, None)
-            tried = [algorithm.descend(carrier, number) for number in algorithm.tried_in(carrier)]
+            numbers = np.arange(len(carrier.messages[0]))[None]
+            tried = [algorithm.descend(own, number) for number, own in algorithm.one_by_one(carrier, numbers)]
             seen = np.array(tried)[..., -carrier.problem.d :] if view == "client" else np.array(tried)
             return np.moveaxis(seen, 1, 0).reshape(draws, -1)
         release = both[which].release([budget], rng, draws)

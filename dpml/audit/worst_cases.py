@@ -19,7 +19,8 @@ from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.arrays import Array
 from dpml.audit import black_box, output_density

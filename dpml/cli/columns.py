@@ -1,15 +1,22 @@
 """Tables that fit the terminal's width: nothing in them is cut."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from dpml.privacy.safe import written
 from dpml.screen import Screen
 
 _GAP = "  "
+_MEANINGLESS = 100.0  # an eps from which on a guarantee says nothing: e^100 is 3e43
+
+
+def eps_text(eps: float) -> str:
+    """Return an eps as tables show it, rounded up."""
+    return "-" if eps != eps else written(eps) if eps < _MEANINGLESS else "no meaningful guarantee"
 
 
 def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
@@ -27,13 +34,3 @@ def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[
     for line in lines:
         table.add_row(*map(Text, line))
     console.print("", table, "", sep="\n")
-
-
-def set_aside_common(
-    heads: Sequence[str], lines: Sequence[Sequence[str]], candidates: Collection[str]
-) -> tuple[list[str], list[list[str]], dict[str, str]]:
-    """Heads and lines without the candidate columns whose cells are all equal, and those common values by head."""
-    columns = dict(zip(heads, zip(*lines, strict=True), strict=True))
-    common = {head: columns[head][0] for head in heads if head in candidates and len(set(columns[head])) == 1}
-    kept = [head for head in heads if head not in common]
-    return kept, [list(line) for line in zip(*(columns[head] for head in kept), strict=True)], common

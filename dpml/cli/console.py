@@ -5,120 +5,82 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.cli.columns import print_table
-from dpml.privacy.guarantee import DECLARED
-from dpml.privacy.safe import written
-from dpml.reporting.run_table import RunTable, claims_in, column, proven_text, run_table
+from dpml.cli.columns import eps_text, print_table
+from dpml.privacy.guarantee import DECLARED, large_delta
+from dpml.reporting.run_table import MAIN, claims_in, run_table
 from dpml.reporting.statistics import about_intervals, settings, summarise
 from dpml.screen import Screen
 
-_METRICS = ("loss", "accuracy", "rmse", "err_w")  # metrics of a sweep's table, if they were measured
-_HEADS = {
-    "published": "claimed (eps, delta)",
-    "proven": "proven (eps, delta)",
+_BASES = {
+    "published": "claimed ε",
+    "proven": "proven ε",
     "conditional": "if fixed beforehand",
-    "declared": "declared (eps, delta)",
+    "declared": "declared ε",
 }
-_TIGHT = (
-    "This is the noise of the paper. calibration=tight adds the least noise that is proven to give this eps: "
-    "docs/concepts.md."
-)
+_TIGHT = "Next: calibration=tight adds the least noise that is proven to give this eps, instead of the paper's."
+_TUNED = ("fixed", "rule")  # values of `tuned` that need no mention
 
 
 def show(rows: pd.DataFrame, guarantees: pd.DataFrame) -> None:
-    """Print the measured metrics and the claimed and proven guarantees of a run or a sweep.
+    """Print the main metrics, and what is claimed and proven, of a run or a sweep.
 
-    One setting gets a line per metric and per view. Several settings get a line each, with the main metrics and the
-    worst view. Values that all settings share are printed above the table.
+    One setting gets a line per metric and per view, several get a line each, with the worst view. Values that all
+    settings share are printed above the table.
     """
-    summary = summarise(rows)
+    summary, console = summarise(rows), Screen()
     keys = [*(key for key in settings(rows) if key != "block"), "tuned"]
     varying = [key for key in keys if summary[key].nunique(dropna=False) > 1]
     common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
-    console = Screen()
-    shown = [
-        f"{key}={short(value)}"
-        for key, value in common.items()
-        if (key, value) not in (("tuned", "fixed"), ("tuned", "rule"))
-    ]
-    console.print("  ".join(shown), style="bold")
+    words = [f"{key}={short(value)}" for key, value in common.items() if key != "tuned" or value not in _TUNED]
+    console.print("  ".join(words), style="bold")
+    table = run_table(summary, _metrics(summary), claims_in(guarantees)).texts
     if varying:
-        for sentence in _unequal(summary):
-            console.print(sentence, style="yellow")
-        present = list(dict.fromkeys(summary["metric"]))
-        # a metric with a dot in its name is the user's own
-        metrics = [name for name in present if name in _METRICS or "." in name]
-        _show_sweep(console, run_table(summary, metrics or present, claims_in(guarantees)))
+        print_table(console, table["columns"], table["rows"])
     else:
-        _show_setting(console, summary, guarantees)
+        measured = len(table["columns"]) - 3  # the last are about privacy
+        pairs = zip(table["columns"][:measured], table["rows"][0][:measured], strict=True)
+        print_table(console, ("metric", "mean"), list(pairs))
+        _show_views(console, guarantees)
+    for _, one in rows[["delta", "N", "M", "unit"]].drop_duplicates().dropna().iterrows():
+        units = int(one["M"] if one["unit"] == "party" else one["N"])
+        if message := large_delta(one["delta"], int(one["N"]), units):
+            console.print(message, style="yellow")
+            break
     console.print(f"{about_intervals(summary)} Draws and sweeps are experiments: publish one release.", style="dim")
     claimed = np.isfinite(guarantees.loc[guarantees["basis"] == "published", "eps"]).any()
-    if claimed and (common.get("calibration"), common.get("variant")) == ("published", "paper") and not varying:
+    if claimed and (common.get("calibration"), common.get("variant")) == ("published", "paper"):
         console.print(_TIGHT)
 
 
-def _show_setting(console: Screen, summary: pd.DataFrame, guarantees: pd.DataFrame) -> None:
-    means = [(str(row["metric"]), _mean(row)) for _, row in summary.iterrows()]
-    print_table(console, ("metric", "mean"), means)
-    views, reasons = [], []
-    for view, group in guarantees.groupby("view", sort=False):
-        # party sizes can differ between seeds: the weakest guarantee holds for all of them
-        weakest = group.loc[group.groupby("basis")["eps"].idxmax()].set_index("basis")
-        pairs = {basis: f"({written(row['eps'])}, {written(row['delta'])})" for basis, row in weakest.iterrows()}
-        views.append((str(view), *(pairs.get(basis, "-") for basis in _HEADS), group["unit"].iloc[0]))
-        open_ = group[(group["basis"] == "proven") & np.isinf(group["eps"])]
-        reasons += list(open_["source"]) if pairs.keys() & {"published", "conditional"} else []
-        reasons += list(group.loc[group["basis"] == DECLARED, "source"])
-    heads = ["view", *_HEADS.values(), "per"]
-    always = {"view", "claimed (eps, delta)", "proven (eps, delta)", "per"}
-    kept = [k for k, head in enumerate(heads) if head in always or any(line[k] != "-" for line in views)]
-    print_table(console, [heads[k] for k in kept], [[line[k] for k in kept] for line in views])
-    for reason in dict.fromkeys(reasons):
+def _metrics(summary: pd.DataFrame) -> list[str] | None:
+    """Return the metrics to show: the main ones, the user's own, which have a dot, and what explains a bad result."""
+    present = list(dict.fromkeys(summary["metric"]))
+    trimmed = (summary.loc[summary["metric"] == "trimmed", "mean"] > 0).any()
+    shown = [name for name in present if name in MAIN or "." in name or (name == "trimmed" and trimmed)]
+    return shown or None
+
+
+def _show_views(console: Screen, guarantees: pd.DataFrame) -> None:
+    # party sizes can differ between seeds: the weakest guarantee holds for all of them
+    weakest = guarantees.loc[guarantees.groupby(["view", "basis"], sort=False)["eps"].idxmax()]
+    eps = weakest.pivot(index="view", columns="basis", values="eps").reindex(weakest["view"].unique())
+    bases = [basis for basis in _BASES if basis in eps and (basis != "published" or np.isfinite(eps[basis]).any())]
+    lines = [[str(view), *(eps_text(line[basis]) for basis in bases)] for view, line in eps.iterrows()]
+    print_table(console, ["view", *(_BASES[basis] for basis in bases)], lines)
+    first = guarantees.iloc[0]
+    console.print(f"ε for one {first['unit']} at delta = {first['delta']:g}", style="dim")
+    open_ = (weakest["basis"] == "proven") & np.isinf(weakest["eps"]) & (len(bases) > 1)
+    for reason in weakest.loc[open_ | (weakest["basis"] == DECLARED), "source"].unique():
         console.print(f"Nothing is proven: {reason}.", style="yellow")
 
 
-def _unequal(summary: pd.DataFrame) -> list[str]:
-    private = summary[np.isfinite(summary["claimed_eps"]) & ~summary["not_proven"].astype(str).str.startswith(DECLARED)]
-    found = private.groupby("calibration", sort=False)["algo"].unique()
-    if len(found) < 2 or private.groupby("algo")["calibration"].nunique().max() > 1:
-        return []
-    tight = ", ".join(found.get("tight", ()))
-    return [
-        f"Not the same privacy: the noise of {', '.join(found.get('published', ()))} is what a paper claims to give ε, "
-        f"that of {tight} what gives it. calibration=tight gives it in all."
-    ]
-
-
-def _show_sweep(console: Screen, table: RunTable) -> None:
-    metrics = {name: column(name, table.keys) for name in table.metrics}
-    lines = []
-    for line in table.lines.to_dict("records"):
-        means = [
-            _mean({key: line[f"{name}_{key}"] for key in ("interval", "count", "missing")} | {"mean": line[head]})
-            for name, head in metrics.items()
-        ]
-        proven = proven_text(line["proven_eps"], line["declared_eps"])
-        privacy = (short(line["claimed_eps"]), proven, str(line["proven_view"]))
-        lines.append((*(short(line[key]) for key in table.keys), *means, *privacy))
-    heads = (*table.keys, *metrics.values(), "claimed ε", "proven ε", "view")
-    print_table(console, heads, lines)
-
-
-def _mean(row: Any) -> str:
-    if not row["count"]:
-        return "-"
-    if row["missing"]:
-        return f"NaN ({row['missing']} of {row['count']})"
-    return f"{row['mean']:.3g}" + (f" ± {row['interval']:.1g}" if row["interval"] > 0 else "")
-
-
 def axes(rows: pd.DataFrame) -> list[str]:
-    """The settings that vary in the rows and can be the x axis of a figure."""
+    """Return the settings that vary in the rows and can be the x axis of a figure."""
     return [axis for axis in ("eps", "delta", "M", "N") if rows[axis].nunique() > 1]
 
 
 def short(value: Any) -> str:
-    """A number in four digits, a missing value as a dash, anything else unchanged."""
+    """Return a number in four digits, a missing value as a dash, anything else unchanged."""
     if value is None or value != value:  # NaN
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,58 +1,43 @@
 """`dpml data`: list, fetch and check data sets, and deal their rows to parties."""
 
-import argparse
 import sys
 import textwrap
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
-from rich.box import SIMPLE_HEAD
-from rich.table import Table as Lines
-from rich.text import Text
 
 from dpml.api.settings import Settings, is_private
 from dpml.arrays import Array, Index
-from dpml.cli import load
 from dpml.cli.columns import print_table
-from dpml.cli.files import AS_PRIVATE, stem
+from dpml.cli.files import AS_PRIVATE
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
-from dpml.data.partition import Parties, Partition, Skew, distances
+from dpml.data.partition import distances
 from dpml.data.sources import cache
 from dpml.data.sources.files import change, difference, fresh_content, known_content
 from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
 from dpml.screen import Screen
 
-_COLOURS = {"ready": "green", "raw only": "yellow", "incomplete": "red", "missing": "red"}  # of states
 _EXPLAINED = (
     "distance: total variation between a party's mix of classes and that of all rows, 0 (alike) to 1; by chance: of "
     "parties of the same sizes whose rows are dealt at random"
 )
-_PARTIES, _SOURCES = 110, 160  # terminal widths from which `dpml data list` shows these columns
 
 
-def run_data(arguments: argparse.Namespace) -> None:
-    """Carry out `dpml data ACTION`."""
-    actions = {"list": _list, "get": _get, "check": _check, "path": _path, "partition": _partition}
-    action = actions.get(arguments.data_command)
-    if action is None:
-        action = load("describe").run  # loads pandas
-    action(arguments)
-
-
-def _files(arguments: argparse.Namespace) -> Files:
+def _files(arguments: Namespace) -> Files:
     return Files(arguments.data_dir, arguments.mirror, arguments.offline, getattr(arguments, "into", None))
 
 
-def _named(arguments: argparse.Namespace) -> dict[str, Source]:
+def _named(arguments: Namespace) -> dict[str, Source]:
     if arguments.names in ([], ["all"]):
         return catalogue.sources(arguments.config_dir)
     return {name: catalogue.source(name, arguments.config_dir) for name in arguments.names}
 
 
 def state(source: Source, files: Files) -> str:
-    """`ready` (nothing to fetch or parse), `raw only` (not parsed yet), `incomplete`, or `missing`."""
+    """Return `ready` (nothing to fetch or parse), `raw only` (not parsed yet), `incomplete`, or `missing`."""
     if not source.info.files:
         return "ready"
     local = {raw.name: files.local(source.info, raw.name) for raw in source.info.files}
@@ -67,36 +52,17 @@ def state(source: Source, files: Files) -> str:
     return "raw only"
 
 
-def _list(arguments: argparse.Namespace) -> None:
+def run_list(arguments: Namespace) -> None:
+    """Print a line for every data set, and where data are."""
     files, console = _files(arguments), Screen()
-    wide = console.width >= _SOURCES
-    screen = Lines(box=SIMPLE_HEAD, show_lines=wide)
-    for column in ("name", "task"):
-        screen.add_column(column, no_wrap=True)
-    for column in ("rows", "d"):
-        screen.add_column(column, justify="right", no_wrap=True)
-    screen.add_column("state", no_wrap=True)
-    more = [("parties in the papers", _PARTIES), ("source, licence, citation", _SOURCES)]
-    shown = [column for column, width in more if console.width >= width]
-    for column in shown:
-        screen.add_column(column, overflow="fold")
     sources = catalogue.sources(arguments.config_dir)
+    lines = []
     for name, source in sources.items():
-        info, now, (_, d) = source.info, state(source, files), source.size(None)
-        cells: list[str | Text] = [
-            name,
-            info.task,
-            f"{source.drawn() if isinstance(source, Tabular) else info.rows:,}",
-            f"{d}" if d == info.features else f"{info.features:,} -> {d}",
-            Text(now, _COLOURS[now]),
-            info.parties,
-            f"{info.homepage or info.how_to_get}\n{info.licence}\n{info.citation}",
-        ]
-        screen.add_row(*cells[: 5 + len(shown)])
-    if not shown:  # no column can be wrapped: a line that is too long is better than a number that is cut
-        needed = console.measure(screen, options=console.options.update(width=1000)).maximum
-        console.width = max(console.width, needed)
-    console.print(screen)
+        info, (_, d) = source.info, source.size(None)
+        rows = source.drawn() if isinstance(source, Tabular) else info.rows
+        features = f"{d}" if d == info.features else f"{info.features:,} -> {d}"
+        lines.append([name, info.task, f"{rows:,}", features, state(source, files)])
+    print_table(console, ["name", "task", "rows", "d", "state"], lines)
     public = ", ".join(name for name, source in sources.items() if source.info.columns)
     loose = ", ".join(name for name, source in sources.items() if not all(raw.sha256 for raw in source.info.files))
     for line in (
@@ -105,12 +71,10 @@ def _list(arguments: argparse.Namespace) -> None:
         "Your own file: dataset=csv dataset.path=FILE.csv dataset.label=COLUMN",
     ):
         print(textwrap.fill(line, console.width, break_long_words=False))
-    if not wide:
-        print(f"With {_SOURCES} columns (COLUMNS={_SOURCES}): source, licence and citation, too.")
     _print_folders(files)
 
 
-def _get(arguments: argparse.Namespace) -> None:
+def run_get(arguments: Namespace) -> None:
     """Fetch every data set that can be fetched; one that fails does not stop the others."""
     files, failed = _files(arguments), []
     for name, source in _named(arguments).items():
@@ -122,42 +86,37 @@ def _get(arguments: argparse.Namespace) -> None:
             failed.append(name)
             print(f"{name}: {error}", file=sys.stderr)
     if failed:
-        raise UserError(f"not all data sets could be had: {', '.join(failed)} (see above).")
+        raise UserError(f"failed to fetch: {', '.join(failed)} (see above).")
 
 
 def _prepare(source: Source, files: Files) -> str:
     info = source.info
     if not info.files:
         return f"nothing to fetch. {info.how_to_get}"
+    rows, columns = info.rows, info.features
     if isinstance(source, Tabular):
-        table, _ = source.table(files)
-        rows, columns = table.X.shape
-        return f"ready, {rows:,} rows x {columns:,} columns as parsed, verified"
-    files.verified(info)
-    return f"ready, {info.rows:,} rows x {info.features} columns, verified"
+        rows, columns = source.table(files)[0].X.shape
+    else:
+        files.verified(info)
+    return f"ready, {rows:,} rows x {columns:,} columns, verified"
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def run_check(arguments: Namespace) -> None:
+    """Read every raw file again, and print whether it is what it should be."""
     files = _files(arguments)
     problems: dict[Path, str] = {}  # by file, including files that several data sets share
     wrong = 0
     for name, source in _named(arguments).items():
-        missing: list[str] = []
         for raw in source.info.files:
             path = files.local(source.info, raw.name)
             if path is None:
-                missing.append(raw.name)
+                print(f"{name}: {raw.name}: missing")
                 continue
             if path not in problems:
                 problems[path] = _problem(raw, path)
             right = "ok" if raw.sha256 else "ok (no published sha256: size, and the sha256 recorded here)"
             print(f"{name}: {raw.name}: {f'WRONG, {problems[path]}: {path}' if problems[path] else right}")
             wrong += bool(problems[path])
-        if missing:
-            more = f" and {len(missing) - 2} more" if len(missing) > 2 else ""
-            print(f"{name}: {', '.join(missing[:2])}{more}: missing")
-        if not source.info.files:
-            print(f"{name}: no files. {source.info.how_to_get}")
     if wrong:
         raise UserError(
             f"{wrong} of the files are not what they should be: move them away, then get them again with dpml data get."
@@ -165,12 +124,13 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _problem(raw: Raw, path: Path) -> str:
-    """What is wrong with a file, after reading all of it; empty if nothing is."""
+    """Return what is wrong with a file, after reading all of it; empty if nothing is."""
     content = fresh_content(path, raw.separator)
     return difference(raw, content) or change(raw, path, content)
 
 
-def _path(arguments: argparse.Namespace) -> None:
+def run_path(arguments: Namespace) -> None:
+    """Print the paths of the raw files of some sets, or the folders."""
     files = _files(arguments)
     if not arguments.names:
         _print_folders(files)
@@ -184,22 +144,11 @@ def _print_folders(files: Files) -> None:
     print(f"data files     {', '.join(map(str, files.roots))}\nparsed arrays  {cache.root()}")
 
 
-def _partition(arguments: argparse.Namespace) -> None:
+def run_partition(arguments: Namespace) -> None:
     """Deal the rows as a run would, and print what the parties hold; draw a figure if asked to."""
     from dpml.api.functions import dealt  # loads the audits
 
-    figure = None if arguments.figure is None else stem(arguments.figure)
     skew, rule, parties = dealt(Settings(arguments.overrides, config_dir=arguments.config_dir))
-    _show_parties(skew, rule, parties)
-    if figure is not None:
-        from dpml.reporting.heterogeneity import draw  # loads Matplotlib
-
-        words = [word for word in arguments.overrides if not is_private(word)]
-        for path in draw(skew, f"dpml data partition {' '.join(words)}", figure):
-            print(path, file=sys.stderr)
-
-
-def _show_parties(skew: Skew, rule: Partition, parties: Parties) -> None:
     console = Screen()
     lines = [
         ["rows", *_summary(skew.sizes)],
@@ -216,6 +165,12 @@ def _show_parties(skew: Skew, rule: Partition, parties: Parties) -> None:
     counts += "".join(f", {rows:,} {kind} rows" for kind, rows in rest.items() if rows)
     console.print(f"{counts}; {_EXPLAINED}")
     console.print(AS_PRIVATE)
+    if arguments.figure is not None:
+        from dpml.reporting.heterogeneity import draw  # loads Matplotlib
+
+        words = [word for word in arguments.overrides if not is_private(word)]
+        for path in draw(skew, f"dpml data partition {' '.join(words)}", arguments.figure.with_suffix("")):
+            print(path, file=sys.stderr)
 
 
 def _summary(values: Array | Index) -> list[str]:

@@ -2,10 +2,11 @@
 
 import shlex
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import Any
 
 from dpml.cli.columns import print_table
-from dpml.cli.files import AS_PRIVATE, in_options, value, written
+from dpml.cli.files import AS_PRIVATE, value, written
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
@@ -26,13 +27,11 @@ def run(arguments: Namespace) -> None:
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
     named: dict[str, Any] = {"path": str(arguments.file), "label": arguments.label, "party": arguments.party}
     named |= {"drop": tuple(arguments.drop), "bounds": str(arguments.bounds or FITTED)}
-    with in_options():
-        description = describe(CSV(**named, **written(arguments)))
-    arguments.label = description.options.label
+    description = describe(CSV(**named, **written(arguments)))
     console = Screen()
     lines = [_line(found, description.rows) for found in description.features]
     print_table(console, ["column", "type", "values", "missing", "note"], lines)
-    sentences = [*_labels(description, arguments), *_rows(description, arguments)]
+    sentences = [*description.noticed, *_sentences(description)]
     if arguments.bounds is not None:
         found_outside = outside(description)
         sentences += [
@@ -42,8 +41,7 @@ def run(arguments: Namespace) -> None:
         ] or [f"No value is outside what {arguments.bounds} states."]
         if found_outside:
             sentences.append("A run clips such numbers to their range, and counts such categories as none.")
-    sentences.append(AS_PRIVATE)
-    for sentence in [*description.noticed, *sentences]:
+    for sentence in [*sentences, AS_PRIVATE]:
         console.print(sentence, soft_wrap=True)
     if target is not None:
         write_atomically(target, bounds_text(description))
@@ -68,38 +66,34 @@ def _values(found: ColumnProfile) -> str:
     return shown if len(found.values) <= _SHOWN else f"{shown}, ... ({len(found.values):,})"
 
 
-def _labels(description: Description, arguments: Namespace) -> list[str]:
-    labels = description.labels
+def _sentences(description: Description) -> Iterator[str]:
+    labels, rows, label = description.labels, description.rows, description.options.label
     if labels is None:
-        return ["No column is named to be predicted: --label COLUMN."]
-    if labels.task == "regression":
-        low, high = description.classes
-        return [f"label {arguments.label}: regression, {low:g} to {high:g}"]
-    counts = zip(labels.names.items(), description.classes, strict=True)
-    classes = "; ".join(f"{number} is {name} ({rows:,.0f} rows)" for (number, name), rows in counts)
-    return [f"label {arguments.label}: {labels.task}, {classes}"]
-
-
-def _rows(description: Description, arguments: Namespace) -> list[str]:
-    rows = description.rows
-    parts = [f"{rows:,} rows", f"{description.complete:,} without a missing value"]
+        yield "No column is named to be predicted: --label COLUMN."
+    elif labels.task == "regression":
+        yield "label {}: regression, {:g} to {:g}".format(label, *description.classes)
+    else:
+        counts = zip(labels.names.items(), description.classes, strict=True)
+        classes = "; ".join(f"{number} is {name} ({count:,.0f} rows)" for (number, name), count in counts)
+        yield f"label {label}: {labels.task}, {classes}"
     columns = len(description.features) - len(description.problems)
-    parts.append(f"{columns:,} columns for features, {description.width:,} after one_hot")
-    if description.parties is not None:
-        parts.append(f"{description.parties:,} parties")
-    sentences = ["; ".join(parts)]
-    sentences += [f"The column {each.name!r} would be refused." for each in description.problems]
+    parties = "" if description.parties is None else f"; {description.parties:,} parties"
+    yield (
+        f"{rows:,} rows; {description.complete:,} without a missing value; {columns:,} columns for features, "
+        f"{description.width:,} after one_hot{parties}"
+    )
+    for each in description.problems:
+        yield f"The column {each.name!r} would be refused."
     if description.complete < rows:
-        sentences.append(
+        yield (
             "dataset.missing=drop, the default, leaves out rows with a missing value; dataset.missing=keep with "
             "dataset.steps=[impute,one_hot,symmetric,bias,sample_norm] fills them in."
         )
-    if description.labels is not None:
+    if labels is not None:
         options, usual = description.options, CSV()
         reading = options.statements.reading if options.statements else {}
         named = {key: getattr(options, key) for key in ("path", "label", "party", "bounds", "drop", *WRITTEN)}
         named["drop"] = (*options.drop, *(each.name for each in description.problems))
         given = {key: said for key, said in named.items() if said not in (getattr(usual, key), reading.get(key))}
         words = ["dataset=csv", *(f"dataset.{key}={value(said)}" for key, said in given.items())]
-        sentences.append(f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm")
-    return sentences
+        yield f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm"

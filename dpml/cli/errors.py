@@ -1,8 +1,6 @@
-"""Turn exceptions into one sentence and an exit status, and name what to write for common slips on a command line."""
+"""Turn exceptions into one sentence and an exit status."""
 
-import argparse
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -12,9 +10,6 @@ from dpml.errors import UserError
 from dpml.files import shipped_folder
 from dpml.screen import guarded, printable
 
-_LONGEST = 2000
-_IN_BOTH = ("label", "party", "drop", "bounds", "encoding", "separator", "decimal", "na")  # settings and options
-
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
     """Run `main`. A mistake prints one sentence on stderr and exits with 2; Ctrl-C exits with 130, silently.
@@ -22,13 +17,13 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
     A bug in dpml stays an exception.
     """
     os.environ["MPLBACKEND"] = "agg"  # a notebook's shell names one of its own, which may not be installed here
-    usual = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     try:
-        try:
-            with guarded():
+        with guarded():
+            try:
                 main()
-        finally:
-            sys.stdout.flush()  # an error here would otherwise appear when Python exits
+            finally:
+                sys.stdout.flush()  # an error here would otherwise appear when Python exits
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as head, has closed it
@@ -44,11 +39,8 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
             sys.stdout.flush()
         except OSError:
             _drop_output()
-        short = message if len(message) <= _LONGEST else f"{message[:_LONGEST]} ..."  # what others wrote may be in it
-        print(printable(f"{program}: error: {short}"), file=sys.stderr)
+        print(printable(f"{program}: error: {message[:2000]}"), file=sys.stderr)  # what others wrote may be in it
         sys.exit(2)
-    finally:
-        signal.signal(signal.SIGTERM, usual or signal.SIG_DFL)  # while Python ends, an exception would be printed
 
 
 def _follows_ctrl_c(error: BaseException | None) -> bool:
@@ -71,8 +63,7 @@ def sentence(error: Exception) -> str | None:
         path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return f"{path}{os.strerror(error.errno).lower()}."
     if isinstance(error, MemoryError):
-        detail = f" ({error})" if str(error) else ""
-        return f"there is not enough memory{detail}: ask for fewer rows, draws, parties or workers."
+        return "there is not enough memory: ask for fewer rows, draws, parties or workers."
     if isinstance(error, BrokenExecutor):
         return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
     if "hydra" not in sys.modules:  # half of dpml would be loaded with it
@@ -99,14 +90,3 @@ def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
             after = words[words.index(word) + 1 :]
             value = value or next((text for text in after[:1] if not text.startswith("-") and "=" not in text), "VALUE")
             raise UserError(f"{word} is a setting, not an option: write {name}={value}.")
-
-
-def refuse_settings(unknown: Sequence[str], options: argparse.Namespace) -> None:
-    """Raise UserError at the first of the `unknown` words that is a setting for which the command has an option."""
-    for word in unknown:
-        name, _, value = word.removeprefix("dataset.").partition("=")
-        if word.startswith("dataset.") and name in _IN_BOTH and name in options:
-            texts = " ".join(shlex.quote(text.strip(" \"'")) for text in value.strip("[]").split(","))
-            raise UserError(
-                f"{word} is a setting of dpml-run; here it is an option: write --{name} {texts or 'VALUE'}."
-            )

@@ -5,16 +5,17 @@ import os
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, Popen
+from typing import Any
 
-from dpml.cli.files import refuse_replacing
+from dpml.cli.files import READING, refuse_replacing, written
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.errors import UserError
-from dpml.federated.aggregator import Kept, aggregate, publish
+from dpml.errors import UserError, nearest
+from dpml.federated.aggregator import Federated, Kept, aggregate, publish
 from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.consortium import write_certificates, write_consortium
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
@@ -34,44 +35,25 @@ from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
-_MOST_FOLDERS = 1000
 _ROWS = 200  # of each party while the number is unknown: the guarantee does not depend on it
-_LONGEST = 1_000_000  # seconds, 11 days: sockets take no more than 24
 
 
-def run_federate(arguments: Namespace) -> None:
-    """Carry out the action."""
-    for name in ("wait", "timeout"):
-        seconds = getattr(arguments, name, 1.0)
-        if not 0 < seconds <= _LONGEST:
-            raise UserError(f"--{name} must be above 0 and at most {_LONGEST:,} seconds, got {seconds:g}.")
-    actions = {
-        "card": _card,
-        "plan": _plan,
-        "sign": _sign,
-        "tls": _tls,
-        "party": _party,
-        "aggregator": _aggregator,
-        "try": _try,
-        "init": _init,
-    }  # fmt: skip
-    actions[arguments.action](arguments)
-
-
-def _card(arguments: Namespace) -> None:
+def run_card(arguments: Namespace) -> None:
+    """Write a party's card."""
     refuse_replacing(arguments.output, arguments.data, arguments.key, arguments.bounds)
-    seat = _seat(arguments, arguments.output.stem, arguments.data, arguments.key)
-    _write(arguments.output, json.dumps({"rows": seat.rows, "key": seat.key.hex()}) + "\n")
+    seat = _seat(arguments, arguments.output.stem, arguments.data, arguments.key, written(arguments))
+    write_atomically(arguments.output, json.dumps({"rows": seat.rows, "key": seat.key.hex()}) + "\n")
 
 
-def _plan(arguments: Namespace) -> None:
+def run_plan(arguments: Namespace) -> None:
+    """Put cards together to a plan."""
     check_writable(arguments.output)
     plan = _agreed(arguments, [read_card(path) for path in arguments.cards])
-    _write(arguments.output, plan.text)
+    write_atomically(arguments.output, plan.text)
     _say(plan)
 
 
-def _sign(arguments: Namespace) -> None:
+def run_sign(arguments: Namespace) -> None:
     """Add the signature of a key, and those in other copies, to the plan's file."""
     plan = read_plan(arguments.plan)
     for path in arguments.copies:
@@ -82,14 +64,16 @@ def _sign(arguments: Namespace) -> None:
     if arguments.key is not None:
         plan = plan.signed(signing_key(arguments.key, make=False))
     _say(plan)
-    _write(arguments.plan, plan.text)
+    write_atomically(arguments.plan, plan.text)
 
 
-def _tls(arguments: Namespace) -> None:
+def run_tls(arguments: Namespace) -> None:
+    """Write the certificates of an authority and of the aggregator."""
     write_certificates(arguments.host, arguments.folder)
 
 
-def _party(arguments: Namespace) -> None:
+def run_party(arguments: Namespace) -> None:
+    """Take part in a release, and write the model."""
     address = address_of(arguments.aggregator)
     context = client_tls(address, arguments.ca)
     check_writable(arguments.output)
@@ -97,7 +81,7 @@ def _party(arguments: Namespace) -> None:
     ledger = arguments.ledger or beside(arguments.data)
     signer = signing_key(arguments.key, make=False)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta)
-    member = Member(plan, signer, arguments.data, ledger, cap=cap)
+    member = Member(plan, signer, arguments.data, ledger, cap=cap, reading=written(arguments))
     _say(plan)
     print(f"party {plan.seats[member.number].name} takes part; end it with Ctrl-C.", flush=True)
     with limit_blas():
@@ -106,7 +90,8 @@ def _party(arguments: Namespace) -> None:
     print(arguments.output)
 
 
-def _aggregator(arguments: Namespace) -> None:
+def run_aggregator(arguments: Namespace) -> None:
+    """Wait for all parties, and make the model."""
     address = address_of(arguments.listen)
     context = server_tls(address, arguments.certificate, arguments.certificate_key)
     plan = read_plan(arguments.plan)
@@ -118,73 +103,96 @@ def _aggregator(arguments: Namespace) -> None:
     if kept.done:
         print(f"{kept.folder} has the first {kept.done} sums of this release, which goes on from there.", flush=True)
     with listening(plan, address, arguments.timeout, context) as (called, _):
-        _aggregate(plan, called, arguments, kept)
+        made = _aggregate(plan, called, arguments.wait, arguments.output, kept)
     kept.forget()
+    _say_result(made, plan, arguments.output)
 
 
-def _aggregate(plan: FederationPlan, called: Callers, arguments: Namespace, kept: Kept | None = None) -> None:
-    called.await_all(arguments.wait)
+def _aggregate(plan: FederationPlan, called: Callers, wait: float, output: Path, kept: Kept | None = None) -> Federated:
+    """Make the model, write it, and give it to the parties."""
+    called.await_all(wait)
 
     def progress(done: int, parties: int) -> None:
         print(f"sum {done} of {len(plan.sums.lengths)}, of {parties} of {len(plan.seats)} parties", file=sys.stderr)
 
     with limit_blas():
         made = aggregate(plan, range(len(plan.seats)), called.exchange, progress, kept)
-    publish(made, arguments.output)
+    publish(made, output)
     called.end(made.model.text())
     for refusal in made.refused:
         print(f"refused: {refusal}", file=sys.stderr)
+    return made
+
+
+def _say_result(made: Federated, plan: FederationPlan, output: Path) -> None:
     names = ", ".join(plan.seats[party].name for party in made.survivors)
-    print(f"{arguments.output} has a model of the rows of {names}.")
+    print(f"{output} has a model of the rows of {names}.")
     if made.model.errors is not None:
         print(made.model.statement[-1])
 
 
-def _try(arguments: Namespace) -> None:
-    """The whole federation on this machine: keys, a plan that all sign, a process for each party, one release."""
-    check_writable(arguments.output)
+def run_try(arguments: Namespace) -> None:
+    """Carry out the whole federation on this machine: keys, a plan that all sign, and a process for each party.
+
+    A rehearsal does all of it, but its model and its ledgers are in a folder that is deleted: nothing of the rows
+    leaves it.
+    """
+    files, output = arguments.files, arguments.output
+    readings = _readings(arguments.reading, [data.stem for data in files])
+    if arguments.release:
+        check_writable(output)
     with tempfile.TemporaryDirectory(prefix="dpml") as temporary, ExitStack() as stack:
         folder = Path(temporary)
-        keys = [folder / f"{k}.key" for k in range(len(arguments.files))]
-        seats = [_seat(arguments, data.stem, data, key) for data, key in zip(arguments.files, keys, strict=True)]
+        place, keys = folder / "plan.json", [folder / f"{k}.key" for k in range(len(files))]
+        seats = [
+            _seat(arguments, data.stem, data, key, readings[data.stem]) for data, key in zip(files, keys, strict=True)
+        ]
         plan = _agreed(arguments, seats)
         for key in keys:
             plan = plan.signed(signing_key(key))
-        place = folder / "plan.json"
-        _write(place, plan.text)
+        write_atomically(place, plan.text)
         _say(plan)
         called, port = stack.enter_context(listening(plan, ("127.0.0.1", 0), arguments.timeout, None))
-        running = [
-            stack.enter_context(_started(data, place, key, folder / f"{k}.json", port, arguments.wait))
-            for k, (data, key) in enumerate(zip(arguments.files, keys, strict=True))
-        ]
-        _aggregate(plan, called, arguments)
+        running = []
+        for k, data in enumerate(files):
+            words = ["--plan", place, "--key", keys[k], "--aggregator", f"127.0.0.1:{port}", "--wait", arguments.wait]
+            words += ["-o", folder / f"{k}.json", *_options(readings[data.stem])]
+            words += [] if arguments.release else ["--ledger", folder / f"{k}.ledger"]
+            running.append(stack.enter_context(_started(data, words)))
+        made = _aggregate(plan, called, arguments.wait, output if arguments.release else folder / "model.json")
         for process in running:
             process.wait()
+    if arguments.release:
+        _say_result(made, plan, output)
+    else:  # nothing of the model is shown: no ledger has it
+        print("This was a rehearsal: no ledger was charged, and its model is deleted. Add --release to make the model.")
 
 
-def _init(arguments: Namespace) -> None:
-    """Write a folder for each party and the aggregator, and print what would be guaranteed."""
-    address = address_of(arguments.aggregator)
-    names = arguments.parties
-    if len(names) == 1 and names[0].isdecimal() and int(names[0]) <= _MOST_FOLDERS:
-        names = [f"hospital-{k + 1}" for k in range(int(names[0]))]
-    adversary = ["--colluders", str(arguments.colluders)]
-    adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
-    adversary += ["--floating"] if arguments.floating else []
-    adversary += ["--delta-anyway"] if arguments.delta_anyway else []
-    plan = _agreed(arguments, [Seat(name, _ROWS, os.urandom(32)) for name in names])  # nobody has keys yet
-    write_consortium(names, address, plan.stated, ("--set", *arguments.overrides), adversary, arguments.folder)
-    _say_what_is_agreed(plan)
-    print(f"{arguments.folder} has a folder for each of {', '.join(names)}, and for the aggregator: send each its own.")
-    print("Each makes its signing key there, and keeps it. STEPS.md says how.")
+def _readings(given: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the options of each party's file, from NAME KEY=VALUE ..."""
+    found: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for name, *words in given:
+        if name not in found:
+            raise UserError(f"--reading {name} is not the name of a file: {nearest(name, names)}")
+        for word in words:
+            key, _, value = word.partition("=")
+            if key not in READING:
+                raise UserError(f"--reading takes no {key!r}: {nearest(key, READING)}")
+            found[name][key] = tuple(value.split(",")) if key == "na" else value
+    return found
+
+
+def _options(reading: Mapping[str, Any]) -> list[str]:
+    """Return the options of `federate party` for the same reading."""
+    return [
+        word for key, value in reading.items() for word in (f"--{key}", *([value] if isinstance(value, str) else value))
+    ]
 
 
 @contextmanager
-def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: float) -> Iterator[Popen[bytes]]:
-    words = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "federate", "party", str(data), "--plan", plan]
-    words += ["--key", key, "--aggregator", f"127.0.0.1:{port}", "--wait", str(wait), "-o", model]
-    process = Popen([str(word) for word in words], stdin=DEVNULL, stdout=DEVNULL)
+def _started(data: Path, words: Sequence[Any]) -> Iterator[Popen[bytes]]:
+    command = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "federate", "party", data, *words]
+    process = Popen([str(word) for word in command], stdin=DEVNULL, stdout=DEVNULL)
     try:
         yield process
     finally:
@@ -192,12 +200,26 @@ def _started(data: Path, plan: Path, key: Path, model: Path, port: int, wait: fl
         process.wait()
 
 
-def _seat(arguments: Namespace, name: str, data: Path, key: Path) -> Seat:
-    """A party of this plan, with its number of rows; creates its key if it has none."""
+def run_init(arguments: Namespace) -> None:
+    """Write a folder for each party and the aggregator, and print what would be guaranteed."""
+    address = address_of(arguments.aggregator)
+    names = arguments.parties
+    if len(names) == 1 and names[0].isdecimal():
+        names = [f"hospital-{k + 1}" for k in range(int(names[0]))]
+    adversary = ["--colluders", str(arguments.colluders), *["--floating"] * arguments.floating]
+    adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
+    plan = _agreed(arguments, [Seat(name, _ROWS, os.urandom(32)) for name in names])  # nobody has keys yet
+    write_consortium(names, address, plan.stated, ("--set", *arguments.overrides), adversary, arguments.folder)
+    _say_what_is_agreed(plan)
+    print(f"{arguments.folder} has a folder for each of {', '.join(names)}, and for the aggregator: send each its own.")
+    print("Each makes its signing key there, and keeps it. STEPS.md says how.")
+
+
+def _seat(arguments: Namespace, name: str, data: Path, key: Path, reading: Mapping[str, Any]) -> Seat:
+    """Return a party of this plan, with its number of rows; creates its key if it has none."""
     stated, terms = _terms(arguments)
-    dataset = terms.dataset
-    check_columns(dataset, stated)
-    _, y = own_rows(dataset, stated, data)
+    check_columns(terms.dataset, stated)
+    _, y = own_rows(replace(terms.dataset, **reading), stated, data)
     return Seat(name, len(y), signing_key(key).public_key().public_bytes_raw())
 
 
@@ -207,43 +229,30 @@ def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
     return replace(stated, reading={}), agreed_of(arguments.overrides, stated.reading)
 
 
-def _agreed(arguments: Namespace, seats: list[Seat]) -> FederationPlan:
+def _agreed(arguments: Namespace, seats: Sequence[Seat]) -> FederationPlan:
     colluders = arguments.colluders
     dropouts = most_dropouts(len(seats), colluders) if arguments.dropouts is None else arguments.dropouts
     stated, terms = _terms(arguments)
     terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
     plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
     check_columns(plan.dataset, plan.stated)
-    if not arguments.delta_anyway:
-        plan.facts.require_small_delta()
+    plan.facts.require_small_delta()
     return plan
 
 
 def _say(plan: FederationPlan) -> None:
+    """Print what is agreed on, and who has signed it."""
     unsigned = set(plan.unsigned)  # once: every signature is verified for it
-    seats = [
-        f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{'' if seat.name in unsigned else ', signed'}"
-        for seat in plan.seats
-    ]
+    signed = {seat.name: "" if seat.name in unsigned else ", signed" for seat in plan.seats}
+    seats = [f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{signed[seat.name]}" for seat in plan.seats]
     _say_what_is_agreed(plan, f"Plan {plan.digest}", *seats)
 
 
 def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:
     console = Screen()
     sums, errors = len(plan.sums.lengths), plan.terms.count_errors
-    rounds = f"{sums} secure sums, one after the other" if sums > 1 else "one secure sum"
-    messages = f"The release is {rounds}: {5 * sums} messages to every party."
+    messages = f"Secure sums of the release: {sums}, with {5 * sums} messages to every party."
     if errors is not None:
-        messages += (
-            f" The last sum counts the model's errors on the rows it is made of, for eps = {errors:g} of its own, "
-        )
-        messages += "which is in the guarantee."
+        messages += f" The last sum counts the model's errors on its rows, for eps = {errors:g} of the guarantee."
     for sentence in (*plan.statement, messages, *more):
         console.print(sentence)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from None

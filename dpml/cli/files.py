@@ -1,9 +1,8 @@
-"""Files of the user's own: options that say how one is written, mistakes in it, and none that is overwritten."""
+"""Files of the user's own: options that say how one is written, and none that is overwritten."""
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,14 @@ from dpml.errors import UserError
 
 AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
 
-_KEYS = ("encoding", "separator", "decimal", "na", "drop", "label")
-_KEY = re.compile(rf"dataset\.({'|'.join(_KEYS)})(?:=(?:\[([^\]]*)\]|(\S+?)(?=[,;.:)]*(?:\s|$))))?")
-
-_WRITTEN = ("encoding", "separator", "decimal", "na")
-_FILES = " (dataset.path, dataset.test_path)"  # the file has no option: it is an argument
+READING = ("encoding", "separator", "decimal", "na")
 
 
 def add_written(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how a file is written."""
     help_ = "utf-8 (the default), utf-16, latin-1, cp1252, ... (dataset.encoding)"
     parser.add_argument("--encoding", metavar="NAME", help=help_)
-    help_ = "the character between values, or comma, semicolon, tab, bar (default: found out)"
+    help_ = "the character between values, or comma, semicolon, tab, bar (default: automatic)"
     parser.add_argument("--separator", metavar="CHARACTER", help=help_)
     parser.add_argument("--decimal", metavar="NAME", help="point (the default) or comma")
     help_ = "texts that stand for a missing value, besides the usual ones (dataset.na)"
@@ -40,7 +35,7 @@ def add_own_file(parser: argparse.ArgumentParser) -> None:
 
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options of `add_written` that are given."""
-    given = {key: getattr(arguments, key) for key in _WRITTEN}
+    given = {key: getattr(arguments, key) for key in READING}
     return {key: tuple(value) if key == "na" else value for key, value in given.items() if value}
 
 
@@ -51,40 +46,19 @@ def own_file(arguments: argparse.Namespace, words: Sequence[str]) -> list[str]:
         raise UserError(f"one file of rows is released, got {' and '.join(files)}.")
     given = {"path": files[0] if files else None, "label": arguments.label, "party": arguments.party}
     given |= {"bounds": arguments.bounds, "drop": arguments.drop, **written(arguments)}
-    settings = [f"dataset.{key}={value(said)}" for key, said in given.items() if said]
+    settings = [f"dataset.{key}={value(text)}" for key, text in given.items() if text]
     return ["dataset=csv"] * bool(files) + settings + [word for word in words if word not in files]
 
 
-def value(said: Any) -> str:
+def value(content: Any) -> str:
     """Return a text, or a list of texts, as a value for `dpml-run`: in quotes where Hydra needs them."""
-    if isinstance(said, list | tuple):
-        return f"[{','.join(map(value, said))}]"
-    text = str(said)
+    if isinstance(content, list | tuple):
+        return f"[{','.join(map(value, content))}]"
+    text = str(content)
     if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
         return text
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{quoted}"'
-
-
-@contextmanager
-def in_options() -> Iterator[None]:
-    """Raise a mistake that names keys of dataset=csv again, with the options of the same names."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(_KEY.sub(_option, str(error).replace(_FILES, ""))) from None
-
-
-def _option(found: "re.Match[str]") -> str:
-    value = found[2].replace(",", " ") if found[2] is not None else found[3]
-    return f"--{found[1]}" + (f" {value}" if value else "")
-
-
-def stem(figure: Path) -> Path:
-    """The path of a figure's files, which have suffixes of their own."""
-    if not figure.name or figure.is_dir():
-        raise UserError(f"--figure {figure} is no name of a file: FILE makes FILE.png and FILE.svg.")
-    return figure.with_suffix("")
 
 
 def refuse_replacing(output: Path | None, *read: Path | None) -> None:

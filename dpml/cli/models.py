@@ -1,8 +1,11 @@
-"""`dpml release` and `dpml ledger`: one model for publication, and what was released about the same people."""
+"""`dpml release`, `show` and `ledger`: a model for publication, its content, and all releases about some people."""
 
+import re
 from argparse import Namespace
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 from dpml.cli.columns import print_table
 from dpml.cli.files import own_file
@@ -14,9 +17,16 @@ from dpml.release.facts import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
 from dpml.screen import Screen
 
+if TYPE_CHECKING:
+    from dpml.release.model import Model
+
 _SEEN = {"release": "those who see what is published", "worst": "the worst view of every release"}
-_CHOSEN = "These totals are proven if no release's algorithm or budget was chosen by what earlier ones had shown"
-_NEVER = "not published, and counted: nobody can know what was seen of it"
+_FIXED = "These totals are proven if the algorithm and the budget of every release were fixed in advance"
+_NEVER = "not published, but accounted for: nobody can know what was seen of it"
+_EFFECTS = (
+    "An effect is an average over the feature's range, or relative to the mean of its values; all other features are "
+    "held at the middle of their range, or at their first value."
+)
 
 
 def run_release(arguments: Namespace) -> None:
@@ -26,7 +36,7 @@ def run_release(arguments: Namespace) -> None:
     from dpml.release.release import release
 
     settings = Settings(own_file(arguments, arguments.overrides), config_dir=arguments.config_dir)
-    allowed = {"floating": arguments.floating, "any_delta": arguments.delta_anyway, "declared": arguments.declared}
+    allowed = {"floating": arguments.floating, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
@@ -34,7 +44,58 @@ def run_release(arguments: Namespace) -> None:
     console = Screen()
     for sentence in (*model.statement, ""):
         console.print(sentence)
-    console.print(f"{arguments.output}\n{ledger.path}: release {entry.number}")
+    console.print(f"{arguments.output}: dpml show {arguments.output} prints its coefficients.")
+    console.print(f"{ledger.path}: release {entry.number}")
+
+
+def run_show(arguments: Namespace) -> None:
+    """Print a model's statement, its coefficients in the units of the data, and its classes; draw it if asked to."""
+    from dpml.release.model import read_model
+
+    model, console = read_model(arguments.model), Screen()
+    if arguments.shapes is not None:
+        _draw_shapes(model, arguments.shapes)
+    for sentence in model.statement:
+        console.print(sentence)
+    heads = [model.label]
+    if model.task != "regression":
+        codes = zip((-1, 1) if model.task == "binary" else range(len(model.weights)), model.stated.classes, strict=True)
+        console.print(f"\n{model.label}: {', '.join(f'{code:+} is {name}' for code, name in codes)}")
+        names = model.stated.classes if len(model.weights) > 1 else model.stated.classes[1:]
+        heads = [f"{'log odds' if model.loss == 'logistic' else 'score'} of {name}" for name in names]
+    print_table(console, ["feature", "value", *heads], list(_coefficients(model)))
+    console.print(_EFFECTS)
+
+
+def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
+    """Yield what each feature adds to the score: per unit of a range, or with each value above the values' mean."""
+    import numpy as np
+
+    from dpml.data.info import Range
+
+    columns = model.stated.columns
+    usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
+    for place, (name, column) in enumerate(columns.items()):
+        values = [column.low, column.high] if isinstance(column, Range) else range(len(column))
+        rows = np.tile(usual, (len(values), 1))
+        rows[:, place] = values
+        effects = model.scale * model.scores(rows).reshape(len(values), -1)
+        if isinstance(column, Range):
+            unit = {"boolean": "if true", "date": "per day"}.get(model.stated.kind(name), "per unit")
+            slopes = (effects[1] - effects[0]) / (column.high - column.low)
+            yield [name, unit, *(f"{slope:+.3g}" for slope in slopes)]
+            continue
+        for value, effect in zip(column, effects - effects.mean(axis=0), strict=True):
+            yield [name, value, *(f"{number:+.3g}" for number in effect)]
+
+
+def _draw_shapes(model: "Model", folder: Path) -> None:
+    from dpml.reporting import shapes  # slow to load
+
+    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+        raise UserError(f"--shapes {folder} is there already, and not empty: choose another folder.")
+    files = shapes.write(model, folder)
+    print(f"{len(files)} files in {folder}: each feature as .png and .svg, and all numbers in shapes.csv\n")
 
 
 def run_ledger(arguments: Namespace) -> None:
@@ -50,34 +111,39 @@ def run_ledger(arguments: Namespace) -> None:
         releases = [asdict(entry) for entry in entries]
         print(to_json({"releases": releases, "totals": totals, "caps": [asdict(cap) for cap in caps]}))
         return
-    _show_releases(entries)
     console = Screen()
+    heads = ["release", "date (UTC)", "algorithm", "unit", "eps published", "eps worst", "delta", "model"]
+    print_table(console, heads, [_line(entry) for entry in entries])
     for total in totals:
-        eps = (
-            f"eps = {written(total['eps'])} at delta = {written(total['delta'], 6)}."
-            if total["eps"] is not None
-            else ("no total, as some protect samples only, or parties that may be others.")
-        )
+        eps = "no total, as some protect samples only, or parties that may be others."
+        if total["eps"] is not None:
+            eps = f"eps = {written(total['eps'])} at delta = {written(total['delta'], 6)}."
         console.print(f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: {eps}")
     if len(entries) > 1:
         gaussian = all(each.mu is not None for entry in entries for each in entry.guarantees)
-        rest = "; that they stay below a cap is, also if it was" if gaussian and caps else ""
-        console.print(f"{_CHOSEN}{rest}.")
+        rest = ". The cap holds even if earlier results chose them" if gaussian and caps else ""
+        console.print(f"{_FIXED}{rest}.")
     for cap in caps:
         console.print(f"Cap for one {cap.unit}: eps = {cap.eps:g} at delta = {cap.delta:g}.")
-    notes = {
-        NOT_THESE_BITS: [entry for entry in entries if any(each.basis == REAL for each in entry.guarantees)],
-        "declared by code that is not part of dpml, and not proven": [
-            entry for entry in entries if any(each.basis == DECLARED for each in entry.guarantees)
-        ],
-        _NEVER: [entry for entry in entries if entry.model is None],
-    }
-    for note, concerned in notes.items():
-        if concerned:
-            console.print(f"Release {', '.join(str(entry.number) for entry in concerned)}: {note}.")
+    bases = {entry.number: {each.basis for each in entry.guarantees} for entry in entries}
+    for entry in entries:
+        notes = [NOT_THESE_BITS] if REAL in bases[entry.number] else []
+        notes += (
+            ["declared by code that is not part of dpml, and not proven"] if DECLARED in bases[entry.number] else []
+        )
+        notes += [_NEVER] if entry.model is None else []
+        console.print(f"Release {entry.number}: {'; '.join([*notes, entry.setting])}")
 
 
-def _totals(entries: list[LedgerEntry], delta: float) -> list[dict[str, Any]]:
+def _line(entry: LedgerEntry) -> list[str]:
+    public, worst = entry.seen_by("release"), entry.seen_by("worst")
+    algorithm = re.search(r"\balgo='?([\w.]+)", entry.setting)
+    date, model = entry.time[:10], entry.model[:12] if entry.model else "-"
+    eps = [written(public.eps), written(worst.eps), written(worst.delta, 6)]
+    return [str(entry.number), date, algorithm[1] if algorithm else "-", entry.unit, *eps, model]
+
+
+def _totals(entries: Sequence[LedgerEntry], delta: float) -> list[dict[str, Any]]:
     """Compute the total of all releases per unit and audience; eps is None where they have no total (`spent`)."""
     totals = []
     for unit in get_args(Unit):
@@ -88,17 +154,3 @@ def _totals(entries: list[LedgerEntry], delta: float) -> list[dict[str, Any]]:
             eps = None if total is None else total.eps(delta)
             totals.append({"unit": unit, "audience": audience, "eps": eps, "delta": delta})
     return totals
-
-
-def _show_releases(entries: list[LedgerEntry]) -> None:
-    console = Screen()
-    heads = ["release", "time (UTC)", "unit", "eps published", "eps worst view", "delta", "model"]
-    lines = []
-    for entry in entries:
-        public, worst = entry.seen_by("release"), entry.seen_by("worst")
-        model = entry.model[:12] if entry.model else "-"
-        shown = [str(entry.number), entry.time[:19].replace("T", " "), entry.unit, written(public.eps)]
-        lines.append([*shown, written(worst.eps), written(worst.delta, 6), model])
-    print_table(console, heads, lines)
-    for entry in entries:
-        console.print(f"Setting of release {entry.number}: {entry.setting}")

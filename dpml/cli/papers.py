@@ -27,7 +27,7 @@ _DPML = f"""\
 def run_plot(arguments: Namespace) -> None:
     """Draw a figure for a paper, and print its path and what its caption should say."""
     from dpml.reporting.chosen import chosen  # loads Matplotlib
-    from dpml.reporting.figures import paper_figure, save_for_paper
+    from dpml.reporting.figures import paper_figure, save_as
 
     output, width = arguments.output, _width(arguments.width)
     refuse_overwriting(output, arguments.force, ("pdf", "png", "svg"))
@@ -37,7 +37,7 @@ def run_plot(arguments: Namespace) -> None:
         xscale, yscale = ("log" if axis in arguments.log else "linear" for axis in "xy")
         charts = [replace(chart, panel=replace(chart.panel, xscale=xscale, yscale=yscale)) for chart in charts]
     figure, caption = paper_figure(charts, width, names)
-    save_for_paper(figure, output)
+    save_as(figure, output, dpi=300)
     print(output)
     print(caption)
 
@@ -52,10 +52,7 @@ def _width(text: str) -> float:
 
 def _names(path: Path) -> Mapping[str, str]:
     """Read the names that a YAML file gives to what a figure shows."""
-    try:
-        content = read_mapping(path, "names", deepest=1)
-    except OSError as error:
-        raise UserError(f"--labels {path} cannot be read: {error.strerror}.") from None
+    content = read_mapping(path, "names", deepest=1)
     if not all(isinstance(text, str) for text in (*content, *content.values())):
         raise UserError(f"--labels {path} must have a line NAME: TEXT for each name, such as capefm: CAPE-FM.")
     return content
@@ -124,20 +121,18 @@ def run_verify(arguments: Namespace) -> None:
     from dpml.reporting.cards import card_of
     from dpml.reporting.evidence import verify
 
-    experiments = verdicts = values = wrong = 0
+    experiments = []
     for one in verify(path):
+        experiments.append(one)
         counts = f"{one.verdicts} verdicts, {one.values} values of tables"
-        print(f"{one.experiment}: {counts}: {'not so' if one.wrong else 'ok'}")
-        for line in one.wrong:
-            print(f"  {line}")
+        print(f"{one.experiment}: {counts}: {'not so' if one.wrong else 'ok'}", *one.wrong, sep="\n  ", flush=True)
         card = card_of(one.experiment.partition("/")[0])
         if one.wrong and card and card.headline:
             print(f"  the headline of its page may be wrong now: {card.headline}")
-        experiments, verdicts, values = experiments + 1, verdicts + one.verdicts, values + one.values
-        wrong += len(one.wrong)
-    if wrong:
+    if wrong := sum(len(one.wrong) for one in experiments):
         raise UserError(f"{wrong} statements of {path} do not follow from its rows.")
+    verdicts, values = (sum(getattr(one, key) for one in experiments) for key in ("verdicts", "values"))
     print(
-        f"Recomputed from the stored rows: {verdicts:,} verdicts and {values:,} values of tables of {experiments} "
-        "experiments. All are as written. The rows themselves were not computed again."
+        f"Recomputed from the stored rows: {verdicts:,} verdicts and {values:,} values of tables of "
+        f"{len(experiments)} experiments. All are as written. The rows themselves were not computed again."
     )

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.arrays import Array
-from dpml.cli.files import in_options, refuse_replacing
-from dpml.cli.files import written as written_as
+from dpml.cli.files import refuse_replacing, written
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.columns import levels_of, matrix
 from dpml.data.csv.reading import Dialect, FileColumn, dialect, open_file, read
@@ -24,55 +23,51 @@ def run_predict(arguments: Namespace) -> None:
     """Write a table with a prediction for every row of the file, in the file's order."""
     model = read_model(arguments.model)
     refuse_replacing(arguments.output, arguments.model, arguments.file)
-    if arguments.shapes is not None:
-        _draw_shapes(model, arguments.shapes)
-    if arguments.file is None:
-        if arguments.shapes is None:
-            raise UserError("name a FILE of rows to predict, or --shapes DIR for what each feature contributes.")
-        return
-    with in_options():
-        usual = {key: said for key, said in model.stated.reading.items() if key in WRITTEN}
-        written = dialect(**{**usual, **written_as(arguments)})
-        found = pd.DataFrame(model.predictions(_rows(model, arguments.file, written)))
+    stated = {key: value for key, value in model.stated.reading.items() if key in WRITTEN}
+    rows = _rows(model, arguments.file, dialect(**{**stated, **written(arguments)}))
+    found = pd.DataFrame(model.predictions(rows))
     if model.task != "regression":
         found["prediction"] = [plain_cell(name) for name in found["prediction"]]
-    table = _asked(model, found, arguments).to_csv(index=False)
+    if arguments.proba or arguments.wanted is not None:
+        found = found[_probabilities(model, list(found.columns), arguments.wanted)]
+    table = found.to_csv(index=False, float_format="%.6g")
     if arguments.output is None:
         sys.stdout.write(table)
     else:
         write_atomically(arguments.output, table)
 
 
-def _draw_shapes(model: Model, folder: Path) -> None:
-    from dpml.reporting import shapes  # slow to load
-
-    try:
-        if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-            raise UserError(f"--shapes {folder} is there already, and not empty: choose another folder.")
-        written = shapes.write(model, folder)
-    except OSError as error:
-        raise UserError(f"--shapes {folder} cannot be written: {error.strerror}.") from None
-    said = f"{len(written)} files in {folder}: each feature as .png and .svg, and all numbers in shapes.csv"
-    print(said, file=sys.stderr)  # stdout has the predictions
-
-
-def _asked(model: Model, found: pd.DataFrame, arguments: Namespace) -> pd.DataFrame:
-    if not arguments.proba and arguments.wanted is None:
-        return found
-    columns = [str(name) for name in found.columns if str(name).startswith(PROBABILITY)]
-    if not columns:
+def _probabilities(model: Model, columns: Sequence[str], wanted: str | None) -> list[str]:
+    """Return the columns of the probabilities of all classes, or of the one that is `wanted`."""
+    found = [name for name in columns if name.startswith(PROBABILITY)]
+    if not found:
         what = "a number" if model.task == "regression" else f"a class by the loss {model.loss}"
-        raise UserError(f"{arguments.model} predicts {what} and gives no probabilities: leave out --proba and --class.")
-    if arguments.wanted is None:
-        return found[columns]
-    if arguments.wanted not in model.stated.classes:
-        known = nearest(arguments.wanted, model.stated.classes)
-        raise UserError(f"--class {arguments.wanted} is no class of {arguments.model}: {known}")
-    return found[[PROBABILITY + arguments.wanted]]
+        raise UserError(f"this model predicts {what} and gives no probabilities: leave out --proba and --class.")
+    if wanted is not None and wanted not in model.stated.classes:
+        raise UserError(f"--class {wanted} is not a class of this model: {nearest(wanted, model.stated.classes)}")
+    return found if wanted is None else [PROBABILITY + wanted]
+
+
+def _rows(model: Model, path: Path, written: Dialect) -> Array:
+    """Return the features (n, p) of the rows of a file, encoded by the columns that the model states."""
+    file, kinds = open_file(path, written), model.stated.kinds
+    for name in kinds:
+        if name not in file.names:
+            raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
+    columns = read(file, list(kinds), model.stated.texts)
+    X, names = matrix(columns, kinds), list(model.stated.columns)
+    for place in np.flatnonzero(levels_of(kinds)):
+        X[np.isnan(X[:, place]), place] = -1.0
+        _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].statement())
+    missing = np.isnan(X)
+    if missing.any() and "impute" not in model.steps:
+        row, column = (int(index[0]) for index in np.nonzero(missing))
+        raise UserError(f"{file.where(row)}, column {names[column]!r}: a value is missing, and the model needs one.")
+    return X
 
 
 def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> None:
-    """Say that rows have a category that the model has no weight for: its spelling may be another."""
+    """Print that rows have a category that the model has no weight for: its spelling may be another."""
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         code = column.codes[unknown[0]]
@@ -83,23 +78,3 @@ def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> No
             f"{column.name!r}, the first of them {what}: they count as none of {known}.",
             file=sys.stderr,
         )
-
-
-def _rows(model: Model, path: Path, written: Dialect) -> Array:
-    """The features (n, p) of the rows of a file, encoded by the columns that the model states."""
-    file, kinds = open_file(path, written), model.stated.kinds
-    for name in kinds:
-        if name not in file.names:
-            raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
-    columns = read(file, list(kinds), model.stated.texts)
-    X = matrix(columns, kinds)
-    names = list(model.stated.columns)
-    symbolic = np.flatnonzero(levels_of(kinds))
-    X[:, symbolic] = np.nan_to_num(X[:, symbolic], nan=-1.0)
-    for place in symbolic:
-        _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].statement())
-    missing = np.isnan(X)
-    if missing.any() and "impute" not in model.steps:
-        row, number = (int(index[0]) for index in np.nonzero(missing))
-        raise UserError(f"{file.where(row)}, column {names[number]!r}: a value is missing, and the model needs one.")
-    return X

@@ -3,21 +3,24 @@
 import math
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from dpml.cli.columns import print_table, set_aside_common
-from dpml.cli.files import stem
+from dpml.cli.columns import eps_text, print_table
 from dpml.errors import UserError
 from dpml.files import check_writable, to_json, write_atomically
-from dpml.privacy import Problem
+from dpml.privacy import Guarantee
+from dpml.privacy.guarantee import HELD, large_delta
 from dpml.privacy.safe import written, written_below
 from dpml.recipes import certificate_of, judge, recipe_of, sentence
 from dpml.recipes.frameworks import is_word
 from dpml.screen import Screen
 
 if TYPE_CHECKING:
+    from dpml.api.functions import PlannedRelease
     from dpml.audit import Finding
 
 
@@ -28,27 +31,50 @@ def run_guarantee(arguments: Namespace) -> None:
 
     release = PlannedRelease.of(Settings(arguments.overrides, config_dir=arguments.config_dir))
     guarantees, problem = release.guaranteed(), release.problem
-    if arguments.certificate is not None:
-        check_writable(arguments.certificate)
-        write_atomically(arguments.certificate, release.certificate())
+    _write_certificate(arguments.certificate, release.certificate)
     if arguments.json:
         print(to_json([guarantee.shown for guarantee in guarantees]))
         return
-    heads = ["view", "per", "eps", "delta", "basis", "source"]
-    lines = [[g.view, g.unit, written(g.eps, 6), written(g.delta, 6), g.basis, g.source] for g in guarantees]
-    heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
-    if any(guarantee.view == "colluders" for guarantee in guarantees):
-        common["colluders"] = f"{problem.colluders} of {problem.M} parties"
     console = Screen()
-    print_table(console, heads, lines)
-    if common:
-        console.print("  ".join(f"{head} {value}" for head, value in common.items()))
-    delta = max(guarantee.delta for guarantee in guarantees)
-    if delta * problem.N >= 1:
-        units = problem.M if guarantees[0].unit == "party" else problem.N
-        message = f"delta={delta:g} is 1/N or more: what publishes one of the N={problem.N:,} records has it, too"
-        message += f", if it does with a probability of {delta * units:.3g}." if delta * units < 1 else "."
+    console.print(release.about, style="bold")
+    views = list(dict.fromkeys(guarantee.view for guarantee in guarantees))
+    held = {guarantee.view: guarantee for guarantee in guarantees if guarantee.basis in HELD}
+    claims = {
+        guarantee.view: guarantee
+        for guarantee in guarantees
+        if guarantee.basis == "published" and math.isfinite(guarantee.eps)
+    }
+    conditional = {guarantee.view: guarantee for guarantee in guarantees if guarantee.basis == "conditional"}
+    columns = {"claimed ε": claims, f"{next(iter(held.values())).basis} ε": held, "if fixed beforehand": conditional}
+    columns = {head: of for head, of in columns.items() if of}
+    lines = [[v, *(eps_text(of[v].eps) if v in of else "-" for of in columns.values()), held[v].source] for v in views]
+    print_table(console, ["view", *columns, "source"], lines)
+    first = guarantees[0]
+    console.print(f"ε for one {first.unit} at delta = {written(first.delta, 6)}")
+    for claim in dict.fromkeys(claim.source for claim in claims.values()):
+        console.print(f"claimed by {claim}")
+    if arguments.why:
+        _show_why(console, release, held.values())
+    units = problem.M if first.unit == "party" else problem.N
+    if message := large_delta(max(guarantee.delta for guarantee in guarantees), problem.N, units):
         console.print(message, style="yellow")
+
+
+def _show_why(console: Screen, release: "PlannedRelease", held: Iterable[Guarantee]) -> None:
+    """Print the chain from the messages to the eps of every view."""
+    console.print("\nThe messages, and the noise in them:")
+    for message in release.messages:
+        name, times = type(message.of).__name__, f"{message.times:,} times" if message.times > 1 else "once"
+        what = (type(message.of).__doc__ or name).splitlines()[0].rstrip(".")
+        console.print(f"- {name}, sent {times}: {what}.")
+        ratio = f"{written(message.sensitivity)} / {message.noise:.4g} = {written(message.sensitivity / message.noise)}"
+        console.print(f"  sensitivity / scale of the {message.law} noise = {ratio}")
+    if not release.messages:
+        console.print("- This algorithm is not a list of noisy sums: its source above has the proof.")
+    console.print("Their composition, by what each view knows of the noise:")
+    for each in held:
+        how = f"{written(each.mu)}-GDP, which gives" if each.mu is not None and math.isfinite(each.mu) else "gives"
+        console.print(f"- {each.view}: {how} eps = {eps_text(each.eps)} at delta = {written(each.delta, 6)}")
 
 
 def run_audit(arguments: Namespace) -> None:
@@ -57,19 +83,26 @@ def run_audit(arguments: Namespace) -> None:
     from dpml.api.settings import Settings
     from dpml.audit import audit
 
-    figure = None if arguments.figure is None else stem(arguments.figure)
-    release, draws, seed = attacked(Settings(arguments.overrides, config_dir=arguments.config_dir))
-    findings = audit(*release, draws, seed)
+    release, draws, seed, shortened = attacked(Settings(arguments.overrides, config_dir=arguments.config_dir))
+    error, begun = Screen(stderr=True), monotonic()
+    with error.status(f"attacking {draws:,} releases of either data set; 100,000 take about a minute"):
+        findings = audit(*release, draws, seed)
     if arguments.json:
         print(to_json([_finding(finding) for finding in findings]))
     else:
-        _show_findings(findings, draws, release.problem)
-    if figure is not None and all(finding.rates is None for finding in findings):
-        print("No figure: no view was attacked.", file=sys.stderr)
-    elif figure is not None:
+        console = Screen()
+        console.print(release.about, style="bold")
+        if shortened:
+            console.print(f"The audit has chosen {', '.join(shortened)}: give these keys to attack another setting.")
+        _show_findings(findings, draws)
+        console.print(f"{monotonic() - begun:.0f} seconds")
+    if arguments.figure is not None and all(finding.rates is None for finding in findings):
+        error.print("No figure: no view was attacked.")
+    elif arguments.figure is not None:
         from dpml.reporting.trade_off import draw  # loads Matplotlib
 
-        for path in draw(findings, f"dpml audit {' '.join(arguments.overrides)}", figure):
+        command = f"dpml audit {' '.join(arguments.overrides)}"
+        for path in draw(findings, command, arguments.figure.with_suffix("")):
             print(path, file=sys.stderr)
     if any(finding.verdict == "BUG" for finding in findings):
         sys.exit(1)
@@ -82,29 +115,48 @@ def _finding(finding: "Finding") -> dict[str, object]:
     return {key: None if value != value else value for key, value in values.items()}
 
 
-def _show_findings(findings: "Sequence[Finding]", draws: int, problem: Problem) -> None:
+def _show_findings(findings: "Sequence[Finding]", draws: int) -> None:
     from dpml.audit.scores import CONFIDENCE
 
-    basis = "proven" if math.isnan(findings[0].declared) else "declared"
-    heads = ["view", "per", "delta", "claimed", basis, "this pair", "attacked", "by", "verdict"]
+    first, console = findings[0], Screen()
+    basis = "proven" if math.isnan(first.declared) else "declared"
     lines = []
     for f in findings:
-        numbers = [f"{f.claimed:.4g}", written(f.held), *(written_below(eps) for eps in (f.exact, f.attacked))]
-        numbers = ["-" if number == "nan" else number for number in numbers]
-        lines.append([f.view, f.unit, f"{f.delta:g}", *numbers, f.attack, f.judgement])
-    heads, lines, common = set_aside_common(heads, lines, ("per", "delta"))
-    console = Screen()
-    print_table(console, heads, lines)
-    if any(finding.view == "colluders" for finding in findings):
-        common["colluders"] = f"{problem.colluders} of {problem.M} parties"
-    context = "".join(f"; {head} {value}" for head, value in common.items())
-    bound = f"a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set"
-    if all(math.isnan(finding.attacked) for finding in findings):
-        bound = "no view was"
-    sums = "" if math.isnan(findings[0].moved) else f"; sums move by {findings[0].moved:.9g} of what is counted"
-    console.print(f"eps{context}; attacked: {bound}{sums}")
-    for note in findings[0].notes:
+        lower = ["-" if math.isnan(eps) else written_below(eps) for eps in (f.exact, f.attacked)]
+        lines.append([f.view, eps_text(f.claimed), eps_text(f.held), *lower, f.judgement])
+    print_table(console, ["view", "claimed", basis, "pair", "attacked", "verdict"], lines)
+    console.print(f"ε for one {first.unit} at delta = {first.delta:g}; pair: of the attacked neighbours themselves")
+    if any(math.isfinite(finding.attacked) for finding in findings):
+        how = "; ".join(dict.fromkeys(finding.attack for finding in findings if finding.attack != "-"))
+        console.print(
+            f"attacked: a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set ({how})"
+        )
+    if not math.isnan(first.moved):
+        console.print(f"Measured sensitivity: {first.moved:.1%} of the one in the proof.")
+    if needed := _draws_needed(findings, draws):
+        console.print(f"If these neighbours show all that is proven, that takes about draws={needed} to see.")
+    for note in first.notes:
         console.print(f"Look at it: {note}.", style="yellow")
+
+
+def _draws_needed(findings: "Sequence[Finding]", draws: int) -> int | None:
+    """Estimate how many draws give every open view enough power, if its pair shows all that is proven.
+
+    What is missing to a power of 1 is then an error of sampling, which falls with the root of the number of draws.
+    None if all views have a verdict, or more draws do not help because the power of the pair itself is known.
+    """
+    from dpml.audit import POWER
+
+    silent = [f for f in findings if f.verdict == "no violation seen" and f.attack != "-" and math.isfinite(f.held)]
+    factors = [
+        4.0 if f.power >= POWER else ((1 - f.power) / (1 - POWER)) ** 2
+        for f in silent
+        if f.power >= POWER or math.isnan(f.exact)
+    ]
+    if not factors:
+        return None
+    digits = math.floor(math.log10(draws * max(factors)))
+    return int(math.ceil(draws * max(factors) / 10**digits) * 10**digits)
 
 
 def run_check(arguments: Namespace) -> None:
@@ -115,25 +167,27 @@ def run_check(arguments: Namespace) -> None:
         raise UserError("dpml check takes one RECIPE.yaml, or KEY=VALUE, or both.")
     recipe = recipe_of(files[0] if files else None, words)
     views = judge(recipe)
-    if arguments.certificate is not None:
-        check_writable(arguments.certificate)
-        write_atomically(arguments.certificate, certificate_of(recipe, views))
+    _write_certificate(arguments.certificate, lambda: certificate_of(recipe, views))
     if arguments.json:
         print(to_json([view.shown for view in views]))
         return
     console = Screen()
     lines = []
     for view in views:
-        proven = "none" if math.isinf(view.proven) else written(view.proven)
-        claimed = "-" if view.claimed is None else "none" if math.isinf(view.claimed) else written(view.claimed)
+        claimed = math.nan if view.claimed is None else view.claimed
         attacked = "-" if view.attacked is None else written_below(view.attacked)
-        lines.append([view.view, claimed, proven, attacked, view.verdict, view.source])
+        lines.append([view.view, eps_text(claimed), eps_text(view.proven), attacked, view.verdict, view.source])
     print_table(console, ["view", "claimed", "proven", "attacked", "claim", "source"], lines)
     console.print(f"eps for one {recipe.unit} at delta {written(recipe.delta)}")
     console.print(sentence(recipe, views))
-    if recipe.unit == "client" and recipe.delta * recipe.clients >= 1:
-        message = f"delta={recipe.delta:g} is 1/N or more of N={recipe.clients:,} clients: "
-        console.print(f"{message}what publishes one has it, too.", style="yellow")
+    if recipe.unit == "client" and (message := large_delta(recipe.delta, recipe.clients)):
+        console.print(message, style="yellow")
+
+
+def _write_certificate(path: Path | None, content: Callable[[], str]) -> None:
+    if path is not None:
+        check_writable(path)
+        write_atomically(path, content())
 
 
 def run_secagg(arguments: Namespace) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from types import NoneType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -197,10 +197,19 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     kinds = get_args(hint) or (hint,)
     if value is None and NoneType in kinds:
         return None
+    choices = _choices(hint)
+    if choices and value not in choices:
+        raise UserError(f"unknown {key}={value!r}: {nearest(str(value), choices)}")
     for kind, convert in ((float, number), (int, whole), (bool, boolean)):
         if kind in kinds:
             return convert(value, key)
     return text(value, key) if {*kinds} <= {str, NoneType} else value
+
+
+def _choices(hint: Any) -> tuple[str, ...]:
+    """Return the values of a type that is a Literal, or a Literal or None; none for another type."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if get_origin(hint) is not Literal else [hint]
+    return get_args(kinds[0]) if len(kinds) == 1 and get_origin(kinds[0]) is Literal else ()
 
 
 def _as_typed(value: Any) -> str:

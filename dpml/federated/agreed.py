@@ -207,9 +207,10 @@ def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) ->
             raise UserError(f"{key} is given twice.")
         into[name] = _value(key, value)
     given = {name: value for name, value in (reading or {}).items() if name in _DATASET} | given
-    for name in ("algo", "eps", "delta", "label"):
+    given.setdefault("algo", "wdgd")
+    for name in ("eps", "delta", "label"):
         if name not in given:
-            raise UserError(f"{_key(name)} is missing: a plan needs algo, eps, delta and dataset.label.")
+            raise UserError(f"{_key(name)} is missing: a plan needs eps, delta and dataset.label.")
     return Agreed(**given, options=options)
 
 

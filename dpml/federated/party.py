@@ -9,7 +9,8 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ class Member:
     another release it must be started again.
     """
 
-    def __init__(
+    def __init__(  # many parameters: what a party has, and its own limits
         self,
         plan: FederationPlan,
         signer: Ed25519PrivateKey,
@@ -58,12 +59,13 @@ class Member:
         ledger: Path,
         source: Callable[[], Generator] = entropy,
         cap: Cap | None = None,
+        reading: Mapping[str, Any] | None = None,
     ) -> None:
         plan.require_signatures()
         self.plan, self.number = plan, plan.number_of(signer.public_key().public_bytes_raw())
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
-        self._cap = cap
-        agreed_rows(plan, self.number, data)  # report a mistake before others wait
+        self._cap, self._reading = cap, reading
+        agreed_rows(plan, self.number, data, reading)  # report a mistake before others wait
         if not ledger.exists():
             check_writable(ledger)
         self._ledger.require_room(*self._entered)
@@ -171,7 +173,7 @@ class Member:
         self.reached = opening.number + 1
         print(f"sent to sum {self.reached} of {len(self.plan.sums.lengths)}", flush=True)
         if self._answer is None:
-            X, y = agreed_rows(self.plan, self.number, self._data)
+            X, y = agreed_rows(self.plan, self.number, self._data, self._reading)
             ready = self.plan.sums.ready(X, y, self.number)
             self._entry = self._ledger.enter(*self._entered)
             self._answer = ready(self._source())
@@ -197,9 +199,14 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
     return X, y
 
 
-def agreed_rows(plan: FederationPlan, party: int, path: Path) -> tuple[Array, Array]:
-    """The rows of a party, if they match the plan and satisfy the assumptions of the guarantee."""
-    X, y = own_rows(plan.dataset, plan.stated, path)
+def agreed_rows(
+    plan: FederationPlan, party: int, path: Path, reading: Mapping[str, Any] | None = None
+) -> tuple[Array, Array]:
+    """Return the rows of a party, if they match the plan and satisfy the assumptions of the guarantee.
+
+    `reading` are the options of dataset=csv by which this party's file is written otherwise than the plan says.
+    """
+    X, y = own_rows(replace(plan.dataset, **(reading or {})), plan.stated, path)
     seat = plan.seats[party]
     if len(y) != seat.rows:
         raise UserError(

@@ -15,7 +15,7 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError, nearest
-from dpml.optim.descent import LEAST_CLIP
+from dpml.optim.gradients import LEAST_CLIP
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Calibration, Guarantee, Problem
 

@@ -64,8 +64,9 @@ class PerturbedObjective:
 
     def proven(self, delta: float) -> Proof:
         """By `dpml.privacy.proofs.objective_perturbation`."""
-        source = "dpml.privacy.proofs.objective_perturbation"
+        source = "Theorem 5, docs/privacy/imtiaz2019.md"
         if self.law == "gaussian":
+            source = "Theorem 2, docs/privacy/rajkumar2012.md"
             curve = (self.scale, self.ridge, 0.0) if self.scale and self.ridge else None
             return Proof(objective_perturbation.eps_of(self.scale, self.ridge, delta), source, curve=curve)
         if self.scale == 0:
@@ -75,7 +76,7 @@ class PerturbedObjective:
         if self.slope is None:
             return Proof(objective_perturbation.pure_eps_of(round_up(1 / self.scale), self.ridge), source)
         eps = objective_perturbation.jacobian_eps_of(self.slope / self.scale, self.curvature / self.ridge)
-        return Proof(eps, "noise + one Jacobian factor (objective_perturbation)")
+        return Proof(eps, "Noise and Jacobian apart, docs/privacy/perturbed_minima.md")
 
 
 class Perturbed(Program, **SIMULATED):

@@ -72,7 +72,7 @@ class Program(ABC):
     """Where the guarantee of published noise is claimed; None: nowhere."""
     linear: ClassVar[bool] = True
     """Whether it releases linear models, which can be published."""
-    proof: ClassVar[str] = "Gaussian DP of all noisy sums"
+    proof: ClassVar[str] = "all noisy sums compose as one Gaussian: docs/privacy.md"
     allows: ClassVar[Mapping[str, tuple[str, ...]]] = {"loss": tuple(LOSSES), "calibration": CALIBRATIONS}
 
     loss: Loss

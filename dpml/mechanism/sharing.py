@@ -110,7 +110,10 @@ class Sharing(ABC):
         return Channel.of(seen, total, self.variance(M) * each)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        """The sum of all sites' noise: (draws, size)."""
+        """Draw the sum of all sites' noise at once, (draws, size), at a cost that does not depend on M.
+
+        Independent shares N(0, v_k I) with sum v_k = 1 add up to N(0, I), and zero-sum noise cancels.
+        """
         return unit(law, rng, draws, size)
 
     def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
@@ -207,18 +210,10 @@ class CapeNoise(Sharing):
         deviations = seen @ drawn
         return Channel(seen, total, deviations @ deviations.T)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        return noise.cape_total(rng, draws, M, size, self.spread, 1 / math.sqrt(M))
-
     def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        parts = np.empty((2, M, draws, size))
-
-        def keep(columns: slice, messages: Array, ehat: Array) -> None:
-            parts[0, ..., columns] = messages.transpose(1, 0, 2)
-            parts[1, ..., columns] = self.spread * ehat.transpose(1, 0, 2)
-
-        total = noise.cape_total(rng, draws, M, size, self.spread, 1 / math.sqrt(M), keep)
-        return total, parts.reshape(2 * M, draws, size)
+        messages, ehat = noise.cape_messages(rng, draws, M, size, self.spread, 1 / math.sqrt(M))
+        parts = np.concatenate([messages, self.spread * ehat], axis=1).transpose(1, 0, 2)
+        return messages.sum(axis=1), parts
 
 
 @dataclass(frozen=True)
@@ -236,16 +231,9 @@ class IndependentNoise(Sharing):
         each = np.eye(problem.M)
         return Channel.of(each[::-1], np.ones(problem.M), each / problem.M)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        return noise.gaussian_total(rng, draws, M, size) / math.sqrt(M)
-
     def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        parts = np.empty((M, draws, size))
-
-        def keep(columns: slice, messages: Array) -> None:
-            parts[..., columns] = messages.transpose(1, 0, 2) / math.sqrt(M)
-
-        return noise.gaussian_total(rng, draws, M, size, keep) / math.sqrt(M), parts
+        messages = noise.gaussian_messages(rng, draws, M, size) / math.sqrt(M)
+        return messages.sum(axis=1), messages.transpose(1, 0, 2)
 
 
 @dataclass(frozen=True)

@@ -239,12 +239,11 @@ class Softmax(Loss):
 
 
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), Logistic(), Softmax(), Sigmoid())}
-_DEFAULT: dict[Task, str] = {"regression": "squared", "binary": "logistic", "multiclass": "softmax"}
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """Return the loss called `name`, or the task's default loss."""
-    name = _DEFAULT[task] if name is None else name
+    """Return the loss called `name`, or the first one for the task."""
+    name = name or next(loss.name for loss in LOSSES.values() if loss.task == task)
     if name not in LOSSES:
         raise UserError(f"unknown loss {name!r}: {nearest(name, LOSSES)}")
     return LOSSES[name]
@@ -296,10 +295,7 @@ def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | No
 
 
 def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of every model in `weights` (B, d), one score per model: (B, d).
-
-    Slopes of a block stay in cache until they are multiplied back. `counts` as in `mean_over_rows`.
-    """
+    """Return ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of each model in `weights` (B, d): (B, d). See `mean_over_rows`."""
     total = np.zeros_like(weights)
     for rows in blocks(len(y), most=_HEIGHT):
         slopes = loss.slope(X[rows] @ weights.T, y[rows]).T

@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, eigh
+from scipy.linalg.lapack import dposv
 
 from dpml.arrays import Array
 
@@ -10,25 +11,33 @@ _TINY = np.finfo(float).eps
 _LARGE = 1000  # from here on, only the eigenvectors that are needed are computed
 
 
-def minimise_quadratic(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Aw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d).
+def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[Array, NDArray[np.bool_]]:
+    """Minimise ``w'Bw + b'w``, B = A + ridge I, for a stack of symmetric A (..., d, d), b (..., d) and ridges (...).
 
-    If A is positive definite, the minimiser is ``-A^-1 b / 2``. If it is not, the minimum does not exist, and w is
+    If B is positive definite, the minimiser is ``-B^-1 b / 2``. If it is not, the minimum does not exist, and w is
     restricted to the span of the eigenvectors with positive eigenvalue (Zhang et al. 2012, Sec. 6.2).
 
     Returns:
-        w (..., d) and whether A was trimmed (...).
+        w (..., d) and whether B was trimmed (...).
     """
-    try:
-        pivots = np.diagonal(np.linalg.cholesky(A), axis1=-2, axis2=-1) ** 2
-        scale = np.abs(np.diagonal(A, axis1=-2, axis2=-1)).max(axis=-1)
-        if np.all(pivots.min(axis=-1) > A.shape[-1] * _TINY * scale):
-            return -np.linalg.solve(A, b[..., None])[..., 0] / 2, np.zeros(A.shape[:-2], dtype=bool)
-    except np.linalg.LinAlgError:
-        pass  # at least one of the stack is not positive definite
-    values, vectors = np.linalg.eigh(A)
-    keep = values > A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
-    return _in_eigenbasis(values, vectors, b, keep), ~keep.all(axis=-1)
+    d, stack = A.shape[-1], A.shape[:-2]
+    ridges = np.broadcast_to(ridge, stack).reshape(-1)
+    matrices, vectors = A.reshape(-1, d, d), b.reshape(-1, d)
+    w, trimmed = np.empty_like(vectors), np.zeros(len(vectors), dtype=bool)
+    for k, matrix in enumerate(matrices):
+        shifted = np.array(matrix.T, order="F")  # A is symmetric: a plain copy, which LAPACK overwrites
+        diagonal = shifted.ravel(order="K")[:: d + 1]
+        diagonal += ridges[k]
+        scale = abs(diagonal).max()
+        _, w[k], failed = dposv(shifted, vectors[k], overwrite_a=True)
+        trimmed[k] = failed or diagonal.min() ** 2 <= d * _TINY * scale  # the factor's diagonal is positive
+    w /= -2
+    if trimmed.any():
+        values, basis = np.linalg.eigh(matrices[trimmed] + ridges[trimmed, None, None] * np.eye(d))
+        keep = values > d * _TINY * np.abs(values).max(axis=-1, keepdims=True)
+        w[trimmed] = _in_eigenbasis(values, basis, vectors[trimmed], keep)
+        trimmed[trimmed] = ~keep.all(axis=-1)
+    return w.reshape(b.shape), trimmed.reshape(stack)
 
 
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.losses import Loss
 
 CLIPPED = ("logistic", "squared")
@@ -23,7 +23,7 @@ class Slopes:
     """The slopes of a loss, clipped to [-clip, clip]; None: not clipped.
 
     Args:
-        loss: one of `CLIPPED`, or without a clip one of `descent.LOSSES`.
+        loss: one of `CLIPPED`, or without a clip sigmoid.
         clip: the bound on slopes, positive.
     """
 

@@ -173,6 +173,21 @@ class UnsizedProblem(Problem):
         raise UserError(vars(self)["why"])
 
 
+def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
+    """Return the sentence about a delta of 1/N or more, for N records in `units` (default: N); None if it is smaller.
+
+    For a party, of M units, the mechanism of the sentence publishes a record with a probability of delta M only.
+    """
+    if delta * N < 1:
+        return None
+    chance = delta * (units or N)
+    often = f", with a probability of {chance:.3g}," if chance < 1 else ""
+    return (
+        f"delta={delta:g} is 1/N or more, with N={N:,}: a mechanism that publishes one random record as it is{often} "
+        f"also satisfies this delta. Choose a smaller one, such as delta={10.0 ** math.floor(-math.log10(N) - 1):g}."
+    )
+
+
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
     """Return the weakest guarantee: that of the largest eps; among equal ones the last, the view that sees the most.
 

@@ -4,15 +4,11 @@ Experiments use NumPy's reproducible generators, releases the operating system's
 hardened against floating-point attacks (Mironov 2012): exact noise is in `dpml.privacy.discrete`.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.arrays import Array, blocks
-
-_BLOCK = 1 << 22  # numbers held at once while many parties' noise is summed: 32 MiB
 
 
 def gaussian(rng: Generator, shape: tuple[int, ...]) -> Array:
@@ -76,13 +72,7 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
 def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
     """Draw the noise ``ehat_k`` and ``g_k`` of the parties of CAPE, each N(0, I): (draws, parties, size)."""
     shape = draws, parties, size
-    if draws * parties * size <= _BLOCK:  # one block: nothing to copy
-        return rng.standard_normal(shape), rng.standard_normal(shape)
-    ehat, g = np.empty(shape), np.empty(shape)
-    for columns in blocks(size, draws * parties, _BLOCK):
-        for part in (ehat[..., columns], g[..., columns]):
-            part[...] = rng.standard_normal(part.shape)
-    return ehat, g
+    return rng.standard_normal(shape), rng.standard_normal(shape)
 
 
 def cape_messages(
@@ -103,47 +93,6 @@ def cape_messages(
     return g, ehat
 
 
-def cape_total(  # many parameters: those of `cape_messages`, and a callback
-    rng: Generator,
-    draws: int,
-    parties: int,
-    size: int,
-    shared: float,
-    own: float,
-    heard: Callable[[slice, Array, Array], None] | None = None,
-) -> Array:
-    """Draw the sum over the parties of CAPE's noise, message by message: (draws, size).
-
-    Coordinates are independent, so they are blocked: the memory stays bounded for any number of parties. `heard` is
-    called for every block, with its columns and the output of `cape_messages` for it.
-    """
-    total = np.empty((draws, size))
-    for columns in blocks(size, draws * parties, _BLOCK):
-        part = total[:, columns]
-        messages, ehat = cape_messages(rng, draws, parties, part.shape[1], shared, own)
-        if heard is not None:
-            heard(columns, messages, ehat)
-        messages.sum(axis=1, out=part)
-    return total
-
-
 def gaussian_messages(rng: Generator, draws: int, parties: int, size: int) -> Array:
     """Draw each party's N(0, I) noise: (draws, parties, size)."""
     return gaussian(rng, (draws, parties, size))
-
-
-def gaussian_total(
-    rng: Generator, draws: int, parties: int, size: int, heard: Callable[[slice, Array], None] | None = None
-) -> Array:
-    """Draw the sum over the parties of independent N(0, I) noise, party by party: (draws, size).
-
-    `heard` is called for every block, with its columns and the parties' noise in them.
-    """
-    total = np.empty((draws, size))
-    for columns in blocks(size, draws * parties, _BLOCK):
-        part = total[:, columns]
-        messages = gaussian_messages(rng, draws, parties, part.shape[1])
-        if heard is not None:
-            heard(columns, messages)
-        messages.sum(axis=1, out=part)
-    return total

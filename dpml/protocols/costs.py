@@ -52,10 +52,8 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
 def float_difference(codec: FixedPoint, count: int) -> float:
     """Bound the difference between a decoded sum of `count` numbers and their sum in floats, in any order.
 
-    Let S be the exact sum of numbers v_i of size at most B, and u = 2^-53. Decoding is off by at most ``error (1 + u) +
-    u |S|``, and count - 1 additions of floats by at most ``g sum |v_i|`` with ``g = (count - 1) u / (1 - (count - 1)
-    u)`` (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 4.4). |S| and sum |v_i| are at most
-    count B.
+    Decoding is off by at most ``error (1 + u) + u |S|`` for the exact sum S and u = 2^-53, and additions of floats by
+    Higham's bound (Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 4.4).
     """
     u = 2.0**-53
     additions = (count - 1) * u

@@ -61,9 +61,6 @@ class Party:
         self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
         self._survivors = b""  # the list that we signed
 
-    def __repr__(self) -> str:
-        return f"Party({self.party} of {self.session.parties}, {messages.name(self._due)} is due)"
-
     def start(self) -> bytes:
         """Return the message KEYS."""
         if self._due is not Kind.KEYS:

@@ -44,9 +44,6 @@ class Server:
         self._shares: dict[int, bytearray] = {}  # shares of one secret of each party: (holder, share), packed
         self._answered: set[int] = set()
 
-    def __repr__(self) -> str:
-        return f"Server({self.session.parties} parties, waits for {self.stage.name} of {len(self._waiting)})"
-
     @property
     def waiting(self) -> frozenset[int]:
         """The parties whose message of this stage has not come yet."""

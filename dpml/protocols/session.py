@@ -84,10 +84,12 @@ def sparse(
     """
     C, D = math.ceil(colluders * parties) - 1, math.floor(dropouts * parties)
     for degree in range(2, parties - 1, 2):
-        cut = parties * _all_lost(parties, C + D, degree // 2)
+        # the seats on one side of a party are all among the lost ones
+        cut = parties * math.prod(max(C + D - i, 0) / (parties - i) for i in range(degree // 2))
         if cut > security:
             continue
-        caught = (parties - C) * _upper(_hypergeometric(parties - 1, C, degree))
+        # P(at least i), summed from the small end so that tails keep their precision
+        caught = (parties - C) * np.cumsum(_hypergeometric(parties - 1, C, degree)[::-1])[::-1]
         allowed = np.flatnonzero(cut + caught <= security)
         if not allowed.size:
             continue
@@ -131,11 +133,6 @@ def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
     return tuple(neighbours)
 
 
-def _all_lost(parties: int, lost: int, row: int) -> float:
-    """Return the probability that `row` given seats are all among `lost` random ones."""
-    return math.prod(max(lost - i, 0) / (parties - i) for i in range(row))
-
-
 def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
     """Return the probabilities of 0, ..., `drawn` marked items among `drawn` of `total` items: (drawn + 1,)."""
     from scipy.special import gammaln  # slow to load, and not needed in a party's process
@@ -149,11 +146,6 @@ def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
     j = np.where(possible, i, min(marked, drawn))
     log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, drawn)
     return np.where(possible, np.exp(log), 0.0)
-
-
-def _upper(probabilities: Array) -> Array:
-    """Return P(at least i) for every i, summed from the small end so that tails keep their precision."""
-    return np.cumsum(probabilities[::-1])[::-1]
 
 
 @dataclass(frozen=True)
@@ -180,14 +172,10 @@ class Session:
 
     def __post_init__(self) -> None:
         topology = self.topology
-        if not (
-            (
-                topology.degree == self.parties - 1
-                or (0 < topology.degree < self.parties - 1 and topology.degree % 2 == 0)
-            )
-            and 2 <= topology.threshold <= min(topology.degree + 1, topology.quorum)
-            and topology.quorum <= self.parties
-        ):
+        complete = topology.degree == self.parties - 1
+        ring = 0 < topology.degree < self.parties - 1 and topology.degree % 2 == 0
+        shared = 2 <= topology.threshold <= min(topology.degree + 1, topology.quorum)
+        if not ((complete or ring) and shared and topology.quorum <= self.parties):
             raise ProtocolError(f"{topology} does not suit {self.parties} parties.")
         if topology.quorum < (least := least_quorum(self.parties, topology.colluders)):
             raise ProtocolError(
@@ -195,7 +183,7 @@ class Session:
                 f"{topology.colluders} colluders: they could have two lists of survivors signed; "
                 f"the least quorum is {least}."
             )
-        if topology.degree == self.parties - 1 and topology.threshold <= topology.colluders:
+        if complete and topology.threshold <= topology.colluders:
             raise ProtocolError(
                 f"a threshold of {topology.threshold} does not protect {self.parties} parties against "
                 f"{topology.colluders} colluders: they hold that many shares of every secret."

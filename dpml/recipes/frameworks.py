@@ -51,11 +51,14 @@ def is_word(text: str) -> bool:
     return re.match(r"[A-Za-z_]+=", text) is not None
 
 
-def _content(path: Path) -> dict[Any, Any]:
+def _content(path: Path) -> dict[str, Any]:
     try:
-        return read_mapping(path, "a recipe", deepest=12, largest=1 << 20)
+        content = read_mapping(path, "a recipe", deepest=12, largest=1 << 20)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+    if not all(isinstance(key, str) for key in content):
+        raise UserError(f"{path} must have keys of a recipe, such as rounds and noise_multiplier.")
+    return content
 
 
 def _arguments(where: str, said: Any, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -63,7 +66,8 @@ def _arguments(where: str, said: Any, needed: tuple[str, ...], more: tuple[str, 
         raise UserError(f"{where} needs its arguments: {', '.join(needed)}.")
     for key in said:
         if key not in (*needed, *more):
-            raise UserError(f"{where} has no argument {str(key)[:60]!r}: {nearest(str(key)[:60], (*needed, *more))}")
+            name = key[:60] if isinstance(key, str) else ""
+            raise UserError(f"{where} has no argument {name!r}: {nearest(name, (*needed, *more))}")
     for key in needed:
         if key not in said:
             raise UserError(f"{where} needs {key}.")

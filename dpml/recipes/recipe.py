@@ -150,17 +150,19 @@ def _value(key: str, value: Any) -> Any:
     if value is None and NoneType in kinds:
         return None
     kind, text = kinds[0], value[:60] if isinstance(value, str) else ""
+    got = f", got {text!r}" if text else ""
     if words := get_args(kind):
         if value not in words:
-            raise UserError(f"{key} must be one of {', '.join(words)}: {nearest(text, words)}")
+            raise UserError(f"{key} must be one of {', '.join(words)}{got}: {nearest(text, words)}")
         return value
     if kind is bool:
-        if str(value).lower() not in ("true", "false"):
-            raise UserError(f"{key} must be true or false, got {text!r}.")
-        return str(value).lower() == "true"
+        told = {"true": True, "false": False}.get(text.lower(), value)
+        if not isinstance(told, bool):
+            raise UserError(f"{key} must be true or false{got}.")
+        return told
     number = number_of(value)
     if math.isnan(number) or (kind is int and not number.is_integer()):
-        raise UserError(f"{key} must be {'a whole number' if kind is int else 'a number'}, got {text!r}.")
+        raise UserError(f"{key} must be {'a whole number' if kind is int else 'a number'}{got}.")
     return kind(number)
 
 

@@ -28,7 +28,7 @@ from dpml.mechanism.guarantees import author, guaranteed
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.entropy import check_tail
-from dpml.privacy.guarantee import HELD, REAL
+from dpml.privacy.guarantee import HELD, REAL, large_delta
 from dpml.privacy.safe import written
 from dpml.release import verify
 from dpml.release.certificate import certificate
@@ -163,13 +163,9 @@ class Facts:
 
     def require_small_delta(self) -> None:
         """Raise UserError where delta says nothing of a single record."""
-        if self.may_show_a_record:
-            N = self.problem.N
-            smaller = 10.0 ** math.floor(-math.log10(N) - 1)
-            raise UserError(
-                f"delta={self.delta:g} is 1/N or more, so that the release may publish a record of the N={N:,} as it "
-                f"is: choose a smaller delta, such as {smaller:g}, or say --delta-anyway."
-            )
+        units = self.problem.M if self.unit == "party" else self.problem.N
+        if message := large_delta(self.delta, self.problem.N, units):
+            raise UserError(message)
 
 
 def facts_of(algorithm: Algorithm, parties: Parties, rule: Partition, budget: Budget, **others: Any) -> Facts:

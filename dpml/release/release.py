@@ -39,7 +39,6 @@ class Request:
         files: the paths of the data.
         setting: the public keys of the requested setting, with their values.
         floating: whether floating-point noise may be published, of which less is proven.
-        any_delta: whether a delta of 1/N or more may be.
         declared: whether guarantees may be the word of code that is not part of dpml.
     """
 
@@ -55,7 +54,6 @@ class Request:
     files: Files
     setting: str
     floating: bool = False
-    any_delta: bool = False
     declared: bool = False
 
     @property
@@ -115,8 +113,7 @@ def _check_facts(facts: Facts, request: Request) -> None:
     facts.require_messages()
     if not request.floating:
         require_exact(request.algorithm, "say --floating")
-    if not request.any_delta:
-        facts.require_small_delta()
+    facts.require_small_delta()
 
 
 def _left_out(dataset: Source, data: Dataset) -> bool:

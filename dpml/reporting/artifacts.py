@@ -8,12 +8,11 @@ from typing import Any
 from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.cards import claims_about
-from dpml.reporting.charts import points_of, read_published, shown
+from dpml.reporting.charts import charts_of, read_published
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
 from dpml.reporting.outputs import not_computed
 from dpml.reporting.pages import figure_page, paper_page, papers_of, start_page, which_page
-from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import rankings
 from dpml.reporting.results import of_calibration, results_of
 from dpml.reporting.sections import sections
@@ -60,11 +59,7 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     experiment = results.experiment
     computed = [block.block for block in experiment.computed]
     summary = with_differences(results.rows, experiment.reference, computed)
-    charts = [
-        Chart(panel, rows, None if twin else points_of(results.published, panel))
-        for panel in experiment.panels
-        if len(rows := shown(summary, panel))
-    ]
+    charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
     content = sections(results, charts, summary)
     figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}

@@ -1,6 +1,8 @@
 """The content of an experiment's panels, their rows and their published points, and what could have none."""
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS
-from dpml.reporting.words import METRICS
+from dpml.reporting.words import METRICS, REFERENCES, SYMBOLS, dataset
 from dpml.running.expansion import Point
 from dpml.running.rows import COLUMNS, EPS, SETTING, own_columns
 from dpml.running.spec import Experiment, Panel
@@ -54,11 +56,7 @@ def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """Return the rows of a summary that a panel draws. Rows that lack the setting x appear at every x."""
-    rows = summary[summary["block"] == panel.block]
-    for key, value in panel.where.items():
-        refuse_unknown("key", [key], rows.columns, "a panel's where")
-        rows = rows[rows[key] == value]
-    rows = with_axis(rows, panel.x)
+    rows = with_axis(_part(summary, panel), panel.x)
     refuse_unknown("key", [panel.x], rows.columns, f"a panel of block {panel.block}")
     rows = _level(rows, panel.x)
     if panel.y in EPS:
@@ -69,6 +67,42 @@ def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
             f"unknown metric {panel.y!r} in a panel of block {panel.block}: {nearest(name, set(rows['metric']))}"
         )
     return rows[rows["metric"] == name]
+
+
+def _part(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
+    rows = rows[rows["block"] == panel.block]
+    for key, value in panel.where.items():
+        refuse_unknown("key", [key], rows.columns, "a panel's where")
+        rows = rows[rows[key] == value]
+    return rows
+
+
+def titled(experiment: Experiment, rows: pd.DataFrame) -> Experiment:
+    """Return an experiment whose titles have the settings of its rows in place of ``{KEY}``, such as ``ε = 0.5``."""
+    panels = [replace(panel, title=_filled(panel.title, _part(rows, panel))) for panel in experiment.panels]
+    return replace(experiment, title=_filled(experiment.title, rows), panels=panels)
+
+
+def _filled(title: str, rows: pd.DataFrame) -> str:
+    private = rows[~rows["algo"].isin(REFERENCES)]
+    rows = private if len(private) else rows
+
+    def setting(found: re.Match[str]) -> str:
+        key = found[1]
+        values = rows[key].dropna().unique() if key in rows else np.zeros(0)
+        if key == "dataset":
+            return ", ".join(map(dataset, values))
+        numbers = values[np.isfinite(values.astype(float))]
+        if key == "M" and (numbers > 1).any():
+            numbers = numbers[numbers > 1]  # other algorithms have all rows at one place
+        ends = dict.fromkeys(map(_number, (numbers.min(), numbers.max()))) if len(numbers) else ["not set"]
+        return f"{SYMBOLS.get(key, key)} = {' to '.join(ends)}"
+
+    return re.sub(r"\{([\w.]+)\}", setting, title)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1 and float(value).is_integer() else re.sub(r"e-0?", "e-", f"{value:g}")
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
@@ -92,40 +126,41 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
-    """The published points for a paper's figures (series, x, algo, metric, mean, std, n, peer).
+    """Read the published points for a paper's figures (series, x, algo, metric, mean, std, n, peer).
 
     Points that its authors report are in ``PAPER/published.csv``. A `peer`, in ``PAPER/peers.csv``, is the result of
-    another program at the same guarantee.
-
-    Args:
-        folders: folders with experiments; the first one that has a file wins. Without any folder there are no points.
-        paper: the first part of an experiment's name.
+    another program at the same guarantee. The first of the `folders` that has a file wins.
     """
     folders = list(folders)
-    tables = [
-        _read_points(path).assign(peer=peer)
-        for name, peer in (("published.csv", False), ("peers.csv", True))
-        if (path := next((p for folder in folders if (p := folder / paper / name).is_file()), None))
-    ]
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=[*_PUBLISHED, "peer"])
+    tables = [pd.DataFrame(columns=[*_PUBLISHED, "peer"])]
+    for name, peer in (("published.csv", False), ("peers.csv", True)):
+        paths = [path for folder in folders if (path := folder / paper / name).is_file()]
+        tables += [_read_points(path).assign(peer=peer) for path in paths[:1]]
+    return pd.concat(tables[1:] or tables, ignore_index=True)
 
 
 def _read_points(path: Path) -> pd.DataFrame:
-    with path.open(encoding="utf-8") as file:
-        points = pd.read_csv(file, comment="#")
+    points = pd.read_csv(path, comment="#")
     missing = [column for column in _PUBLISHED[:5] if column not in points]
     if missing:
         raise UserError(f"{path} lacks the column {missing[0]!r}: it needs {', '.join(_PUBLISHED)}.")
     points = points.reindex(columns=list(dict.fromkeys([*points, *_PUBLISHED])))
-    numbers = points[_PUBLISHED[1:2] + _PUBLISHED[4:]].apply(pd.to_numeric, errors="coerce")
-    wrong = (numbers.isna() & points[numbers.columns].notna()).any(axis=1) | (numbers["std"] < 0)
-    wrong |= numbers[["x", "mean"]].isna().any(axis=1)
-    if wrong.any():
+    numbers = points[["x", "mean", "std", "n"]].apply(pd.to_numeric, errors="coerce")
+    wrong = numbers.isna() & points[numbers.columns].notna()
+    if wrong.any(axis=None) or numbers[["x", "mean"]].isna().any(axis=None) or (numbers["std"] < 0).any():
         raise UserError(
-            f"{path}: its point {int(wrong.to_numpy().argmax()) + 1} needs numbers as x and mean, and as std, at least "
-            "0, and n numbers or nothing."
+            f"{path}: a point needs numbers as x and mean, and as std, at least 0, and n numbers or nothing."
         )
     return points
+
+
+def charts_of(panels: Iterable[Panel], summary: pd.DataFrame, published: pd.DataFrame | None = None) -> list[Chart]:
+    """Return the charts of the panels that have rows, with their published points."""
+    return [
+        Chart(panel, rows, None if published is None else points_of(published, panel))
+        for panel in panels
+        if len(rows := shown(summary, panel))
+    ]
 
 
 def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from dpml.errors import UserError, nearest
-from dpml.reporting.charts import run_charts, shown
+from dpml.reporting.charts import charts_of, run_charts
 from dpml.reporting.curves import text
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.panels import Chart
@@ -44,10 +44,8 @@ class Chosen:
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
         """One chart for each metric against `x`, by default those of `plot`; a figure's own panels if both are None."""
-        if self.panels and x is None and metrics is None:
-            charts = [Chart(panel, rows) for panel in self.panels if len(rows := shown(self.summary, panel))]
-            if charts:
-                return charts
+        if self.panels and x is None and metrics is None and (charts := charts_of(self.panels, self.summary)):
+            return charts
         charts = run_charts(self.summary, x, metrics)
         if x is not None and all(chart.summary[x].nunique() < 2 for chart in charts):
             raise UserError(f"nothing varies along --x {x}: choose a setting with more than one value.")

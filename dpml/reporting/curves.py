@@ -1,12 +1,12 @@
 """The settings that distinguish the curves of a panel, or the columns of a table, and their labels.
 
 Settings are named as on the command line (``algo.lam``). A difference between two rows appears on the axis, in the
-label of the curve, or (if it changes along with the axis) in `moving`. `constant` gives the values that all rows share,
-`of_some` those of all rows that have one.
+label of the curve, or (if it changes along with the axis) in `moving`. `shared` describes all other settings.
 """
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +14,12 @@ from typing import Any
 import pandas as pd
 
 from dpml.reporting.statistics import STATISTICS
+from dpml.reporting.words import REFERENCES, SYMBOLS, algorithm
 from dpml.running.rows import SETTING, own_columns
 
 _SIZES = ("N", "d")  # sizes of the data as read: they follow from other settings
 _NOT_SETTINGS = {*STATISTICS, "seeds", "replicates", "published", "inverse_eps"}
-_SYMBOLS = {"eps": "ε", "delta": "δ", "algo.variant": "variant"}
+_FILE = re.compile(r"[/\\]|\.(csv|ya?ml|parquet|json)\b")
 
 
 @dataclass(frozen=True)
@@ -31,21 +32,21 @@ class Curve:
 
 
 def settings(table: pd.DataFrame) -> list[str]:
-    """The columns of a summary that hold settings, the most informative about a curve first."""
+    """Return the columns of a summary that hold settings, the most informative about a curve first."""
     own = [key for key in own_columns(table) if key not in _NOT_SETTINGS]
     usual = [key for key in SETTING if key in table and key not in ("algo", *_SIZES)]
     return [*usual, *own, *(key for key in _SIZES if key in table)]
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """The settings that determine where a row is on the axis `x`."""
+    """Return the settings that determine where a row is on the axis `x`."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """The rows of one panel curve by curve: by algorithm, the keys in `always`, and every other setting that differs.
+    """Split the rows of a panel by algorithm, the keys in `always`, and every other setting that differs.
 
     A setting that changes along with `x` (N, if there are 100 rows for each of M parties) does not split a curve.
     """
@@ -67,7 +68,7 @@ def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Cu
 
 
 def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
-    """Whether `key` is constant along a curve, or is determined by the position on the axis."""
+    """Return whether `key` is constant along a curve, or is determined by the position on the axis."""
     if rows[key].nunique(dropna=False) == 1:
         return True
     if x == "proven_eps":  # a result, not a setting: nothing except the budget may change along it
@@ -78,41 +79,32 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
     return bool(pairs[x].is_unique and (derived or pairs[key].is_unique))
 
 
-def named(panel: Sequence[Curve], always: Sequence[str] = ()) -> list[str]:
-    """The keys in the labels of a panel's curves: those in `always`, and whatever else varies among the curves."""
-    drawn = [curve for curve in panel if curve.algo not in ("claimed", "constant")] or panel
-    keys: list[str] = []
-    for key in dict.fromkeys([*always, *(key for curve in drawn for key in curve.settings)]):
-        if key in always or (_varies(drawn, key) and not _determined(drawn, key, keys)):
-            keys.append(key)
-    return keys
+def named(panel: Sequence[Curve], always: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Return the keys in the labels of each algorithm's curves: those that tell them apart, and those in `always`.
+
+    The label of an algorithm without noise has a key of `always` only where the algorithm has several curves.
+    """
+    found = {}
+    for algo in dict.fromkeys(curve.algo for curve in panel):
+        own = [curve for curve in panel if curve.algo == algo]
+        keys = [key for key in always if key != "algo" and algo not in REFERENCES]
+        for key in dict.fromkeys([*always, *(key for curve in own for key in curve.settings)]):
+            if key not in keys and algo != "claimed" and _labels(own, [*keys, key]) > _labels(own, keys):
+                keys.append(key)
+        found[algo] = keys
+    return found
 
 
-def _varies(panel: Sequence[Curve], key: str) -> bool:
-    """Whether curves differ in `key`: curves of one algorithm by having it at all, those of several by its value."""
-    values: dict[str, set[str]] = {}
-    for curve in panel:
-        values.setdefault(curve.algo, set()).add(text(curve.settings.get(key)))
-    return any(len(own) > 1 for own in values.values()) or len(set().union(*values.values()) - {""}) > 1
+def _labels(panel: Sequence[Curve], keys: Sequence[str]) -> int:
+    return len({tuple(text(curve.settings.get(key)) for key in keys) for curve in panel})
 
 
-def _determined(panel: Sequence[Curve], key: str, keys: Sequence[str]) -> bool:
-    """Whether labels that name `keys` already determine `key`: it is the same under another name, or a size."""
-    values = {name: [text(curve.settings.get(name)) for curve in panel] for name in (key, *keys)}
-    if any(name.endswith(f".{key}") or key.endswith(f".{name}") for name in keys if values[name] == values[key]):
-        return True
-    pairs = list(zip(*(values[name] for name in keys), strict=True))
-    return key in _SIZES and len(set(pairs)) == len(set(zip(pairs, values[key], strict=True))) if keys else False
-
-
-def label(curve: Curve, keys: Sequence[str]) -> str:
-    """An algorithm's name and its settings among `keys`; columns that a computed block adds are already words."""
-    if curve.algo == "claimed":
-        return curve.algo
-    pairs = [(key, curve.settings.get(key)) for key in keys]
-    words = [text(value) for key, value in pairs if _is_word(key) and text(value)]
-    given = [assignment(key, value) for key, value in pairs if not _is_word(key) and text(value)]
-    return " ".join([", ".join([curve.algo, *words]), *given])
+def label(curve: Curve, keys: Mapping[str, Sequence[str]]) -> str:
+    """Return an algorithm's name and its settings among its `keys`; columns of a computed block are already words."""
+    pairs = [(key, text(curve.settings.get(key))) for key in keys.get(curve.algo, ())]
+    pairs = [(key, value) for key, value in pairs if value and (key[-7:], value) != ("variant", "paper")]
+    words = [value for key, value in pairs if _is_word(key)]
+    return " ".join([", ".join([curve.algo, *words]), *(assignment(*pair) for pair in pairs if not _is_word(pair[0]))])
 
 
 def _is_word(key: str) -> bool:
@@ -120,38 +112,36 @@ def _is_word(key: str) -> bool:
 
 
 def assignment(key: str, value: Any) -> str:
-    """A setting as on the command line, with the field's symbols."""
-    return f"{_SYMBOLS.get(key, key)}={text(value)}"
+    """Return a setting as on the command line."""
+    return f"{key}={text(value)}"
 
 
-def constant(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
-    """The settings that all rows of a summary share, in one line."""
-    return "  ".join(_shared(table, without).get("", ()))
+def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
+    """Return the settings of a summary in words, such as ``M = 5, λ = 0.01 for A, B``, except those in `without`.
 
-
-def of_some(table: pd.DataFrame, without: Iterable[str] = ()) -> list[str]:
-    """The settings that are the same in all rows that have them, and the algorithms that do."""
-    return [f"{'  '.join(given)} {who}" for who, given in _shared(table, without).items() if who]
-
-
-def _shared(table: pd.DataFrame, without: Iterable[str]) -> dict[str, list[str]]:
-    """The settings with one value in a summary, by who has them in words: nothing of those that every row has."""
+    A setting is left out if an algorithm has several values of it, or if its value is a file.
+    """
     lines = table[table["algo"] != "claimed"]  # a line of no run
-    found: dict[str, list[str]] = {}
+    of_all, of_some = [], []
     for key in settings(table):
-        given = lines[key].map(text)
-        has = given != ""
-        if key in {*without, "variant", "calibration"} or given[has].nunique() != 1:
+        values = lines[key].map(text)
+        if key in {*without, "variant", "calibration"} or values.map(lambda value: bool(_FILE.search(value))).any():
             continue
-        who = "" if has.all() else "where set"  # one algorithm may have it in some lines only, such as a clip
-        if not has.all() and not {*algorithms(lines[has])} & {*algorithms(lines[~has])}:
-            who = f"of {', '.join(algorithms(lines[has]))}"
-        found.setdefault(who, []).append(assignment(key, given[has].iloc[0]))
-    return found
+        by_algo = values.groupby(lines["algo"].map(algorithm), sort=False).agg(lambda own: sorted({*own} - {""}))
+        if by_algo.map(len).max() != 1:
+            continue
+        one = {str(algo): own[0] for algo, own in by_algo.items() if own}
+        groups = {value: [algo for algo, own in one.items() if own == value] for value in dict.fromkeys(one.values())}
+        name = SYMBOLS.get(key, key.removeprefix("algo.").removeprefix("dataset."))
+        if len(groups) == 1 and len(one) == len(by_algo):
+            of_all.append(f"{name} = {next(iter(groups))}" + (" where set" if (values == "").any() else ""))
+        elif len(groups) <= 3 and key not in _SIZES:
+            of_some += [f"{name} = {value} for {', '.join(algos)}" for value, algos in groups.items()]
+    return "; ".join(filter(None, [", ".join(of_all), *of_some]))
 
 
 def moving(panel: Sequence[Curve], x: str) -> list[str]:
-    """The settings that change along the curves of a panel together with `x`."""
+    """Return the settings that change along the curves of a panel together with `x`."""
     return [
         key
         for key in (settings(panel[0].rows) if panel else ())
@@ -160,7 +150,7 @@ def moving(panel: Sequence[Curve], x: str) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """A setting's value, in the shortest form that reads back exactly; empty if there is none."""
+    """Return a setting's value in the shortest form that reads back exactly; empty if there is none."""
     if isinstance(value, str) and value[:1] in "[{":
         try:
             value = json.loads(value)
@@ -183,6 +173,6 @@ def _has_lists(column: pd.Series) -> bool:
 
 
 def algorithms(rows: pd.DataFrame) -> list[str]:
-    """The algorithms in rows, or in guarantees, each with its variant unless it is the paper's."""
+    """Return the algorithms in rows, or in guarantees, each with its variant unless it is the paper's."""
     variant = rows["variant"].map(lambda name: "" if name == "paper" else f" {name}")
     return list(dict.fromkeys(rows["algo"] + variant))

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from dpml.arrays import Array, Index
 from dpml.data.partition import FIFTHS, Skew, distances
 from dpml.reporting.figures import save
-from dpml.reporting.style import STYLE, in_style, mixed
+from dpml.reporting.style import in_style, mixed
 
 MOST_BARS = 64
 """The most parties that are drawn one by one; more parties are drawn as histograms."""
@@ -25,7 +25,7 @@ _LOG = 30.0  # ratio of the largest to the smallest size from which sizes are on
 
 def draw(skew: Skew, title: str, path: Path) -> list[Path]:
     """Draw what parties hold, the largest first; writes .png and .svg files at `path`, which has no suffix."""
-    with in_style(STYLE):
+    with in_style():
         figure = _bars(skew) if len(skew.sizes) <= MOST_BARS else _histograms(skew)
         heading = textwrap.fill(title, int(13 * figure.get_figwidth()))
         figure.suptitle(heading, x=0.01, ha="left", fontsize=10)

@@ -43,12 +43,17 @@ def numerals(means: Sequence[float], halves: Sequence[float]) -> Numerals:
         return Numerals(0, [_numeral(*pair, 0) for pair in pairs])
     if max(exponents) - min(exponents) <= _WIDEST:
         return Numerals(max(exponents), [_numeral(*pair, max(exponents)) for pair in pairs])
-    return Numerals(0, [_alone(*pair) for pair in pairs])
+    return Numerals(0, [number(*pair) for pair in pairs])
+
+
+def superscript(power: int) -> str:
+    """Return a whole number in raised digits."""
+    return "".join(_RAISED[digit] for digit in str(power))
 
 
 def times(power: int) -> str:
-    """A power of ten as a factor, or nothing for 1: ``·10⁻⁵``."""
-    return f"·10{''.join(_RAISED[digit] for digit in str(power))}" if power else ""
+    """Return a power of ten as a factor, or nothing for 1: ``·10⁻⁵``."""
+    return f"·10{superscript(power)}" if power else ""
 
 
 def tex_number(text: str) -> str | None:
@@ -70,7 +75,12 @@ def _size(pair: tuple[float, float]) -> float:
     return max([abs(number) for number in pair if math.isfinite(number)], default=0.0)
 
 
-def _alone(mean: float, half: float) -> str:
+def number(mean: float, half: float = math.nan) -> str:
+    """A mean with half its interval, as in a column of its own.
+
+    >>> number(0.6543, 0.1234), number(0.6543), number(2e-8, 1e-9)
+    ('0.65 ± 0.12', '0.654', '(2.00 ± 0.10)·10⁻⁸')
+    """
     size = _size((mean, half))
     power = _exponent(size) if size else 0
     if -3 <= power <= 3 or not math.isfinite(mean):

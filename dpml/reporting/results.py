@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from dpml.reporting.charts import titled
 from dpml.running.plan import Plan, Results
 
 DIGITS = 9
@@ -24,7 +25,7 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 
 def results_of(plan: Plan, published: pd.DataFrame) -> Results:
-    """Return the results of an experiment, values to `DIGITS` digits; the metric `error` is 1 - `accuracy`."""
+    """Return an experiment's results, values to `DIGITS` digits; titles are complete; `error` is 1 - `accuracy`."""
     results = plan.results()
     rows = results.rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in results.rows["value"]])
     wanted = {name.rpartition(".")[2] for name in plan.experiment.shown_metrics}
@@ -34,4 +35,4 @@ def results_of(plan: Plan, published: pd.DataFrame) -> Results:
         right = rows[(rows["metric"] == "accuracy") & ~computed]
         rows = pd.concat([rows[~computed], right.assign(metric="error", value=1 - right["value"]), rows[computed]])
     rows = rows[rows["metric"].isin(wanted) | rows["block"].isin(blocks)].reset_index(drop=True)
-    return replace(results, rows=rows, published=published)
+    return replace(results, rows=rows, published=published, experiment=titled(plan.experiment, rows))

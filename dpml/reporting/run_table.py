@@ -11,11 +11,10 @@ from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
-from dpml.reporting.curves import constant, text
-from dpml.reporting.numerals import ZERO, numerals, times
+from dpml.reporting.curves import shared, text
 from dpml.reporting.statistics import about_intervals, settings
-from dpml.reporting.tables import HEADS, Texts, latex, markdown, texts
-from dpml.reporting.words import metric
+from dpml.reporting.tables import Texts, cells, latex, markdown, texts, wide, with_power
+from dpml.reporting.words import SYMBOLS, curve, metric
 from dpml.running.rows import PRIVACY
 
 FORMATS = ("md", "csv", "parquet", "tex")
@@ -33,6 +32,7 @@ class RunTable:
     """A table of settings.
 
     Attributes:
+        summary: the statistics that it shows.
         keys: the settings that vary, a column each.
         metrics: those shown.
         lines: the columns `keys`; METRIC (`column`), METRIC_interval (half the 95 % interval), METRIC_count and
@@ -41,6 +41,7 @@ class RunTable:
         caption: what all lines share, and what the intervals are over.
     """
 
+    summary: pd.DataFrame
     keys: Sequence[str]
     metrics: Sequence[str]
     lines: pd.DataFrame
@@ -49,20 +50,19 @@ class RunTable:
     @property
     def texts(self) -> Texts:
         """The table to read: every number with half its interval, the proven eps rounded up."""
-        columns = {HEADS.get(key, key): list(map(text, self.lines[key])) for key in self.keys}
+        columns = {SYMBOLS.get(key, key): [text(one) or "-" for one in self.lines[key]] for key in self.keys}
         for name in self.metrics:
             means, halves = self.lines[column(name, self.keys)], self.lines[f"{name}_interval"]
-            rounding = (name == "optimality_gap") & (means.abs() < ZERO)
-            power, cells = numerals(means.mask(rounding, 0.0).tolist(), halves.mask(rounding).tolist())
-            head = metric(name) + (f" /{times(power)}".replace("·", " ") if power else "")
+            power, numbers = cells(name, means.tolist(), halves.tolist())
             count, missing = self.lines[f"{name}_count"], self.lines[f"{name}_missing"]
-            columns[head] = [
+            columns[with_power(metric(name), power)] = [
                 "" if not n else f"NaN ({m:g} of {n:g})" if m else cell
-                for cell, n, m in zip(cells, count, missing, strict=True)
+                for cell, n, m in zip(numbers, count, missing, strict=True)
             ]
         columns["claimed ε"] = ["-" if np.isnan(eps) else text(eps) for eps in self.lines["claimed_eps"]]
-        pairs = self.lines[["proven_eps", "declared_eps"]].itertuples(index=False, name=None)
-        columns["proven ε"] = [proven_text(*pair).replace("inf", "∞") for pair in pairs]
+        for basis in ("proven", DECLARED) if self.lines["declared_eps"].notna().any() else ("proven",):
+            eps = self.lines[f"{basis}_eps"]
+            columns[f"{basis} ε"] = ["-" if np.isnan(one) else written(one).replace("inf", "∞") for one in eps]
         columns["view"] = list(map(text, self.lines["proven_view"]))
         return texts(pd.DataFrame(columns))
 
@@ -76,8 +76,21 @@ class RunTable:
             except ImportError:
                 raise UserError("a Parquet file needs pyarrow: pip install pyarrow.") from None
         if kind == "tex":
-            return latex(self.texts, self.caption)
+            return "\n".join(self._latex())
         return f"{markdown(self.texts)}\n{self.caption}\n"
+
+    def _latex(self) -> list[str]:
+        """A table for each metric and one of the proven eps: a line per eps, a column per algorithm."""
+        x = "eps" if "eps" in self.keys or not self.keys else self.keys[0]
+        proven = self.summary.assign(metric="proven_eps", mean=self.summary["proven_eps"], interval=np.nan, missing=0)
+        parts = [(name, self.summary[self.summary["metric"] == name]) for name in self.metrics]
+        found = []
+        for name, rows in [*parts, ("proven_eps", proven.drop_duplicates([*settings(proven), "proven_eps"]))]:
+            table = wide(rows, x)
+            table.columns = [curve(head) for head in table.columns]
+            title = metric(name)
+            found.append(latex(texts(table), f"{title[:1].upper()}{title[1:]}. {self.caption}", name))
+        return found
 
 
 def column(metric: str, keys: Sequence[str]) -> str:
@@ -104,9 +117,8 @@ def run_table(
     shown = list(metrics or [name for name in MAIN if name in present] or present)
     groups = summary.groupby([*keys, *PRIVACY], sort=False, dropna=False)
     lines = pd.DataFrame([_line(group, keys, shown, claims) for _, group in groups])
-    said = about_intervals(summary)
-    same = constant(summary, keys).replace("  ", ", ")  # what only some lines have is in a column
-    return RunTable(keys, shown, lines, f"Everywhere: {same}. {said}" if same else said)
+    same = shared(summary, keys)
+    return RunTable(summary, keys, shown, lines, f"{f'Settings: {same}. ' if same else ''}{about_intervals(summary)}")
 
 
 def _line(
@@ -115,12 +127,12 @@ def _line(
     first, measured = group.iloc[0], group.set_index("metric")
     line = {key: first[key] for key in keys}
     for name in metrics:
-        found = measured.loc[name] if name in measured.index else None
+        found = measured.loc[name] if name in measured.index else pd.Series(dtype=float)
         line |= {
-            column(name, keys): np.nan if found is None else found["mean"],
-            f"{name}_interval": np.nan if found is None else found["interval"],
-            f"{name}_count": 0 if found is None else found["count"],
-            f"{name}_missing": 0 if found is None else found.get("missing", 0),  # old tables lack it
+            column(name, keys): found.get("mean", np.nan),
+            f"{name}_interval": found.get("interval", np.nan),
+            f"{name}_count": found.get("count", 0),
+            f"{name}_missing": found.get("missing", 0),
         }
     declared = str(first["not_proven"]).startswith(DECLARED)
     claimed = first["calibration"] == "published" if claims is None else tuple(first[_ALGORITHM]) in claims
@@ -136,13 +148,6 @@ def claims_in(guarantees: pd.DataFrame) -> set[tuple[str, ...]]:
     """The algorithms, with their variants and calibrations, of which somebody has published a finite eps."""
     claimed = guarantees[(guarantees["basis"] == "published") & np.isfinite(guarantees["eps"])]
     return set(claimed[_ALGORITHM].itertuples(index=False, name=None)) if len(claimed) else set()
-
-
-def proven_text(proven: float, declared: float) -> str:
-    """The proven eps, rounded up, or what is declared in its place."""
-    if not np.isnan(declared):
-        return f"{written(declared)} ({DECLARED})"
-    return "-" if np.isnan(proven) else written(proven)
 
 
 def write_tables(table: RunTable, folder: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from dpml.data.info import Range
 from dpml.files import write_atomically
 from dpml.release.model import Model
 from dpml.reporting.figures import save
-from dpml.reporting.style import DASHES, DISTINCT, STYLE, in_style
+from dpml.reporting.style import DASHES, DISTINCT, in_style
 from dpml.screen import plain_cell, printable
 
 _POINTS = 400  # of a curve
@@ -71,7 +71,7 @@ def write(model: Model, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     found, lines = shapes(model), _lines(model)
     written = []
-    with in_style(STYLE | {"text.parse_math": False}):
+    with in_style(**{"text.parse_math": False}):
         for number, shape in enumerate(found, 1):
             bars = 0 if isinstance(shape.column, Range) else len(shape.column) * max(1.0, len(lines) / 3)
             high = max(2.9, 0.9 + 0.19 * bars)

@@ -2,8 +2,7 @@
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,13 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written, written_below
 from dpml.reporting.curves import assignment, curves, label, named, settings, text
 from dpml.reporting.manifest import beside, check_table
-from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, numerals, tex_number, times
-from dpml.running.rows import COLUMNS, PRIVACY, SETTING, SIZES
+from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, Numerals, number, numerals, tex_number, times
+from dpml.reporting.words import SYMBOLS
+from dpml.running.rows import COLUMNS, EPS, PRIVACY, SETTING
 
 CONDITIONAL = ", if fixed beforehand"
 """Appended to a view: the eps proven for hyper-parameters that are not selected on the private rows."""
 _DECLARED = ", declared"
-
-HEADS = {"eps": "ε", "inverse_eps": "1/ε", "delta": "δ", "budget_delta": "δ"}
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
@@ -44,21 +42,36 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     columns = dict(_column(name, rows, x, places) for name, rows in lines.items())
     if x == "partition.u" and "n_min" in summary:
         columns = _sizes(summary, places) | columns
-    return pd.DataFrame({HEADS.get(x, x): [text(place) for place in places]} | columns)
+    return pd.DataFrame({SYMBOLS.get(x, x): [text(place) for place in places]} | columns)
 
 
 def _column(
     name: str, rows: Sequence[Mapping[Any, Any]], x: str, places: Sequence[Any]
 ) -> tuple[str, list[str | None]]:
     """A column with its head: one power of ten for all its entries, and absolute values where figures draw those."""
-    means = [abs(row["mean"]) if row.get("metric") in SIGNED else row["mean"] for row in rows]
-    power, numbers = numerals(means, [row.get("interval", math.nan) for row in rows])
+    metric = "" if name == "claimed" else str(rows[0].get("metric", ""))
+    power, numbers = cells(metric, [row["mean"] for row in rows], [row.get("interval", math.nan) for row in rows])
     entries: dict[Any, list[str]] = {}
-    for row, number in zip(rows, numbers, strict=True):
-        entries.setdefault(row[x], []).append(value(row) if row.get("missing", 0) > 0 else number)
-    head = name + (f" /{times(power).replace('·', ' ')}" if power else "")
+    for row, cell in zip(rows, numbers, strict=True):
+        entries.setdefault(row[x], []).append(value(row) if row.get("missing", 0) > 0 else cell)
     # two entries in one cell differ in no setting: they are two statements about the same setting
-    return head, [" or ".join(dict.fromkeys(entries[place])) if place in entries else None for place in places]
+    column = [" or ".join(dict.fromkeys(entries[place])) if place in entries else None for place in places]
+    return with_power(name, power), column
+
+
+def cells(metric: str, means: Sequence[float], halves: Sequence[float]) -> Numerals:
+    """The numbers of a column: sizes of a signed metric, gaps of rounding errors as 0, and a proven eps rounded up."""
+    if metric in EPS:
+        return Numerals(0, [short(mean, up=True) for mean in means])
+    means = [abs(mean) if metric in SIGNED else mean for mean in means]
+    left = [metric == "optimality_gap" and abs(mean) < ZERO for mean in means]  # by an optimiser
+    means = [0.0 if gone else mean for mean, gone in zip(means, left, strict=True)]
+    return numerals(means, [math.nan if gone else half for half, gone in zip(halves, left, strict=True)])
+
+
+def with_power(name: str, power: int) -> str:
+    """The head of a column whose numbers are over a power of ten."""
+    return f"{name} / {times(power).removeprefix('·')}" if power else name
 
 
 def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | None]]:
@@ -100,7 +113,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     claims = set(map(tuple, given.loc[is_claim, names].to_numpy()))
     lines = shown[names].itertuples(index=False, name=None)
     shown.insert(len(names), "claimed", ["ε" if line in claims else "-" for line in lines])
-    return shown.rename(columns=HEADS)
+    return shown.rename(columns=SYMBOLS)
 
 
 def _telling(guarantees: pd.DataFrame, candidates: Iterable[str], also: Sequence[str]) -> list[str]:
@@ -129,11 +142,10 @@ def _matters(guarantees: pd.DataFrame, key: str, keys: Sequence[str]) -> pd.Seri
 
 
 def value(line: Mapping[Any, Any]) -> str:
-    """The mean of a line of a summary in three digits with half its interval in one; how many values are NaN if any."""
+    """The mean of a line of a summary with half its interval; how many values are NaN if any; empty without values."""
     if line.get("missing", 0) > 0:
         return f"NaN ({line['missing']:g} of {line['count']:g})"
-    half = line.get("interval") or 0.0
-    return short(line["mean"]) + (f" ± {half:.1g}" if half > 0 and math.isfinite(half) else "")
+    return number(line["mean"], line.get("interval") or math.nan)
 
 
 def short(number: float, up: bool = False) -> str:
@@ -165,25 +177,22 @@ def markdown(table: Texts) -> str:
 
 
 _TEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "ε": r"$\varepsilon$", "δ": r"$\delta$", "∞": r"$\infty$"}
+_TEX |= {"λ": r"$\lambda$", "·": r"$\cdot$", "⁻": "", "σ": r"$\sigma$", "μ": r"$\mu$"}
 _TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
     up: f"$^{{{down}}}$" for up, down in SUPERSCRIPTS.items()
 }
 
 
-def latex(table: Texts, caption: str) -> str:
+def latex(table: Texts, caption: str, label: str) -> str:
     r"""A LaTeX table for the packages booktabs and siunitx, whose ``\num{...}`` it uses."""
 
     def escape(text: str) -> str:
         return tex_number(text) or "".join(_TEX.get(character, character) for character in text)
 
     head, *body = [" & ".join(map(escape, row)) + r" \\" for row in [table["columns"], *table["rows"]]]
-    lines = [
-        r"\begin{table}",
-        rf"\caption{{{escape(caption)}}}",
-        rf"\begin{{tabular}}{{{'l' * len(table['columns'])}}}",
-    ]
-    lines += [r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-    return "\n".join(lines) + "\n"
+    lines = [r"\begin{table}", r"\centering", rf"\caption{{{escape(caption)}}}", rf"\label{{tab:{label}}}"]
+    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table['columns']) - 1)}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -217,82 +226,26 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
 
 def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     """Merge the tables of several runs or sweeps in `target`: rows.csv and guarantees.csv, each row once."""
-    tables = [_texts(folder / "rows.csv", COLUMNS) for folder in folders]
-    rows = _union(tables)
-    text = rows.to_csv(index=False)
-    _refuse_rows_of_others(target, text)
-    given = _union([_texts(folder / "guarantees.csv", ("algo", "eps")) for folder in folders])
+    rows = _union([read_table(folder / "rows.csv", COLUMNS, **_AS_TEXT) for folder in folders])
+    given = _union([read_table(folder / "guarantees.csv", ("algo", "eps"), **_AS_TEXT) for folder in folders])
     _refuse_conflicts(rows)
-    contents = [set(_contents(folder)) for folder in folders]
-    _refuse_changed_data(folders, tables, contents)
+    known = beside(target).read()
+    if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's manifest has both
+        raise UserError(f"{target} has a rows.csv that no dpml merge wrote: name another folder with -o.")
     target.mkdir(parents=True, exist_ok=True)
-    write_atomically(target / "rows.csv", text)
-    write_atomically(target / "guarantees.csv", given.to_csv(index=False))
     paths = [target / "rows.csv", target / "guarantees.csv"]
-    data = [{"source": source, "sha256": checksum} for source, checksum in sorted(set().union(*contents))]
-    beside(target).keep_with({"merged": [str(folder) for folder in folders], "dataset": data}, paths)
+    for path, table in zip(paths, (rows, given), strict=True):
+        write_atomically(path, table.to_csv(index=False))
+    beside(target).keep_with({"merged": [str(folder) for folder in folders]}, paths)
     return paths
 
 
-def _refuse_rows_of_others(target: Path, text: str) -> None:
-    path, known = target / "rows.csv", beside(target).read()
-    if not path.exists() or ("merged" in known and "command" not in known):  # a sweep's manifest has both
-        return
-    if known or path.read_bytes() != text.encode():  # the same rows without a manifest: a merge was interrupted
-        raise UserError(f"{target} has a rows.csv that no dpml merge wrote to its end: name another folder with -o.")
-
-
-def _texts(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """A table as text: reading and writing a number must not change its last digit."""
-    return read_table(path, columns, dtype=str, keep_default_na=False)
+_AS_TEXT: dict[str, Any] = {"dtype": str, "keep_default_na": False}  # no number loses its last digit
 
 
 def _union(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     # a setting that only some of them have is empty in the others
     return pd.concat(tables, ignore_index=True).fillna("").drop_duplicates()
-
-
-def _contents(folder: Path, of_sweep: bool = True) -> Iterator[tuple[str, str]]:
-    """The data that the rows of a folder were made of, by its manifest: where they lay, and their checksum."""
-    about = beside(folder).read()
-    data, jobs = (known if isinstance(known := about.get(key), list) else [] for key in ("dataset", "merged"))
-    for one in data:
-        if isinstance(one, dict) and isinstance(one.get("sha256"), str):
-            yield str(one.get("source")), one["sha256"]
-    if of_sweep and "dataset" not in about:
-        for job in map(str, jobs):  # a manifest names no folder but those in its own
-            if folder.resolve() in (folder / job).resolve().parents:
-                yield from _contents(folder / job, of_sweep=False)
-
-
-def _refuse_changed_data(
-    folders: Sequence[Path], tables: Sequence[pd.DataFrame], contents: Sequence[set[tuple[str, str]]]
-) -> None:
-    """Raise UserError where seeds or draws of other data would be averaged as those of one setting."""
-    apart = ("seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned", "private_preprocessing")
-    for i, j in combinations(range(len(folders)), 2):
-        both = contents[i] | contents[j]
-        names = [source for source, _ in both]
-        changed = sorted(source for source, _ in contents[i] ^ contents[j] if names.count(source) > 1)
-        if not changed:
-            continue
-        known = [tables[k].drop(columns=list(apart)).drop_duplicates() for k in (i, j)]
-        if pd.concat(known, ignore_index=True).fillna("").duplicated().any():
-            raise UserError(
-                f"{changed[0]} had another content in {folders[i]} than in {folders[j]}, and rows of both would be "
-                "averaged as one setting: merge them apart."
-            )
-
-
-def shortened(summary: pd.DataFrame) -> pd.DataFrame:
-    """A summary with what is proven, or shown at least, in six digits: on the safe side, as `:g` would not round it."""
-    known, metric = summary.copy(), summary["metric"]
-    if "proven_eps" in known:
-        known["proven_eps"] = [float(written(eps, 6)) for eps in known["proven_eps"].astype(float)]
-    for names, rounded in (({"proven"}, written), ({"attacked", "power"}, written_below)):  # of an audit
-        some = metric.isin(names)
-        known.loc[some, "mean"] = [float(rounded(number, 6)) for number in known.loc[some, "mean"]]
-    return known
 
 
 def _refuse_conflicts(rows: pd.DataFrame) -> None:
@@ -304,6 +257,17 @@ def _refuse_conflicts(rows: pd.DataFrame) -> None:
         raise UserError(
             f"the folders disagree about {what}: the number of draws, data, code, dpml or the machine was another."
         )
+
+
+def shortened(summary: pd.DataFrame) -> pd.DataFrame:
+    """A summary with what is proven, or shown at least, in six digits: on the safe side, as `:g` would not round it."""
+    known, metric = summary.copy(), summary["metric"]
+    if "proven_eps" in known:
+        known["proven_eps"] = [float(written(eps, 6)) for eps in known["proven_eps"].astype(float)]
+    for names, rounded in (({"proven"}, written), ({"attacked", "power"}, written_below)):  # of an audit
+        some = metric.isin(names)
+        known.loc[some, "mean"] = [float(rounded(number, 6)) for number in known.loc[some, "mean"]]
+    return known
 
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:

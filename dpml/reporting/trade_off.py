@@ -12,7 +12,7 @@ from dpml.arrays import Array
 from dpml.audit import Finding
 from dpml.audit.scores import CONFIDENCE
 from dpml.reporting.figures import save
-from dpml.reporting.style import STYLE, in_style
+from dpml.reporting.style import in_style
 
 _CLAIMED, _PROVEN, _ATTACKED = "#000000", "#0072B2", "#D55E00"
 _LEAST = 1e-4  # the smallest rate shown
@@ -28,7 +28,7 @@ def allowed(fpr: Array, eps: float, delta: float) -> Array:
 def draw(findings: Sequence[Finding], title: str, path: Path) -> list[Path]:
     """Draw a panel for every attacked view; writes .png and .svg files at `path`, which has no suffix."""
     attacked = [finding for finding in findings if finding.rates is not None]
-    with in_style(STYLE):
+    with in_style():
         figure = Figure(figsize=(0.5 + 3.1 * len(attacked), 3.9), layout="constrained")
         panels = figure.subplots(1, len(attacked), sharey=True, squeeze=False)[0]
         for axes, finding in zip(panels, attacked, strict=True):

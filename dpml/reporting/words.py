@@ -26,6 +26,7 @@ REFERENCES = {key: look.dashes for key, look in ALGORITHMS.items() if not look.m
 AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
 VERDICTS: Mapping[str, tuple[str, str, str]] = {key: tuple(words) for key, words in WORDS["verdicts"].items()}
+SYMBOLS: Mapping[str, str] = WORDS["symbols"]
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
 
 
@@ -41,7 +42,7 @@ def metric(key: str) -> str:
 
 
 def dataset(block: str) -> str:
-    """Return the display name of a block's data set; the block's name without its axis if it has none."""
+    """Return the display name of a data set, or of a block's; the name without an axis if it has none."""
     stem = re.sub(r"_(eps|u|N|M|delta|chosen)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)
@@ -77,8 +78,14 @@ def plain(text: str) -> str:
 
 
 def curve(label: str) -> str:
-    """Return the label of a curve, an algorithm's key and its settings, with the display name."""
+    """Return the label of a curve, an algorithm's key and its settings, with display names and symbols."""
     found = re.match(r"(\(?)([^\W\d][^\s,)]*)(.*)", label, re.DOTALL)
     if found is None or found[2] not in ALGORITHMS:
         return label
-    return f"{found[1]}{algorithm(found[2])}{found[3].replace(' algo.', ' ')}"
+    settings = re.sub(r"(?<=, )\w+", lambda word: WORDS["words"].get(word[0], word[0]), found[3])
+    settings = settings.replace("calibration=", "")
+    return f"{found[1]}{algorithm(found[2])}{re.sub(r'([a-z_]+[.][a-z_]+|eps|delta)=', _symbol, settings)}"
+
+
+def _symbol(key: re.Match[str]) -> str:
+    return f"{SYMBOLS.get(key[1], key[1].removeprefix('algo.'))}="

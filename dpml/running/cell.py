@@ -7,15 +7,18 @@ from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from threadpoolctl import ThreadpoolController
 
 from dpml import code
 from dpml.algorithms import Algorithm, Mechanism, Release
+from dpml.algorithms.descent.in_step import in_step
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
 from dpml.data.partition import Parties, Partition, check_task, partition, party_sizes, set_aside
 from dpml.data.sources.cache import keyed
 from dpml.errors import UserError
+from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.guarantees import guaranteed
 from dpml.optim import NotConvergedError
 from dpml.privacy import Adversary, Budget, Guarantee, Problem
@@ -126,14 +129,19 @@ class Measured:
     refused: Mapping[int, str] = field(default_factory=dict)
 
 
-def measure(cell: Cell) -> Measured:
-    """Load, deal, prepare, release, score, on one BLAS thread: more threads may sum in another order, to other bits."""
+def measure(cell: Cell, release: Release | None = None) -> Measured:
+    """Load, deal, prepare, release, score, on one BLAS thread: more threads may sum in another order, to other bits.
+
+    The release may have been carried out before, `in_step` with those of other cells.
+    """
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
         guarantees, refused = _calibrated(algorithm, cell.budgets, parties.problem)
         mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
-        release, failed = _released(cell, mechanism, {number: cell.budgets[number] for number in guarantees})
+        failed: dict[int, str] = {}
+        if release is None:
+            release, failed = _released(cell, mechanism, {number: cell.budgets[number] for number in guarantees})
         metrics = evaluate(release.weights, parties, algorithm.loss, algorithm.lam, cell.metrics)
         metrics |= dict(release.metrics)
     provenance = {"N": len(parties.data.y), **parties.data.provenance}
@@ -161,9 +169,7 @@ def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -
     """Return the releases of some numbered budgets, and why a solver failed for others; raise if it fails for all."""
 
     def released(some: Sequence[Budget]) -> Release:  # the same noise directions for any subset of the budgets
-        further = (str(cell.first),) if cell.first else ()
-        noise = generator(cell.seed, "noise", cell.algorithm.name, cell.algorithm.variant, *further)
-        return mechanism.release(some, noise, cell.draws)
+        return mechanism.release(some, _noise(cell), cell.draws)
 
     try:
         return released(list(budgets.values())), {}
@@ -183,6 +189,30 @@ def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -
     return Release(np.concatenate(weights) if weights else None, metrics), failed
 
 
+def _noise(cell: Cell) -> Generator:
+    further = (str(cell.first),) if cell.first else ()
+    return generator(cell.seed, "noise", cell.algorithm.name, cell.algorithm.variant, *further)
+
+
+def step_key(cell: Cell) -> Any:
+    """What cells have in common that are carried out in step; None: the cell is carried out alone."""
+    return _rows_of(cell) if getattr(cell.algorithm, "in_step", False) else None
+
+
+def released_in_step(cells: Sequence[Cell]) -> list[Release]:
+    """Return the releases of cells with the same `step_key`: those of each alone, up to rounding."""
+    carriers = []
+    for cell in cells:
+        parties = deal(cell)
+        guarantees, _ = _calibrated(cell.algorithm, cell.budgets, parties.problem)
+        mechanism = cell.algorithm.prepare(parties, generator(cell.seed, "start"))
+        assert isinstance(mechanism, Prepared)
+        budgets = [cell.budgets[number] for number in guarantees]
+        carriers.append(Carrier(mechanism, budgets, _noise(cell), cell.draws, None))
+    with limit_blas():
+        return in_step(carriers)
+
+
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
@@ -195,7 +225,11 @@ def limit_blas() -> AbstractContextManager[Any]:
 
 def deal(cell: Cell) -> Parties:
     """The parties of a cell, which depend on its data, partition, M, N and seed only. The last ones are cached."""
-    return _parties(cell.partition, cell.M, cell.dataset, cell.files, cell.N, cell.seed, cell.adversary)  # type: ignore[arg-type]
+    return _parties(*_rows_of(cell))
+
+
+def _rows_of(cell: Cell) -> tuple[Any, ...]:
+    return cell.partition, cell.M, cell.dataset, cell.files, cell.N, cell.seed, cell.adversary
 
 
 # consecutive cells share their data; more than one data set at a time may not fit into memory

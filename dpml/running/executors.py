@@ -1,7 +1,8 @@
 """Engines for cells and computed blocks: this process, joblib's worker processes, or a Dask cluster.
 
 Workers load the data themselves and return numbers, or the text of a block's rows, with the checksum of their code.
-Only this process writes to disk. The numbers are bit-identical for every engine and number of workers.
+Only this process writes to disk. The numbers are bit-identical for every engine and number of workers. The numbers of
+cells in step depend by rounding on which cells are waiting.
 """
 
 import importlib
@@ -14,14 +15,15 @@ import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+from dpml.algorithms import Release
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
-from dpml.running.cell import Cell, limit_blas, measure
+from dpml.running.cell import Cell, limit_blas, measure, released_in_step, step_key
 from dpml.running.computed import Computed, Written
 from dpml.running.environment import made_with
 from dpml.running.store import Record
@@ -44,19 +46,33 @@ B = TypeVar("B")
 Job = Cell | Computed
 Outcome = Record | Failure | Written
 Outcomes = Generator[tuple[int, Outcome], None, None]  # with the number of the job
+Batch = list[tuple[int, Job]]
+"""Jobs that one worker carries out together, with their numbers."""
 
 
-def attempt(job: Job) -> Outcome:
+def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
+    """Return the outcome of every job; cells of a batch are carried out in step, or where that fails each alone."""
+    start = time.thread_time()
+    releases: Sequence[Release | None] = [None] * len(batch)
+    cells = [job for _, job in batch if isinstance(job, Cell) and step_key(job)]
+    if cells:
+        with suppress(Exception):  # a cell that is carried out alone reports its own reason
+            releases = released_in_step(cells)
+    seconds = (time.thread_time() - start) / len(batch)
+    return [(number, attempt(job, release, seconds)) for (number, job), release in zip(batch, releases, strict=True)]
+
+
+def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> Outcome:
     """Return the rows of a block, or the measurements of a cell with its CPU seconds; or why there are none.
 
     A UserError is the reason to skip a cell. Any other error is a failure. One thread does all the work, so its time
-    does not depend on other processes.
+    does not depend on other processes. `release` was carried out in step, in so many seconds.
     """
-    start = time.thread_time()
+    start = time.thread_time() - seconds
     try:
         if isinstance(job, Computed):
             return job.written()
-        measured = measure(job)
+        measured = measure(job, release)
         return Record(measured, None, time.thread_time() - start, measured.refused, job.code, made_with())
     except NotConvergedError as error:
         return Failure(str(error), f"{error}\n")
@@ -75,17 +91,26 @@ def compute(jobs: Sequence[Job], engine: str, workers: int, address: str | None)
         workers: number of processes; an existing Dask cluster has its own workers.
         address: of the scheduler of that cluster, tcp://HOST:PORT; None starts a cluster on this machine.
     """
+    together: dict[Any, Batch] = {}
+    for number, job in enumerate(jobs):
+        key = step_key(job) if isinstance(job, Cell) else None
+        together.setdefault(key or number, []).append((number, job))
+    batches: Sequence[Batch] = list(together.values())
+    found: Any
     if engine == "dask" or (engine == "auto" and address):
-        yield from _dask(jobs, workers, address)
+        found = _dask(batches, workers, address)
     elif engine == "serial" or workers == 1:
-        yield from enumerate(map(attempt, jobs))
+        found = (attempt_batch(batch) for batch in batches)
     else:
-        yield from in_processes(_numbered, list(enumerate(jobs)), workers, "generator_unordered")
+        found = in_processes(_in_process, batches, workers, "generator_unordered")
+    with closing(found):
+        for outcomes in found:
+            yield from outcomes
 
 
-def _numbered(item: tuple[int, Job]) -> tuple[int, Outcome]:
+def _in_process(batch: Batch) -> list[tuple[int, Outcome]]:
     limit_blas()  # permanently: a worker of Dask may run several jobs in threads
-    return item[0], attempt(item[1])
+    return attempt_batch(batch)
 
 
 def in_processes(
@@ -137,7 +162,9 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _dask(jobs: Sequence[Job], workers: int, address: str | None) -> Outcomes:
+def _dask(
+    batches: Sequence[Batch], workers: int, address: str | None
+) -> Generator[list[tuple[int, Outcome]], None, None]:
     """Use the Dask cluster at `address`, or a local one. Dask reschedules the jobs of a dead worker.
 
     joblib's own backend for Dask waits for ever when Dask gives up a job. A local cluster uses TLS, with a certificate
@@ -166,7 +193,7 @@ def _dask(jobs: Sequence[Job], workers: int, address: str | None) -> Outcomes:
         except (OSError, TimeoutError, ValueError) as error:
             raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error
         try:
-            for future in distributed.as_completed(client.map(_numbered, list(enumerate(jobs)), pure=False)):
+            for future in distributed.as_completed(client.map(_in_process, batches, pure=False)):
                 # a finished future may be pending again: its worker died with the result, which is being recomputed
                 yield future.result()
                 future.release()

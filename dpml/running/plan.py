@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -21,7 +21,6 @@ from dpml.running.rows import joined, tabulate
 from dpml.running.spec import Experiment
 from dpml.running.store import DamagedError, Store, digest
 
-ENGINES = ("auto", "serial", "processes", "dask")
 _TOGETHER = 1000  # cells whose tables are joined at once
 
 
@@ -31,19 +30,13 @@ class Options:
 
     dry: bool = False
     force: str | Sequence[str] | None = None
-    only: str | None = None
-    on_error: str = "continue"
-    engine: str = "auto"
+    only: Literal["failed"] | None = None
+    on_error: Literal["continue", "raise"] = "continue"
+    engine: Literal["auto", "serial", "processes", "dask"] = "auto"
     workers: int = 1
     address: str | None = None
 
     def __post_init__(self) -> None:
-        if self.only not in (None, "failed"):
-            raise UserError(f"run.only must be failed or null, got run.only={self.only}.")
-        if self.on_error not in ("continue", "raise"):
-            raise UserError(f"run.on_error must be continue or raise, got run.on_error={self.on_error}.")
-        if self.engine not in ENGINES:
-            raise UserError(f"unknown run.engine={self.engine!r}: {nearest(self.engine, ENGINES)}")
         if self.workers < 1:
             raise UserError(f"run.workers must be at least 1, got run.workers={self.workers}.")
 

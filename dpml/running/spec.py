@@ -24,7 +24,8 @@ class Panel:
     which no noise (eps = inf) is at 0. y is a metric, by name or by the dotted path of a function, or ``proven_eps``,
     or ``conditional_eps`` if nothing is proven because of a selection. `ylim` are the limits of the y axis, for a panel
     that shows a part; by default it includes all means. `published` is a series of the points that are stored beside
-    the experiment. The algorithms in `thin` are drawn thin, without bands, and do not affect the range of the y axis.
+    the experiment. The algorithms in `thin` are drawn thin and grey, without bands, and do not affect the range of the
+    y axis. In a title, ``{KEY}`` becomes the setting of the rows (`charts.titled`).
     """
 
     block: str

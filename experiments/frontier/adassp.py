@@ -88,7 +88,7 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
 
     name: ClassVar[str] = "adassp"
     claim: ClassVar[str | None] = "Wang 2018, Alg. 2"
-    proof: ClassVar[str] = "Gaussian DP of all three (frontier.adassp)"
+    proof: ClassVar[str] = "Theorem 3, docs/privacy/sufficient_statistics.md"
 
     @property
     def off_diagonal(self) -> float:

@@ -57,7 +57,7 @@ class ApproximateMinimum(PerturbedObjective):
         mu = round_up(self.apart / self.output) if self.output else math.inf
         eps = eps_of(self.scale, self.ridge, mu, delta)
         curve = (self.scale, self.ridge, mu) if math.isfinite(eps) else None
-        return Proof(eps, "approximate minima (frontier.amp)", curve=curve)
+        return Proof(eps, "Theorem 2, docs/privacy/perturbed_minima.md", curve=curve)
 
 
 def published(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:

@@ -26,7 +26,7 @@ from dpml.mechanism.algorithm import SIMULATED, check_choice, check_positive, ch
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import LOW, mean_hessian
-from dpml.optim.descent import MergedRows
+from dpml.optim.gradients import MergedRows
 from dpml.optim.losses import LOSSES, Logistic, Loss
 from dpml.privacy import Budget, Problem
 from dpml.program import Program, Release, Statistic, Sum, Terms
@@ -160,7 +160,7 @@ class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.
     """
 
     name: ClassVar[str] = "newton"
-    proof: ClassVar[str] = "Gaussian DP of T noisy gradients and directions (frontier.newton)"
+    proof: ClassVar[str] = "Theorem 3, docs/privacy/outputs_and_newton.md"
 
     rounds: int = 12
     curvature: Literal["bound", "hessian"] = "bound"

@@ -55,7 +55,7 @@ class GaussianOutput(
     """
 
     name: ClassVar[str] = "outpert"
-    proof: ClassVar[str] = "Gaussian DP of the minimiser's diameter (frontier.outpert)"
+    proof: ClassVar[str] = "Theorem 2, docs/privacy/outputs_and_newton.md"
 
     model_norm: float = 4.0
     radius: float = 1.0

@@ -118,8 +118,9 @@ def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.Data
     rows = []
     for sites in M:
         rng = generator(seed, "noise", "noise_left", str(sites))
-        cape = noise.cape_total(rng, samples, sites, 1, shared=1.0, own=1 / math.sqrt(sites)) / sites
-        conventional = noise.gaussian_total(rng, samples, sites, 1) / sites
+        messages, _ = noise.cape_messages(rng, samples, sites, 1, shared=1.0, own=1 / math.sqrt(sites))
+        cape = messages.mean(axis=1)
+        conventional = noise.gaussian_messages(rng, samples, sites, 1).mean(axis=1)
         pooled = 1 / sites**2
         for metric, value in (
             ("cape_over_pooled", _variance(cape) / pooled),

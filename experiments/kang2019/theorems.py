@@ -11,7 +11,7 @@ and mu too large.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class MeasuredDescent(NoisyDescent):
     mean, for a convex loss; `theorem3_bound`, with the measured mu; `pl_constant`, that mu.
     """
 
+    in_step: ClassVar[bool] = False
     sites: Sites = "clients"
 
     def __post_init__(self) -> None:

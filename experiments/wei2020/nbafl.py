@@ -75,7 +75,7 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
         seen = moved * broadcasts(noise, self.rounds, taking, taking) if noise.upload else math.inf
         mus: dict[View, float] = dict.fromkeys(("client", "transcript", "colluders"), sent)
         mus |= {"release": seen, "aggregate": seen}
-        delta, source = budget.require_delta(self.name), "Gaussian DP of uploads, stability of minimisers"
+        delta, source = budget.require_delta(self.name), "Theorem 2, docs/privacy/wei2020.md"
         proofs: dict[View, Proof] = {view: gaussian_proof(mu, delta, source) for view, mu in mus.items()}
         claims: dict[View, str] = dict.fromkeys(("release", "aggregate", "client"), self.claim)
         return stated(proofs, claims, "sample", budget, delta)

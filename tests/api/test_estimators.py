@@ -337,15 +337,13 @@ def test_a_model_without_noise_is_not_said_to_have_some(algo, eps):
         ({"algo": "newton"}, "algo=newton is for experiments and audits only"),
         ({"algo_options": {"lamm": 1}}, "unknown key 'algo.lamm': did you mean 'algo.lam'"),
         ({"algo_options": {"lam": "much"}}, "algo.lam must be a number, got algo.lam=much"),
-        ({"algo_options": "lam"}, "algo_options must be a dictionary, got 'lam'"),
         ({"eps": None}, "eps must be a number, got eps=null"),
-        ({"ledger": "x.ledger"}, r"ledger must be a dpml.Ledger\(PATH, cap=...\) or None, got 'x.ledger'"),
         ({"delta": None}, "algo=wdgd adds Gaussian noise and needs a delta"),
         ({"parties": 1.5}, "parties must be a whole number"),
         ({"parties": 4, "colluders": 4}, "adversary.colluders=4 leaves none of M=4 parties to be protected"),
         ({"colluders": "two"}, "colluders must be a number, got colluders=two"),
         ({"random_state": -1}, "random_state must be None or a whole number >= 0, got -1"),
-        ({"random_state": np.random.RandomState(0)}, "random_state must be None or a whole number >= 0"),
+        ({"random_state": np.random.RandomState(0)}, "random_state must be a number"),
         ({"bounds": 3}, r"bounds must be a pair \(low, high\), each of them one number, or 3 of them"),
         ({"bounds": (0, math.inf)}, "bounds must be finite, low < high, less than 1.8e308 apart, got 0 and inf at 0"),
     ],
@@ -354,13 +352,6 @@ def test_a_mistake_is_one_sentence(parameters, sentence):
     X, t = made_up()
     with pytest.raises(dpml.UserError, match=sentence):
         dpml.PrivateClassifier(**{"bounds": UNIT, **parameters}).fit(X, t > 0)
-
-
-def test_parties_of_which_some_are_missing_are_one_sentence():
-    X, t = made_up()
-    ids = np.array(["a", None] * (len(X) // 2), dtype=object)
-    with pytest.raises(dpml.UserError, match="party must be numbers or texts, all of one kind, and none missing"):
-        dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0, party=ids)
 
 
 @SEEDED

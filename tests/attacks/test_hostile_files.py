@@ -218,7 +218,7 @@ def model_used(path: Path) -> None:
 
     class Arguments:
         file, output = rows, out
-        encoding = separator = decimal = na = wanted = shapes = None
+        encoding = separator = decimal = na = wanted = None
         proba = False
 
     Arguments.model = path  # type: ignore[attr-defined]

@@ -26,12 +26,11 @@ from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.objectives import PerturbedObjective
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.privacy import Budget, Problem, worst
 
 BUDGET = Budget(1.0, 1e-5)
 SOME, MILLION = Problem(1, 3_000, 3), Problem(1, 1_000_000, 3)
-
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -115,7 +114,7 @@ def test_neighbours_of_a_million_rows(algo) -> None:
 @pytest.mark.parametrize(("algo", "words"), [("dpgd", ["algo.noise=continuous"]), ("jayaraman", [])])
 def test_a_million_rows_that_are_added_up_in_single_precision(monkeypatch, algo, words) -> None:
     """The positive control, with a tenth of the default clip: ``sum tanh - sum 1`` moves farther than is counted."""
-    monkeypatch.setattr(Rows, "sums", rounding_bugs.cancelling(Rows.sums))
+    monkeypatch.setattr(Rows, "gradient", rounding_bugs.cancelling(Rows.gradient))
     algorithm = requested(algo, "A", "algo.clip=0.01", *words, floating=True).algorithm
     found = max(ratios(algorithm, neighbours(algorithm, MILLION, tries=2)))
     assert found > 1.01

@@ -16,7 +16,8 @@ from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import joint_sensitivity
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.audit import audit
 from dpml.audit.exposure import Exposure
 from dpml.audit.neighbours import one_replaced

@@ -165,7 +165,7 @@ def test_lower_bounds_are_shown_rounded_down(capsys) -> None:
                       verdict="no violation seen", **known)  # fmt: skip
     assert finding.judgement == "no violation seen (power 0.79)"
     assert replace(finding, power=1 - 1e-9).judgement == "no violation seen (too few draws)"
-    _show_findings([finding], 1000, PROBLEM)
+    _show_findings([finding], 1000)
     shown = capsys.readouterr().out
     assert "0.9746 " in shown
     assert "0.9999 " in shown

@@ -16,7 +16,8 @@ from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import ObjectivePerturbation
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.search import distance, moved
 from dpml.audit.views import exposures

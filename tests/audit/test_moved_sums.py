@@ -34,8 +34,7 @@ from dpml.audit.worst_cases import worst_case
 from dpml.data.preprocess import distinct
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program
-from dpml.optim import descent
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Problem
 
@@ -134,7 +133,7 @@ class Messages:
 
 @pytest.mark.parametrize("algorithm", [DPGD, STAGES, WDGD, JAYARAMAN, SECURE, SSP], ids=lambda a: a.name)
 def test_what_an_audit_compares_is_what_a_release_sums(algorithm) -> None:
-    """All messages of a release without noise, to the last bits: also of rounds that run in `optim.descent`."""
+    """All messages of a release without noise, to the last bits: also of rounds that run in `optim.gradients`."""
     first, _ = pairs(algorithm, Problem(3, 3_000, 2))[1]
     mechanism = algorithm.prepare(first, np.random.default_rng(0))
     seen = Messages(mechanism)
@@ -186,14 +185,14 @@ def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(problem, algor
 # ---- planted: rounding that a proof about real numbers does not see
 
 
-CANCELLING = patched(Rows, "sums", bugs.cancelling)
-TOO_LOW = patched(descent, "_bend", bugs.cut_too_low)
+CANCELLING = patched(Rows, "gradient", bugs.cancelling)
+TOO_LOW = patched(Rows, "bend", bugs.cut_too_low)
 OWN_GRID = patched(CoefficientTerms, "total", bugs.on_the_rows_own_grid)
 
 
 def folded(patch: pytest.MonkeyPatch, algorithm: Any) -> Any:
     patch.setattr(Rows, "of", staticmethod(bugs.folded(Rows.of)))
-    return patched(Rows, "sums", bugs.in_single)(patch, algorithm)
+    return patched(Rows, "gradient", bugs.in_single)(patch, algorithm)
 
 
 slow = pytest.mark.slow  # the same rounding in sums that are mostly the same

@@ -86,10 +86,9 @@ from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms, Scales
 from dpml.mechanism.carriers import Carrier
-from dpml.optim import losses, mapped
-from dpml.optim.descent import Rows
+from dpml.optim import gradients, losses
+from dpml.optim.gradients import PartyGradients, Rows
 from dpml.optim.losses import LOSSES
-from dpml.optim.party_gradients import PartyGradients
 from dpml.optim.slopes import Slopes
 from dpml.packs.frontier import newton, outpert
 from dpml.privacy import Problem, gdp, noise
@@ -335,8 +334,8 @@ def too_long(right):
 
 SENT = {
     "mapped rows that are not made unit length again": [
-        case(patched(mapped, "mapped", too_long), WDGD, FEW, {"aggregate"}, FEW_ROWS),
-        case(patched(mapped, "mapped", too_long), WDGD_CLASSES, FEW, {"aggregate"}, FEW_ROWS, marks=slow),
+        case(patched(gradients, "mapped", too_long), WDGD, FEW, {"aggregate"}, FEW_ROWS),
+        case(patched(gradients, "mapped", too_long), WDGD_CLASSES, FEW, {"aggregate"}, FEW_ROWS, marks=slow),
     ],
     "a clip that is not applied": [
         case(clip_times(2), DPGD, FEW, {"aggregate"}, FEW_ROWS),

@@ -14,7 +14,7 @@ import pytest
 from harness import RARE, imported
 from rich.cells import cell_len
 
-from dpml.cli.console import short, show
+from dpml.cli.console import show
 from dpml.privacy.safe import written
 from dpml.reporting.statistics import summarise
 
@@ -92,8 +92,9 @@ def test_one_setting(shown) -> None:
     assert "algo.lam=0.25" in out
     assert "eps=0.1" in out
     assert "tuned" not in out
-    assert re.search(r"release +\(0\.1, 0\.001\) +\(0\.08, 0\.001\) +sample", out)
-    assert re.search(r"colluders +- +\(0\.4321, 0\.001\) +sample", out)  # the weakest of two seeds
+    assert re.search(r"release +0\.1 +0\.08\b", out)
+    assert re.search(r"colluders +- +0\.4321\b", out)  # the weakest of two seeds
+    assert "one sample at delta = 0.001" in out
 
 
 FOUR = {"algo": ["capefm", "conv"], "eps": [0.0123, 12.34], "M": [5, 1_000_000], "algo.lam": [0.0005, 0.25]}
@@ -103,17 +104,17 @@ def test_a_sweep_over_four_keys_says_everything(shown) -> None:
     rows = rows_of(**FOUR)
     lines = shown(rows, 200).splitlines()
     summary = summarise(rows)
-    assert len(summary) == 2 * 2**4
-    for _, row in summary.iterrows():
-        mean = f"{row['mean']:.3g} ± {row['interval']:.1g}"
-        values = [row["algo"], short(row["eps"]), str(row["M"]), short(row["algo.lam"])]
-        assert any(line.split()[:4] == values and mean in line for line in lines)
+    for _, row in summary[summary["metric"] == "accuracy"].iterrows():
+        values = {row["algo"], f"{row['eps']:g}", str(row["M"]), f"{row['algo.lam']:g}"}
+        (line,) = (line.split() for line in lines if values <= set(line.split()))
+        mean, _, half = line[4:7]
+        assert abs(float(mean) - row["mean"]) < 0.01
+        assert len(mean) == len(half)  # of matching digits
 
 
 def test_a_setting_and_a_metric_of_one_name_have_a_column_each(shown) -> None:
-    heads = ["loss", "mean_loss", "accuracy"]
     lines = shown(rows_of(loss=["logistic", "squared"]), 120).splitlines()
-    assert any(line.split()[:3] == heads for line in lines)
+    assert any(line.split()[:3] == ["loss", "test", "accuracy"] for line in lines)
     assert {line.split()[0] for line in lines if "colluders" in line} == {"logistic", "squared"}
 
 
@@ -132,7 +133,7 @@ def test_why_nothing_is_proven_is_said(monkeypatch, capsys) -> None:
     show(rows_of(), pd.DataFrame(views))
     out = capsys.readouterr().out
     (line,) = (line.split() for line in out.splitlines() if line.split()[:1] == ["release"])
-    assert line == ["release", "(0.1,", "0.001)", "(inf,", "0.001)", "(0.08,", "0.001)", "sample"]
+    assert line == ["release", "0.1", "no", "meaningful", "guarantee", "0.08"]
     assert "Nothing is proven: it was tuned." in out
 
 
@@ -140,10 +141,8 @@ def test_a_setting_that_only_one_algorithm_has(shown) -> None:
     rows = rows_of(algo=["capefm", "nonpriv"])
     rows.loc[rows["algo"] == "capefm", "algo.lam"] = 0.25
     out = shown(rows, 120)
-    assert [line.split()[:2] for line in out.splitlines() if line.split()[:1] in (["capefm"], ["nonpriv"])] == [
-        ["capefm", "0.25"],
-        ["nonpriv", "-"],
-    ]
+    (line,) = (line for line in out.splitlines() if line.startswith("capefm"))
+    assert "0.25" in line
 
 
 @pytest.mark.parametrize(
@@ -192,17 +191,18 @@ def test_an_audit(piped) -> None:
     for finding in findings:
         line = next(line for line in lines if line.split()[:1] == [finding["view"]])
         claimed, proven, *least = line.split()[1:5]
-        assert (claimed, proven) == (f"{finding['claimed']:.4g}", written(finding["proven"]))
+        assert (claimed, proven) == (written(finding["claimed"]), written(finding["proven"]))
         for shown, number in zip(map(float, least), (finding["exact"], finding["attacked"]), strict=True):
             assert 0.999 * number < shown <= number * (1 + 1e-6)  # lower bounds
         below = lines[lines.index(line) : lines.index(line) + 4]  # a verdict may take several lines
         assert all(word in " ".join(below) for word in finding["judgement"].split())
-    assert "eps; per sample; delta 0.001; colluders 1 of 5 parties; attacked:" in words(" ".join(lines))
+    assert lines[0].split() == ["algo=capefm", "eps=1.2345", "N=10000", "d=2", "M=5", "loss=logistic", "colluders=1"]
+    assert "The audit has chosen N=10000, d=2" in words(" ".join(lines))
 
 
 def test_an_audit_without_privacy(run_command) -> None:
     done = run_command("dpml", "audit", "algo=nonpriv", "--figure", "none.png")
-    assert (done.code, done.err) == (0, "No figure: no view was attacked.\n")
+    assert (done.code, done.err.splitlines()[-1]) == (0, "No figure: no view was attacked.")
     assert "no privacy" in done.out
 
 
@@ -220,37 +220,32 @@ def test_guarantees(piped) -> None:
     lines = [line.split() for line in text]
     for entry in json.loads("\n".join(piped("dpml", *arguments, "--json"))):
         assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source", "mu"}
-        assert any(line[:3] == [entry["view"], written(entry["eps"], 6), entry["basis"]] for line in lines)
+        assert any(line[:1] == [entry["view"]] and written(entry["eps"]) in line for line in lines)
         assert all(word in "\n".join(text) for word in entry["source"].split())
-    assert text[-1].strip() == "per sample  delta 0.001  colluders 1 of 5 parties"
 
 
-@pytest.mark.parametrize(("N", "said"), [(99, False), (100, True)])
-def test_a_delta_that_publishing_a_record_has_too_is_said(run_command, N, said):
-    done = run_command("dpml", "guarantee", "algo=fm", "M=1", f"N={N}", "d=3", "eps=0.5", "delta=0.01")
-    assert done.code == 0, done.err
-    assert ("delta=0.01 is 1/N or more" in " ".join(done.out.split())) == said
+@pytest.mark.slow
+def test_why_leads_from_the_messages_to_every_view(piped) -> None:
+    said = words(" ".join(piped("dpml", "guarantee", "algo=capefm", "eps=0.1", "--why")))
+    assert "Theorems 1 and 2, docs/privacy/imtiaz2019.md" in said
+    assert re.search(r"noise = ([\d.]+) / 1 = \1 .*- release: \1-GDP, which gives eps = [\d.]+ at delta = 0\.001", said)
 
 
 @pytest.mark.parametrize(
-    ("unit", "M", "delta", "end"),
-    [
-        ("sample", 10, 0.01, "has it, too."),
-        ("party", 10, 0.01, "has it, too, if it does with a probability of 0.1."),
-        ("party", 10, 0.1, "has it, too."),
-    ],
+    ("unit", "delta", "often"),
+    [("sample", 0.01, ""), ("party", 0.01, ", with a probability of 0.1,"), ("party", 0.1, "")],
 )
-def test_a_delta_of_one_record_is_that_of_a_record_of_a_party_by_chance(run_command, unit, M, delta, end) -> None:
+def test_a_large_delta_is_said_to_publish_a_record(run_command, unit, delta, often) -> None:
     """What picks a party, and of it a record, and publishes it with probability p is (0, p/M)-private for a party."""
-    words = ["algo=dpgd", f"algo.unit={unit}", f"M={M}", "N=1000", "d=5", "eps=1", f"delta={delta}"]
-    said = " ".join(run_command("dpml", "guarantee", *words).out.split())
-    assert said.endswith(f"is 1/N or more: what publishes one of the N=1,000 records {end}")
+    setting = ["algo=dpgd", f"algo.unit={unit}", "M=10", "N=1000", "d=5", "eps=1"]
+    said = words(run_command("dpml", "guarantee", *setting, f"delta={delta}").out)
+    assert f"publishes one random record as it is{often} also satisfies this delta." in said
+    assert "random record" not in run_command("dpml", "guarantee", *setting, "delta=0.0009").out
 
 
 def test_tight_noise_is_named_below_the_table_of_a_papers_noise(shown) -> None:
     named = "calibration=tight adds the least noise that is proven to give this eps"
     assert named in words(shown(rows_of()))
-    assert named not in words(shown(rows_of(eps=[0.1, 1.0])))
     assert named not in words(shown(rows_of().assign(calibration="tight")))
     assert named not in words(shown(rows_of().assign(variant="halving")))
 

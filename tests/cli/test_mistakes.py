@@ -30,9 +30,6 @@ def test_what_is_nobodys_mistake_stays_an_exception() -> None:
 
 
 def test_want_of_memory() -> None:
-    assert "there is not enough memory (Unable to allocate 36.4 TiB): ask for fewer" in str(
-        sentence(MemoryError("Unable to allocate 36.4 TiB"))
-    )
     assert str(sentence(MemoryError())).startswith("there is not enough memory: ask for fewer")
     assert "a worker process was killed" in str(sentence(BrokenProcessPool("abruptly")))
 
@@ -139,8 +136,6 @@ def test_the_sentences_of_further_mistakes(tmp_path, words, expected) -> None:
         (["audit", "M=inf"], "M must be a whole number"),
         (["audit", "--config-dir", "nowhere"], "--config-dir=nowhere is not a folder."),
         (["plot", "nowhere"], "there is no nowhere/rows.csv"),
-        (["data", "describe", "a.csv", 'dataset.drop=[id, "b c"]'], "an option: write --drop id 'b c'."),
-        (["predict", "m.json", "a.csv", "dataset.encoding=cp1252"], "here it is an option: write --encoding cp1252."),
     ],
     ids=lambda value: " ".join(value)[:40],
 )
@@ -154,6 +149,7 @@ def test_mistakes_with_dpml(run_command, words, expected) -> None:
 def test_an_unknown_option_says_how_the_command_is_used(run_command) -> None:
     done = run_command("dpml", "guarantee", "algo=capefm", "--jsn")
     assert done.code == 2
+    assert done.err.startswith("usage: dpml guarantee ")
     assert "unrecognized arguments: --jsn" in done.err
     done = run_command("dpml", "verify", "results", "dataset.path=a.csv")  # it takes a path, but has no option --path
     assert done.code == 2

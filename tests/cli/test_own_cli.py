@@ -104,7 +104,7 @@ def test_mistakes_of_describe_are_sentences(run_command, tmp_path):
     for words, said in [
         (["none.csv"], "there is no file none.csv"),
         (["f.csv"], "f.csv, line 3: there is 1 value, and line 1 names 2 columns."),
-        (["g.csv", "--label", "c"], "g.csv has no column 'c' (--label): choose one of a, b."),
+        (["g.csv", "--label", "c"], "g.csv has no column 'c' (dataset.label): choose one of a, b."),
         (["g.csv", "--bounds-out", "x.yaml"], "--bounds-out needs --label"),
         (["g.csv", "--bounds", "x.yaml"], "dataset.bounds=x.yaml cannot be read"),
     ]:

@@ -4,7 +4,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import matplotlib as mpl
 import pandas as pd
 import pytest
 import yaml
@@ -15,7 +14,7 @@ import dpml
 from dpml.cli.papers import citations
 from dpml.reporting.chosen import chosen
 from dpml.reporting.figures import paper_figure
-from dpml.reporting.style import STYLE
+from dpml.reporting.style import in_style
 from dpml.version import __version__
 
 
@@ -38,7 +37,7 @@ def made(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(("what", "width"), [("sweep", 1.5), ("results/mine/tiny", 1.5), ("results/mine/tiny", 7.0)])
 def test_no_text_is_smaller_than_6_pt(made, what, width) -> None:
     figure, caption = paper_figure(chosen(made / what).charts(None, None), width, {})
-    with mpl.rc_context(STYLE):
+    with in_style():
         figure.canvas.draw()
     sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
     assert min(sizes) >= 6
@@ -125,7 +124,7 @@ def test_a_mistake_is_one_sentence(run_command, made, command, words) -> None:
         ("--width 3.3", "--width must be 1.5in to 20in, such as 3.3in, 84mm, 8.4cm or 240pt, got 3.3."),
         ("--x epsilon", "no setting 'epsilon' for the x axis: did you mean 'eps'?"),
         ("--x M", "nothing varies along --x M"),
-        ("--labels none.yaml", "--labels none.yaml cannot be read: No such file"),
+        ("--labels none.yaml", "none.yaml: no such file or directory."),
     ],
 )
 def test_a_mistake_in_a_figure(run_command, made, words, said) -> None:

@@ -236,7 +236,7 @@ def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch
     own(tmp_path)
     measure, left = executors.measure, [None]
 
-    def interrupting(cell):
+    def interrupting(cell, release=None):
         if not left:
             signal.raise_signal(signal.SIGINT)
         left.clear()
@@ -299,7 +299,7 @@ def test_hydra_does_not_read_the_items_of_a_long_list(run_command, tmp_path, mon
     assert (outcome.code, outcome.err) == (0, "")
     plan = pd.read_csv("results/plan.csv")
     assert sorted(plan["seed"]) == sorted(seeds * cells)
-    assert max(read) < 10
+    assert max(read, default=0) < 10  # Hydra 1.4 has a parser of its own
 
 
 def test_eps_means_nothing_to_a_figure_of_formulas(run_command):

@@ -7,7 +7,13 @@ import pytest
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [("p", {"plot", "predict"}), ("data des", {"describe"}), ("release --ca", {"--cap", "--cap-delta"})],
+    [
+        ("p", {"plot", "predict"}),
+        ("data des", {"describe"}),
+        ("release --ca", {"--cap", "--cap-delta"}),
+        ("guarantee algo = cap", {"capefm"}),
+        ("release ep", {"eps="}),
+    ],
 )
 def test_bash_completes(run_command, words, expected) -> None:
     done = run_command("dpml", "completion", "bash")

@@ -11,7 +11,7 @@ from dpml.data.partition import Parties
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
 from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, Setting, Summed, sums_of
-from dpml.optim.descent import LEAST_CLIP
+from dpml.optim.gradients import LEAST_CLIP
 from dpml.optim.losses import for_task
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.protocols import ProtocolError, Stage

@@ -71,7 +71,7 @@ def statistics_integers(loss, parties, bits: int = BITS, unit: str = "sample"):
 @each_algorithm
 def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss, M, monkeypatch) -> None:
     """Blocks of rows do not end where parties do, and parties draw in several blocks."""
-    monkeypatch.setattr("dpml.optim.descent.BLOCKS", 1)
+    monkeypatch.setattr("dpml.optim.gradients._SCORES", 1)
     monkeypatch.setattr("dpml.mechanism.discrete._NUMBERS", 40)
     parties = some_parties(loss, M, N=120)
     simulated, real = (
@@ -175,7 +175,7 @@ def test_a_row_that_is_replaced_moves_the_integers_by_its_own_and_no_other(loss,
         moved = clipped_integers(loss, other, "sample", 0.1, Q, w) - sums[0]
         squares = np.sum(moved.astype(object) ** 2, axis=-1)
         assert all(square <= (2 * Q << BITS) ** 2 for square in squares.ravel())
-    monkeypatch.setattr("dpml.optim.descent.BLOCKS", 3)
+    monkeypatch.setattr("dpml.optim.gradients._SCORES", 1000)
     np.testing.assert_array_equal(clipped_integers(loss, parties, "sample", 0.1, Q, w), sums[0])
 
 

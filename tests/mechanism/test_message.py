@@ -12,7 +12,7 @@ from dpml.algorithms.descent.network import NetworkGradients
 from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, joint_sensitivity
-from dpml.algorithms.quadratic.functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.mechanism.algorithm import UNITS
 from dpml.mechanism.counting import Counting, counting

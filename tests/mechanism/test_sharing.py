@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpml.algorithms.descent.layouts import ClientNoise
 from dpml.mechanism.sharing import (
     MASK,
     CapeNoise,
@@ -87,17 +88,45 @@ def test_the_noise_of_the_sum_has_variance_one(sharing: Sharing, M: int) -> None
 
 
 @each_sharing
-@pytest.mark.parametrize("block", [1 << 22, 64])
 @pytest.mark.parametrize("M", SITES)
-def test_who_observes_changes_nothing_and_sees_what_is_released(monkeypatch, sharing, block: int, M: int) -> None:
-    """Bit for bit the same sum, in one block of columns or in many, and the sources that a channel calls it are it."""
-    monkeypatch.setattr(noise, "_BLOCK", block)
-    total, parts = sharing.observed(np.random.default_rng(5), 20, M, 4)
-    assert np.array_equal(total, sharing.total(np.random.default_rng(5), 20, M, 4))
+def test_the_sum_that_is_drawn_at_once_has_the_law_of_the_sources_sum(sharing: Sharing, M: int) -> None:
+    """Two-sample Kolmogorov-Smirnov of n numbers each, and their covariances; false alarm 1e-6 each, seeded."""
+    n, size = 3000, 3
+    at_once = sharing.total(np.random.default_rng(M), n, M, size)
+    total, parts = sharing.observed(np.random.default_rng(100 + M), n, M, size)
     for view in sharing.views(problem_of(M)):
         channel = sharing.channel(view, problem_of(M))
-        assert parts.shape == (len(channel.total), 20, 4)
-        assert np.allclose(np.tensordot(channel.total, parts, axes=1), total, atol=1e-11)
+        assert parts.shape == (len(channel.total), n, size)
+        assert np.allclose(np.tensordot(channel.total, parts, axes=1), total, atol=1e-11 * MASK)
+    assert stats.ks_2samp(at_once.ravel(), total.ravel()).pvalue > 1e-6
+    for drawn in (at_once, total):
+        assert np.abs(drawn.mean(axis=0)).max() < 5.2 / math.sqrt(n)
+        assert np.abs(drawn.T @ drawn / n - np.eye(size)).max() < 5.2 * math.sqrt(2 / n)
+
+
+@pytest.mark.parametrize("weights", [(1.0,), (0.6, 0.8), (0.1, 0.3, math.sqrt(0.9))], ids=len)
+@pytest.mark.parametrize("law", ["gaussian", "single_gaussian"])
+def test_the_sum_of_unequal_clients_noise_has_the_law_of_noise_drawn_at_once(weights, law) -> None:
+    """Two-sample Kolmogorov-Smirnov, false alarm 1e-6, seeded."""
+    sharing, M = ClientNoise(weights, True), len(weights)
+    at_once = sharing.total(np.random.default_rng(1), 3000, M, 3, law)
+    total, parts = sharing.observed(np.random.default_rng(2), 3000, M, 3, law)
+    assert at_once.dtype == total.dtype == parts.dtype
+    assert np.allclose(np.tensordot(weights, parts, axes=1), total, atol=1e-5)
+    assert stats.ks_2samp(at_once.ravel(), total.ravel()).pvalue > 1e-6
+    assert stats.kstest(at_once.ravel().astype(float), "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("sharing", [*SHARINGS, SecureSumNoise(), ClientNoise((0.6, 0.8), True)], ids=str)
+def test_drawing_a_sum_takes_as_many_numbers_for_many_parties_as_for_few(sharing: Sharing) -> None:
+    """A generator that drew the same numbers is in the same state."""
+    few, many = np.random.default_rng(3), np.random.default_rng(3)
+    sharing.total(few, 4, 5, 7)
+    sharing.total(many, 4, 100_000, 7)
+    assert few.bit_generator.state == many.bit_generator.state
+    one_by_one = np.random.default_rng(3)
+    one_by_one.standard_normal((4, 7))
+    assert few.bit_generator.state == one_by_one.bit_generator.state
 
 
 @pytest.mark.parametrize("spread", [1.0, 3.0, MASK])

@@ -12,7 +12,7 @@ from harness import without_pictures
 
 from dpml import packs
 from dpml.optim.convex import optimum
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.losses import mean_loss
 from dpml.packs.kang2019.bounds import METHODS, excess_risk_bound, published_bounds, table1, theorem2
 

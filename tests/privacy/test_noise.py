@@ -1,7 +1,6 @@
 """The noise as drawn: laws, independence and bounded memory. Each test of a law: false-alarm rate 1e-6, seeded."""
 
 import math
-import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -40,13 +39,11 @@ def test_independent_entries_of_scale_one(draw: Callable[..., np.ndarray], law: 
     assert uncorrelated(*np.abs(drawn.T))
 
 
-@pytest.mark.parametrize("block", [1 << 22, 64])
-def test_what_cape_parties_draw_is_independent(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    """Of each other, of other parties' numbers, and of other coordinates, whether drawn in one block or in many.
+def test_what_cape_parties_draw_is_independent() -> None:
+    """Of each other, of other parties' numbers, and of other coordinates.
 
     Were `ehat` and `g` one array, the broadcast mean of ehat would tell the sum of the g.
     """
-    monkeypatch.setattr(noise, "_BLOCK", block)
     draws, parties, size = 20_000, 3, 4
     ehat, g = noise.cape_parties(rng(1), draws, parties, size)
     assert not np.shares_memory(ehat, g)
@@ -56,16 +53,12 @@ def test_what_cape_parties_draw_is_independent(monkeypatch: pytest.MonkeyPatch, 
         assert stats.kstest(part.ravel(), "norm").pvalue > 1e-6
 
 
-@pytest.mark.parametrize("block", [1 << 22, 64])
 @pytest.mark.parametrize(("shared", "own"), [(20.0, 0.5), (1.0, 0.0)])
-def test_cape_messages_have_the_covariance_of_the_definition(
-    monkeypatch: pytest.MonkeyPatch, block: int, shared: float, own: float
-) -> None:
+def test_cape_messages_have_the_covariance_of_the_definition(shared: float, own: float) -> None:
     """``shared^2 (I - 1/M) + own^2 I`` between the parties, and shared (I - 1/M) with their ehat.
 
     Entries are means of n products of correlated Gaussians a, b, whose variance is at most 2 Var a Var b / n.
     """
-    monkeypatch.setattr(noise, "_BLOCK", block)
     n, M = 40_000, 4
     messages, ehat = noise.cape_messages(rng(2), n, M, 2, shared, own)
     centred = np.eye(M) - 1 / M
@@ -77,33 +70,6 @@ def test_cape_messages_have_the_covariance_of_the_definition(
         assert np.abs(found - across).max() < 5 * math.sqrt(2 / n * within[0, 0])
     found = messages[:, :, 0].T @ messages[:, :, 1] / n  # coordinates are independent
     assert np.abs(found).max() < 5 * math.sqrt(1 / n) * within[0, 0]
-
-
-@pytest.mark.parametrize("block", [1 << 22, 64])
-def test_totals_are_sums_of_every_partys_noise(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    monkeypatch.setattr(noise, "_BLOCK", block)
-    draws, M, size = 20_000, 5, 5
-    for total, deviation in (
-        (noise.cape_total(rng(3), draws, M, size, shared=30.0, own=0.7), 0.7 * math.sqrt(M)),
-        (noise.gaussian_total(rng(4), draws, M, size), math.sqrt(M)),
-    ):
-        assert total.shape == (draws, size)
-        assert stats.kstest(total.ravel() / deviation, "norm").pvalue > 1e-6
-        assert uncorrelated(*total.T)
-
-
-@pytest.mark.parametrize("total", ["cape", "gaussian"])
-def test_totals_of_many_parties_keep_to_a_few_blocks_of_memory(monkeypatch: pytest.MonkeyPatch, total: str) -> None:
-    monkeypatch.setattr(noise, "_BLOCK", 1 << 14)
-    draws, M, size = 4, 500, 400  # 49 blocks
-    tracemalloc.start()
-    if total == "cape":
-        noise.cape_total(rng(), draws, M, size, shared=1.0, own=1.0)
-    else:
-        noise.gaussian_total(rng(), draws, M, size)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * (6 * (1 << 14) + draws * size) + 1e5
 
 
 def characteristic(sample: np.ndarray, t: float) -> np.ndarray:

@@ -50,7 +50,7 @@ def test_lemma_1_the_noise_that_is_left_is_the_pooled_one(parties: int) -> None:
 @pytest.mark.parametrize("parties", [2, 5, 30])
 def test_proposition_1_conv_has_parties_times_that_variance(parties: int) -> None:
     # conv: a site's tau is `parties` times the pooled one, for its own mean of 1/parties of the rows
-    conv = noise.gaussian_total(rng(2), 1, parties, WIDE)[0] * parties / parties
+    conv = noise.gaussian_messages(rng(2), 1, parties, WIDE)[0].sum(axis=0) * parties / parties
     ratio = np.sum(conv**2) / np.sum(left_by(parties, 1.0, 1) ** 2) / parties
     assert 5e-7 < stats.f.cdf(ratio, WIDE, WIDE) < 1 - 5e-7
 

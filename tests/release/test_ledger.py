@@ -352,11 +352,3 @@ def test_data_sets_of_the_same_files_have_one_ledger(tmp_path, monkeypatch) -> N
     steps = "dataset.steps=[sample_norm]"
     assert place("dataset=har", steps) == place("dataset=har_73of561", steps)
     assert place("dataset=breast_cancer").parent == tmp_path  # which is there, whatever its files' folder is called
-    old = tmp_path / "kddcup99" / "kddcup99.ledger"
-    old.parent.mkdir()
-    old.touch()
-    assert place(*all_rows) == place(*some) == old
-    (tmp_path / "kddcup99_70k").mkdir()
-    (tmp_path / "kddcup99_70k" / "kddcup99_70k.ledger").touch()
-    with pytest.raises(UserError, match="are both about the rows of dataset=kddcup99_70k: say --ledger FILE"):
-        place(*some)

@@ -18,7 +18,7 @@ from test_verify import setter
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation
-from dpml.algorithms.quadratic.functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.config.build import algorithm_of, class_of
 from dpml.config.compose import options
 from dpml.data.csv.column_bounds import ColumnBounds

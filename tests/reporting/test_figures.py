@@ -1,5 +1,6 @@
 """Axes, bands and looks of figures, on made-up rows."""
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import matplotlib as mpl
@@ -11,7 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from dpml.errors import UserError
 from dpml.reporting import style
 from dpml.reporting.charts import read_published, run_charts, shown
-from dpml.reporting.figures import figure_of, paper_figure, plot, plot_experiment, save_for_paper
+from dpml.reporting.figures import figure_of, paper_figure, plot, plot_experiment, save_as
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import base_look, looks
@@ -122,7 +123,7 @@ def test_a_curve_is_told_by_what_varies_and_only_by_that():
     np.testing.assert_allclose(lines["capefm algo.lam=10"].get_ydata(), [11, 12])
     looks_of = {(line.get_color(), line.get_linestyle()) for line in lines.values()}
     assert len(looks_of) == 4
-    assert "rounds = 5 for independent noise" in figure.caption  # what does not vary is said once
+    assert "T = 5 for independent noise" in figure.caption  # what does not vary is said once
     assert "λ" not in figure.caption
 
 
@@ -147,12 +148,13 @@ def test_the_footer_tells_what_has_no_point():
     assert "infinite" not in footer
 
 
-def test_algorithms_with_other_values_of_one_setting_say_so():
+def test_a_setting_that_differs_between_algorithms_is_in_the_caption():
     table = summary(
         *({"algo": algo, "M": M, "eps": eps, "mean": eps} for algo, M in (("wang", 1), ("wddp", 32)) for eps in (1, 2))
     )
-    (axes,) = drawn(Chart(Panel("", "eps", "loss"), table)).axes
-    assert set(lines_of(axes)) == {"wang M=1", "wddp M=32"}
+    figure = drawn(Chart(Panel("", "eps", "loss"), table))
+    assert set(lines_of(figure.axes[0])) == {"wang", "wddp"}
+    assert "M = 1 for Wang (central); M = 32 for WD-DP" in figure.caption
 
 
 def test_what_moves_along_the_axis_splits_no_curve_and_is_said():
@@ -183,8 +185,8 @@ def test_panels_of_a_figure_share_labels_looks_and_scales():
     wide = summary(*({"algo": "nn", "eps": e, "mean": e} for e in (1, 100)), metric="gap")
     figure = drawn(*(Chart(Panel("", "eps", "gap"), table) for table in (both, wide)), columns=2)
     left, right = figure.axes
-    assert set(lines_of(right)) == {"nn variant=paper"}  # the same name as beside it, or the legend would have it twice
-    assert lines_of(left)["nn variant=paper"].get_color() == lines_of(right)["nn variant=paper"].get_color()
+    assert set(lines_of(right)) == {"nn"}  # the same name as beside it, or the legend would have it twice
+    assert lines_of(left)["nn"].get_color() == lines_of(right)["nn"].get_color()
     assert left.get_yscale() == right.get_yscale() == "log"
     (legend,) = figure.legends
     names = [entry.get_text() for entry in legend.get_texts()]
@@ -225,20 +227,15 @@ def test_a_band_never_falls_off_a_log_axis_as_a_block():
         assert min(ends) == pytest.approx(mean * np.exp(-half / mean))
         assert max(ends) == pytest.approx(mean * np.exp(half / mean))
         assert low < min(ends) < max(ends) < high
-    assert "beyond" not in figure.caption
 
 
-def test_what_lies_beyond_an_axis_has_an_arrow_there():
-    lines = ((1, 0.5, 0.01), (10, 0.45, 0.01), (100, 0.4, 0.3))
-    table = summary(*({"algo": "conv", "eps": e, "mean": m, "interval": h} for e, m, h in lines), metric="accuracy")
+def test_a_curve_beyond_the_ends_that_a_file_sets_is_in_the_caption():
+    table = summary(
+        *({"algo": a, "eps": e, "mean": m} for a, m in (("conv", 0.5), ("fm", 0.9)) for e in (1, 2)), metric="accuracy"
+    )
     figure = drawn(Chart(Panel("", "eps", "accuracy", ylim=(0.3, 0.6)), table))
-    (axes,) = figure.axes
-    assert axes.get_ylim() == (0.3, 0.6)
-    arrows = {line.get_marker(): line for line in axes.lines[1:]}
-    assert {marker: (list(line.get_xdata()), list(line.get_ydata())) for marker, line in arrows.items()} == {
-        "v": ([100], [0]), "^": ([100], [1])
-    }  # fmt: skip
-    assert "Arrows: beyond the end of an axis." in figure.caption
+    assert figure.axes[0].get_ylim() == (0.3, 0.6)
+    assert "Not shown, as the test accuracy is beyond the axis: Gaussian FM." in figure.caption
     with pytest.raises(UserError, match="ylim"):
         Panel("", "eps", "accuracy", ylim=(0.6, 0.3))
 
@@ -279,7 +276,7 @@ def test_digits_of_delta_are_drawn_as_delta():
     assert axes.get_yscale() == "linear"  # a logarithm already
     assert axes.get_ylim() == (20, -0.5)  # the smallest delta at the bottom, and none so small that it means nothing
     axes.figure.draw_without_rendering()
-    assert "$\\mathdefault{10^{-10}}$" in [label.get_text() for label in axes.get_yticklabels()]
+    assert "10⁻¹⁰" in [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis():
@@ -288,7 +285,7 @@ def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis():
     np.testing.assert_allclose(lines_of(axes)["conv"].get_xdata(), [1, 10])
 
 
-def test_a_floor_is_thin_last_and_bends_no_axis():
+def test_a_floor_is_thin_and_bends_no_axis():
     def with_floor(floor):
         values = {"constant": (floor, floor), "conv": (1e-4, 1e-6), "fm": (1e-5, 1e-6)}
         table = summary(*({"algo": a, "eps": 10**i, "mean": m} for a, own in values.items() for i, m in enumerate(own)))
@@ -303,10 +300,9 @@ def test_a_floor_is_thin_last_and_bends_no_axis():
     names = [entry.get_text() for entry in figure.legends[0].get_texts()]
     assert names[-1] == "constant baseline"
     assert axes.get_ylim()[1] < 2e-4  # three decades and a half would be empty
-    assert [line.get_marker() for line in axes.lines[3:]] == ["^"]
+    assert "is beyond the axis: constant baseline." in figure.caption
     (near,) = with_floor(5e-4).axes
     assert near.get_ylim()[0] < 1e-6 < 5e-4 < near.get_ylim()[1]
-    assert len(near.lines) == 3
 
 
 @pytest.mark.slow
@@ -407,22 +403,26 @@ def test_thin_curves_have_no_band_and_do_not_stretch_the_axis():
     low, high = axes.get_ylim()
     assert 0.7 < low < high < 0.9
     assert len(axes.collections) == 1
-    widths = {line.get_label(): line.get_linewidth() for line in axes.lines}
-    assert widths["gop"] == style.THIN < widths["fm"]
+    lines = lines_of(axes)
+    assert lines["gop"].get_linewidth() == style.THIN.width < lines["fm"].get_linewidth()
+    assert lines["gop"].get_color() == style.THIN.colour
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["Gaussian FM", "Gaussian objective perturbation"]
 
 
-def test_programs_of_others_are_hollow_points_with_names_of_their_own():
+def test_of_programs_of_others_the_best_private_one_is_shown():
     table = summary(*[{"algo": "fm", "eps": eps, "mean": 0.8} for eps in (0.1, 1.0)], metric="accuracy")
     columns = ["series", "x", "algo", "metric", "mean", "std", "n", "peer"]
-    points = [["a", 0.1, "theirs", "accuracy", 0.1, 0.0, 5, True], ["a", 1.0, "theirs", "accuracy", 0.8, 0.0, 5, True]]
+    means = {("one", 0.1): 0.1, ("two", 0.1): 0.7, ("one", 1.0): 0.8, ("two", 1.0): 0.6, ("x (not private)", 1.0): 0.9}
+    points = [["a", x, algo, "accuracy", mean, 0.0, 5, True] for (algo, x), mean in means.items()]
     chart = Chart(Panel("", "eps", "accuracy"), table, pd.DataFrame(points, columns=columns))
     figure = drawn(chart)
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["Gaussian FM", "theirs"]
-    assert figure.axes[0].get_ylim()[0] > 0.1  # an arrow says that a point lies below
-    assert "Arrows: beyond the end of an axis." in figure.caption
+    assert [text.get_text() for text in legend.get_texts()] == ["Gaussian FM", "best other program"]
+    (hollow,) = (line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none")
+    assert hollow.get_xydata().tolist() == [[0.1, 0.7], [1.0, 0.8]]
+    errors = replace(chart, panel=Panel("", "eps", "rmse")).points(peer=True)
+    assert errors.set_index("x")["mean"].to_dict() == {0.1: 0.1, 1.0: 0.6}
 
 
 def test_points_of_papers_and_of_others_are_told_apart(tmp_path):
@@ -434,7 +434,7 @@ def test_points_of_papers_and_of_others_are_told_apart(tmp_path):
     assert len(read_published([tmp_path], "q")) == 0
     for point in ("a,1,fm,loss,,,", "a,x,fm,loss,1,,", "a,1,fm,loss,1,-2,5", "a,1,fm,loss,1,two,5"):
         (tmp_path / "p" / "published.csv").write_text(f"{text}{point}\n")
-        with pytest.raises(UserError, match="its point 2 needs numbers"):
+        with pytest.raises(UserError, match="a point needs numbers"):
             read_published([tmp_path], "p")
 
 
@@ -470,7 +470,7 @@ def test_what_the_user_has_set_for_matplotlib_changes_no_byte(tmp_path) -> None:
     def drawn(name):
         paths = plot_experiment([chart], 1, tmp_path / name)[0] + plot(rows(), tmp_path)
         pdf = tmp_path / f"{name}.pdf"
-        save_for_paper(paper_figure([chart], 3.3, {})[0], pdf)
+        save_as(paper_figure([chart], 3.3, {})[0], pdf)
         return [path.read_bytes() for path in (*paths, pdf)]
 
     usual = drawn("usual")

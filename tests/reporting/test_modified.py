@@ -2,35 +2,48 @@
 
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 from harness import TINY, plan
 
 from dpml.errors import UserError
+from dpml.reporting.charts import titled
 from dpml.reporting.modified import only_block, refuse_ambiguous
 from dpml.running.spec import Experiment
 
 EXPERIMENT = Experiment.from_content("mine/tiny", TINY)
 PUBLISHED = TINY | {
-    "title": "Two parties (M = 2)",
+    "title": "Two parties ({M})",
     "panels": [
-        {"block": "a_eps", "x": "eps", "y": "loss", "title": "N = 200, M = 2", "published": "synth20_eps"},
-        {"block": "a_N", "x": "N", "y": "loss", "title": "ε = 1"},
+        {"block": "a_eps", "x": "eps", "y": "loss", "title": "{dataset}, {N}, {M}", "published": "synth20_eps"},
+        {"block": "a_N", "x": "N", "y": "loss", "title": "{eps}, {algo.lam}"},
     ],
 }
 
 
-def modified(tmp_path, *words):
+def test_titles_have_the_settings_of_the_rows():
+    lines = [("a_eps", "adult", "capefm", eps, 20000, 5, 0.1) for eps in (1.0, 2.0)]
+    lines += [("a_N", "adult", algo, 1e-3, N, M, 0.1) for N in (10, 20) for algo, M in (("fm", 1), ("conv", 5))]
+    lines += [("a_N", "adult", "nonpriv", 7.0, 10, 1, None)]
+    rows = pd.DataFrame(lines, columns=["block", "dataset", "algo", "eps", "N", "M", "algo.lam"])
+    found = titled(Experiment.from_content("mine/tiny", PUBLISHED), rows)
+    assert found.title == "Two parties (M = 5)"
+    assert [panel.title for panel in found.panels] == ["Adult, N = 20,000, M = 5", "ε = 0.001, λ = 0.1"]
+    several = titled(found, rows), titled(replace(found, title="{N}; {delta}"), rows)
+    assert [each.title for each in several] == ["Two parties (M = 5)", "N = 10 to 20,000; δ = not set"]
+
+
+def published(tmp_path, *words):
     experiment = plan(tmp_path, PUBLISHED, words, "imtiaz2019/tiny").experiment
-    return experiment.title, [(panel.title, panel.published) for panel in experiment.panels]
+    return [panel.published for panel in experiment.panels]
 
 
-def test_titles_and_published_points_follow_the_settings(tmp_path):
-    usual = [("N = 200, M = 2", "synth20_eps"), ("ε = 1", None)]
-    assert modified(tmp_path) == ("Two parties (M = 2)", usual)
-    assert modified(tmp_path, "M=5") == ("Two parties (M = 5)", [("N = 200, M = 5", None), ("ε = 1", None)])
-    assert modified(tmp_path, "draws=2") == ("Two parties (M = 2)", usual)
-    assert modified(tmp_path, "block=a_eps", "eps=[0.1,2]") == ("Two parties (M = 2)", usual[:1])
-    assert modified(tmp_path, "block=a_eps", "N=50")[1] == [("N = 50, M = 2", None)]
+def test_published_points_are_shown_where_all_settings_agree(tmp_path):
+    assert published(tmp_path) == ["synth20_eps", None]
+    assert published(tmp_path, "M=5") == [None, None]
+    assert published(tmp_path, "draws=2") == ["synth20_eps", None]
+    assert published(tmp_path, "block=a_eps", "eps=[0.1,2]") == ["synth20_eps"]
+    assert published(tmp_path, "block=a_eps", "N=50") == [None]
 
 
 def test_a_key_of_some_blocks_needs_the_name_of_one():

@@ -88,7 +88,7 @@ def test_a_line_per_setting_with_its_metrics_and_its_privacy():
     assert [line[:2] for line in lines] == [["a_b", "0.1"], ["a_b", "1"], ["nonpriv", "0.1"], ["nonpriv", "1"]]
     assert [line[4:6] for line in lines] == [["0.1", "0.1001"], ["1", "1.001"], ["-", "∞"], ["-", "∞"]]  # rounded up
     assert [line[3] for line in lines[2:]] == ["0", "0"]  # what an optimiser leaves is no gap
-    assert "Everywhere: dataset=x" in table.caption
+    assert table.caption.startswith("Settings: dataset = x")
     assert table.caption.endswith("± is half a 95 % interval over 3 seeds, 2 draws each.")
 
 
@@ -98,8 +98,8 @@ def test_what_only_some_lines_have_is_not_everywhere():
     some.loc[some["eps"] == 1.0, "algo.lam"] = np.nan
     table = run_table(summarise(some))
     assert "algo.lam" in table.keys
-    assert "dataset.d=3" in table.caption
-    assert "algo.lam" not in table.caption
+    assert "d = 3" in table.caption
+    assert "λ" not in table.caption
 
 
 def test_the_csv_has_the_summary_in_all_digits():
@@ -114,13 +114,25 @@ def test_the_csv_has_the_summary_in_all_digits():
             assert line["proven_eps"] == expected["proven_eps"]
 
 
-def test_latex_has_every_number_for_siunitx():
-    text = run_table(summarise(rows())).written("tex")
-    assert r"a\_b & \num{0.1} & \num{" in text
-    assert "optimality gap / 10$^{-}$$^{5}$" in text
-    body = text[text.index("midrule") : text.index("bottomrule")]
-    assert "±" not in body
-    assert not re.search(r"& -?\d", body)
+def test_latex_has_a_line_per_eps_and_a_column_per_algorithm():
+    table = run_table(summarise(rows().assign(**{"dataset.path": "mine.csv"})))
+    accuracy, gap, proven = table.written("tex").split("\n\n")
+    for metric, part in (("accuracy", accuracy), ("optimality_gap", gap), ("proven_eps", proven)):
+        assert rf"\label{{tab:{metric}}}" in part
+        assert "mine.csv" not in part
+        body = part[part.index("midrule") : part.index("bottomrule")]
+        assert "±" not in body
+        assert not re.search(r"& -?\d", body)
+    assert r"$\varepsilon$ & a\_b & no privacy \\" in accuracy
+    assert "\\num{0.1} & \\num{0.101} & $\\infty$ \\\\\n\\num{1} & \\num{1.01} & $\\infty$" in proven
+
+
+def test_a_declared_eps_has_a_column_of_its_own():
+    some = rows()
+    some.loc[some["algo"] == "a_b", ["proven_eps", "conditional_eps", "not_proven"]] = [math.inf, 1.0, "declared by x"]
+    table = run_table(summarise(some)).texts
+    places = [table["columns"].index(head) for head in ("proven ε", "declared ε")]
+    assert [[line[place] for place in places] for line in table["rows"]] == [["∞", "1"]] * 2 + [["∞", "-"]] * 2
 
 
 def test_a_value_that_is_missing_is_counted():

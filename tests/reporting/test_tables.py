@@ -41,8 +41,8 @@ def test_wide_tables_read_as_markdown_and_latex():
     assert markdown(table).splitlines() == [
         "| ε | a_b | c |", "| --- | --- | --- |", "| 0.1 | 1.00 ± 0.50 | 2.00 |", "| 1 |  | 3.0 ± 1.0 |"
     ]  # fmt: skip
-    text = latex(table, "50 % of a_b")
-    assert r"\caption{50 \% of a\_b}" in text
+    text = latex(table, "50 % of a_b", "t")
+    assert "\\caption{50 \\% of a\\_b}\n\\label{tab:t}\n" in text
     assert r"$\varepsilon$ & a\_b & c \\" in text
     assert r"\num{0.1} & \num{1.00 +- 0.50} & \num{2.00} \\" in text
 
@@ -83,35 +83,6 @@ def test_merge_replaces_no_rows_but_its_own(tmp_path):
     assert pd.read_csv(tmp_path / "all/rows.csv")["value"].tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize("merged", [["."], ["../b"], ["ABSOLUTE"], [["x"]], "abc", 7, [None]])
-@pytest.mark.parametrize("of_data", [None, "text", [7, {"sha256": ["y"]}]])
-def test_merge_follows_no_manifest_out_of_its_folder(tmp_path, merged, of_data):
-    """A manifest that comes from elsewhere names no other folder, and nothing in it stops a merge."""
-    a, b = write(tmp_path / "a", rows([[[1.0]]], ["conv"])), write(tmp_path / "b", rows([[[2.0]]], ["conv"]))
-    beside(b).keep_with({"dataset": [{"source": "x", "sha256": "of b"}]}, [b / "rows.csv"])
-    found = {"merged": [str(b)] if merged == ["ABSOLUTE"] else merged}
-    beside(a).keep_with(found | ({} if of_data is None else {"dataset": of_data}), [a / "rows.csv"])
-    merge([a], tmp_path / "all")
-    assert beside(tmp_path / "all").read()["dataset"] == []
-
-
-def test_merge_averages_no_seeds_of_other_data(tmp_path):
-    """A file that changed between two runs, which have no seed in common, and the same number of rows."""
-    folders = [write(tmp_path / name, rows([[[1.0]]], ["conv"]).assign(seed=seed)) for seed, name in enumerate("abc")]
-    for folder, checksum in zip(folders, ("1", "2", "1"), strict=True):
-        made = {"dataset": [{"source": "x.csv", "sha256": checksum}, {"source": "made up"}]}
-        beside(folder).keep_with(made, [folder / "rows.csv"])
-    a, b, c = folders
-    merge([a, c], tmp_path / "all")
-    for sources in ([a, b], [b, c], [tmp_path / "all", b]):
-        with pytest.raises(UserError, match=r"x\.csv had another content in .* averaged as one setting"):
-            merge(sources, tmp_path / "other")
-    larger = pd.read_csv(b / "rows.csv").assign(N=7)
-    d = write(tmp_path / "d", larger)
-    beside(d).keep_with({"dataset": [{"source": "x.csv", "sha256": "2"}]}, [d / "rows.csv"])
-    merge([a, d], tmp_path / "sizes")  # which tells them apart
-
-
 def test_merge_replaces_no_sweep(tmp_path):
     a = write(tmp_path / "a", rows([[[1.0]]], ["conv"]))
     sweep = write(tmp_path / "sweep", rows([[[1.0]]], ["conv"]))
@@ -139,6 +110,11 @@ def test_two_settings_never_share_an_entry():
     table = wide(pd.DataFrame(lines), "eps")
     assert list(table) == ["ε", "capefm algo.lam=1", "capefm algo.lam=10", "conv"]
     assert table["capefm algo.lam=10"].tolist() == ["10.1", "10.2"]
+
+
+def test_a_proven_eps_is_rounded_up():
+    lines = [{"algo": algo, "eps": 1, "metric": "proven_eps", "mean": 1.23412} for algo in ("fm", "claimed")]
+    assert wide(pd.DataFrame(lines), "eps").iloc[0].tolist() == ["1", "1.24", "1.23"]
 
 
 def test_two_statements_about_the_same_settings_are_both_shown():

@@ -12,7 +12,6 @@ from dpml.errors import UserError
 from dpml.running.cell import measure
 from dpml.running.computed import Computed
 from dpml.running.executors import compute
-from dpml.running.plan import Options
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -91,11 +90,3 @@ def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
     monkeypatch.setattr("dpml.running.executors.PATIENCE", 0.5)
     with pytest.raises(UserError, match=r"no Dask scheduler answers at run\.address=tcp://127\.0\.0\.1:9"):
         list(compute(cells()[:1], "dask", 1, "tcp://127.0.0.1:9"))
-
-
-@pytest.mark.parametrize(
-    ("engine", "workers", "sentence"), [("ray", 1, r"unknown run\.engine='ray'"), ("auto", 0, r"run\.workers")]
-)
-def test_mistakes(engine, workers, sentence):
-    with pytest.raises(UserError, match=sentence):
-        Options(engine=engine, workers=workers)

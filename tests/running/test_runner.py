@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -35,11 +36,6 @@ def command(conf, results, *words):
     program = "from dpml.cli import dpml_run; dpml_run()"
     return [sys.executable, "-c", program, "--config-dir", str(conf), "experiment=mine/tiny",
             f"results_dir={results}", *words]  # fmt: skip
-
-
-def test_a_title_without_panels_names_all_data_sets(tmp_path):
-    found = plan(tmp_path, UNDRAWN | {"title": "{dataset}: a table"})
-    assert found.experiment.title == "Synthetic (linear): a table"
 
 
 UNDRAWN = TINY | {"panels": [], "metrics": ["loss", "err_w"]}
@@ -126,6 +122,12 @@ def test_a_dry_run_estimates_from_cells_that_are_done(finished, capsys):
     assert f"{CONV} to run (about a second)" in capsys.readouterr().out
 
 
+def test_before_anything_is_computed_a_dry_run_estimates_from_the_manifest(finished, tmp_path, capsys):
+    shutil.copytree(finished / "mine", tmp_path / "mine")
+    assert run(tmp_path, ONE_PANEL, dry=True) == 0
+    assert f"0 cached, {CELLS} to run (about a second)" in capsys.readouterr().out
+
+
 def test_force_computes_one_algorithm_again(finished):
     stores = {path: path.stat().st_mtime_ns for path in finished.glob(".cells/*/*.json")}
     before = digests(finished)
@@ -141,7 +143,7 @@ def test_force_computes_one_algorithm_again(finished):
 def broken(monkeypatch):
     """conv fails, as a bug would make it."""
 
-    def measure(cell):
+    def measure(cell, release=None):
         if cell.algorithm.name == "conv" and broken:
             raise ZeroDivisionError("no good")
         return experiment.measure(cell)
@@ -261,7 +263,7 @@ def test_two_runs_at_once_do_no_harm(tmp_path, finished, monkeypatch):
     conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"
     others = []
 
-    def measure(cell):
+    def measure(cell, release=None):
         if not others:
             others.append(subprocess.Popen(command(conf, results), stdout=subprocess.PIPE, text=True))
             deadline = time.time() + 60

@@ -20,7 +20,9 @@ def test_an_engineer_has_parties_make_one_model(typed, tmp_path) -> None:
         typed(f"dpml federate card {name}.csv --key {name}.key -o {name}.card {SET}")
     typed(f"dpml federate plan ayr.card bonn.card cork.card -o plan.yaml {SET}")
     assert (tmp_path / "ayr.key").stat().st_mode & 0o77 == 0
-    typed(f"dpml federate try ayr.csv bonn.csv cork.csv -o model.json {SET}")
+    assert "no ledger was charged" in typed(f"dpml federate try ayr.csv bonn.csv cork.csv {SET}")
+    assert not list(tmp_path.glob("*.ledger"))
+    typed(f"dpml federate try ayr.csv bonn.csv cork.csv --release -o model.json {SET}")
     assert "holds" in typed("dpml verify model.json")
     found = typed("dpml predict model.json ayr.csv --class ill").splitlines()
     assert (found[0], len(found)) == ("probability_ill", 801)

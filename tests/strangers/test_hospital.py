@@ -57,6 +57,8 @@ def test_a_hospital_publishes_a_model_at_the_first_try(typed, tmp_path) -> None:
     released = typed("dpml release", *words, *missing, "dataset.bounds=bounds.yaml", "eps=1", "delta=1e-5")
     assert "Unit of privacy: one record" in released
     assert "holds" in typed("dpml verify model.json")
+    shown = typed("dpml show model.json")
+    assert all(word in shown for word in ("log odds of dead", "age", "per unit", "+1 is dead"))
     options = "--encoding cp1252 --decimal comma --na unbekannt"
     typed(f"dpml predict model.json a.csv {options} -o risks.csv")
     risks = pd.read_csv(tmp_path / "risks.csv")

@@ -24,7 +24,7 @@ from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_positive,
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
-from dpml.optim.descent import LEAST_CLIP, Single
+from dpml.optim.gradients import LEAST_CLIP, Single
 from dpml.privacy import Budget, Problem
 
 AVERAGED = 0.5
@@ -118,7 +118,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
     """
 
     name: ClassVar[str] = "dpgd"
-    proof: ClassVar[str] = "Gaussian DP of all adaptive rounds (descent.clipped)"
+    proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/clipped_descent.md"
     audited_rows: ClassVar[int] = 100
     """Of a party, in an audit: with more an attack shows no more."""
 

@@ -15,7 +15,6 @@ Sums of labels, or numbers of rows of every class, go beside them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,10 +27,9 @@ from dpml.mechanism.algorithm import Unit
 from dpml.mechanism.discrete import BITS, checked, whole_steps
 from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Numbers
-from dpml.optim.descent import LEAST_CLIP, Rows, Single
+from dpml.optim import gradients
+from dpml.optim.gradients import LEAST_CLIP, PartyGradients, Rows, Single
 from dpml.optim.losses import Loss
-from dpml.optim.mapped import MappedRows, mapped
-from dpml.optim.party_gradients import PartyGradients
 from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
@@ -42,166 +40,102 @@ _TOGETHER = 1024  # rows that are multiplied together: they stay in cache in dou
 
 @dataclass(frozen=True)
 class ClippedTerms(Terms):
-    """The clipped gradients of some parties' rows."""
+    """The clipped gradients of some parties' rows; what was mapped last is kept, as rounds share their maps."""
 
     statistic: "ClippedGradients"
     parties: Parties
+    _kept: dict[str, tuple[Any, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def total(self, *at: Any) -> Array:
-        w, clip = models_of(self.statistic, at)
+        w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
-            return packed(self.statistic, *self._by_party.clipped_sums(w, clip))
-        return self._in_clips(self.rows, w)
+            return packed(self.statistic, *self._of_parties(PartyGradients.clipped_sums, w, clip, maps))
+        (rows,) = self._rows(maps, secure=False)
+        return self._in_clips(rows, w, clip)
 
     def each(self, *at: Any) -> Array:
-        w, clip = models_of(self.statistic, at)
+        w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
-            return packed(self.statistic, *self._by_party.clipped(w, clip))
-        return np.array([self._in_clips(own, w) for own in self._each])
+            return packed(self.statistic, *self._of_parties(PartyGradients.clipped, w, clip, maps))
+        return np.array([self._in_clips(rows, w, clip) for rows in self._rows(maps, secure=True)])
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        w, clip = models_of(self.statistic, at)
-        if self.statistic.unit == "sample":
-            return self._integers_of_rows(w, float(clip[0]), resolutions, secure)
-        return integers_of_parties(self.statistic, *self._by_party.clipped(w, clip), secure)
-
-    @cached_property
-    def rows(self) -> Rows:
-        """All rows, to descend on."""
-        return self._clipped(slice(None))
-
-    def _clipped(self, own: slice) -> Rows:
-        of, parties = self.statistic, self.parties
-        return Rows.of(of.loss, parties.X[own], parties.y[own], clip=of.clip, classes=of.classes)
-
-    def _in_clips(self, rows: Rows, w: Single) -> Array:
-        """The sum of rows' gradients at w (B, K d), in units of the clip."""
-        out = np.empty(w.shape)
-        rows.gradient(w, out)
-        assert self.statistic.clip is not None  # of rows
-        out /= self.statistic.clip
-        return out
-
-    @cached_property
-    def _each(self) -> list[Rows]:
-        return [self._clipped(self.parties.of(k)) for k in range(self.parties.problem.M)]
-
-    @cached_property
-    def _by_party(self) -> PartyGradients:
-        parties, of = self.parties, self.statistic
-        return PartyGradients.of(of.loss, parties.X, parties.y, parties.offsets, classes=of.classes)
-
-    def _integers_of_rows(self, w: Single, clip: float, Q: Index, secure: bool) -> Integers:
         """Every party's sums, or those of all: (P, B, K d). Both have the same slopes, part by part."""
-        rows, K, offsets = self._whole, self.statistic.classes, offsets_of(self.parties, secure)
-        columns = w.reshape(len(w) * K, -1)
-        total = np.zeros((len(offsets) - 1, *columns.shape))
-        scale = np.repeat(Q * (rows.common / 2 / clip), K).astype(np.float32)
-        for some, halves, slopes in rows.slopes_in_parts(columns):
-            slopes *= scale
-            in_steps(slopes.reshape(len(slopes), -1, K), Q)
-            add_by_party(total, offsets, some.start, halves, slopes)
+        w, clip, maps = self._about(at)
+        if self.statistic.unit == "party":
+            each, below = self._of_parties(PartyGradients.clipped, w, clip, maps)
+            return integers_of_parties(self.statistic, each, below, secure)
+        (rows,), K = self._rows(maps, secure=False, rounded=True), self.statistic.classes
+        runs = [slice(None)] if maps is None else [slice(b, b + 1) for b in range(len(w))]
+        offsets, d = offsets_of(self.parties, secure), self.parties.X.shape[1]
+        total = np.zeros((len(offsets) - 1, len(w), K, d))
+        scale = (resolutions * (rows.common / 2 / clip)).astype(np.float32)[:, None]
+        for some, half, slopes in self._cut(rows, clip).parts(w):
+            start, count = some.start * half.shape[-2], half.shape[-3] * half.shape[-2]
+            own = zip(runs, half.reshape(-1, count, d), slopes.reshape(len(runs), count, -1, K), strict=True)
+            for b, vectors, of_runs in own:
+                of_runs *= scale[b]
+                in_steps(of_runs, resolutions[b])
+                add_by_party(total[:, b], offsets, start, vectors, of_runs)
         return np.ldexp(total, BITS + 1).astype(np.int64).reshape(-1, *w.shape)
 
-    @cached_property
-    def _whole(self) -> Rows:
-        """All rows in steps of 2^-20, halved: single precision has them exactly."""
-        of, parties = self.statistic, self.parties
-        whole = checked(to_integers(parties.X, BITS, 1.0), 1 << BITS)
-        return Rows.of(of.loss, np.ldexp(whole, -BITS), parties.y, clip=of.clip, classes=of.classes)
-
-
-@dataclass(frozen=True)
-class MappedTerms(Terms):
-    """The clipped gradients of some parties' rows, mapped; what was mapped last is kept, as rounds share their maps."""
-
-    statistic: "ClippedGradients"
-    parties: Parties
-    _kept: dict[str, tuple[Array, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
-
-    def total(self, *at: Any) -> Array:
-        w, clip, maps = self._about(at)
-        if self.statistic.unit == "sample":
-            (rows,) = self._of_rows(maps, secure=False)
-            return rows.gradient(w, clip)
-        found = []
-        for b, one in enumerate(self._of_parties(maps)):
-            run = slice(b, b + 1)
-            found.append(one.clipped_sums(w[run], clip[run]))
-        sums, counts = (np.concatenate(each) for each in zip(*found, strict=True))
-        return packed(self.statistic, sums, counts)
-
-    def each(self, *at: Any) -> Array:
-        w, clip, maps = self._about(at)
-        if self.statistic.unit == "party":
-            return packed(self.statistic, *self._each_clipped(w, clip, maps))
-        return np.array([rows.gradient(w, clip) for rows in self._of_rows(maps, secure=True)])
-
-    def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        w, clip, maps = self._about(at)
-        if self.statistic.unit == "party":
-            return integers_of_parties(self.statistic, *self._each_clipped(w, clip, maps), secure)
-        (rows,), K, d = self._of_rows(maps, secure=False, rounded=True), self.statistic.classes, maps.shape[-1]
-        offsets = offsets_of(self.parties, secure)
-        total = np.zeros((len(w), len(offsets) - 1, K, d))
-        scale = (resolutions / clip).astype(np.float32)[:, None, None, None]
-        start = 0
-        for vectors, slopes in rows.parts(w, clip):
-            slopes *= scale
-            count = vectors.shape[1] * vectors.shape[2]
-            for b in range(len(w)):
-                own = slopes[b].reshape(count, K)
-                in_steps(own[:, None], resolutions[b : b + 1])
-                add_by_party(total[b], offsets, start, vectors[b].reshape(count, d), own)
-            start += count
-        return np.ldexp(total, BITS).astype(np.int64).swapaxes(0, 1).reshape(-1, *w.shape)
-
-    def _about(self, at: tuple[Any, ...]) -> tuple[Single, Array, Array]:
-        """The models (B, K d), clips (B,) and maps (B, d, d)."""
+    def _about(self, at: tuple[Any, ...]) -> tuple[Single, Array, Array | None]:
+        """The models (B, K d), clips (B,) and, where rows are mapped, maps (B, d, d)."""
+        if not self.statistic.mapped:
+            return *models_of(self.statistic, at), None
         *about, maps = at
         d = self.parties.X.shape[1]
         if not np.abs(maps).max() < _LONGEST:  # also when NaN
             raise UserError("the map into the whitened space is not finite: choose another algo.budget_share.")
         return *models_of(self.statistic, tuple(about)), maps.reshape(-1, d, d)
 
-    def _of_rows(self, maps: Array, secure: bool, rounded: bool = False) -> list[MappedRows]:
-        """Those of every party, or those of all in a list of one."""
+    def _cut(self, rows: Rows, clip: Array) -> Rows:
+        return rows.cut(clip) if self.statistic.mapped else rows
+
+    def _in_clips(self, rows: Rows, w: Single, clip: Array) -> Array:
+        """The sum of rows' gradients at w (B, K d), in units of the clip."""
+        return self._cut(rows, clip).gradient(w) / clip[:, None]
+
+    def _rows(self, maps: Array | None, secure: bool, rounded: bool = False) -> list[Rows]:
+        """Those of every party, or those of all in a list of one; in whole steps if `rounded`."""
         of, parties = self.statistic, self.parties
+
+        def made(own: slice) -> Rows:
+            X, y = parties.X[own], parties.y[own]
+            if maps is not None:
+                return Rows.mapped(of.loss, of.classes, X, y, maps, in_whole_steps if rounded else None)
+            return Rows.of(of.loss, in_whole_steps(X) if rounded else X, y, clip=of.clip, classes=of.classes)
+
         owners = [parties.of(k) for k in range(parties.problem.M)] if secure else [slice(None)]
-
-        def made() -> list[MappedRows]:
-            whole = in_whole_steps if rounded else None
-            return [MappedRows.of(of.loss, of.classes, parties.X[own], parties.y[own], maps, whole) for own in owners]
-
-        found: list[MappedRows] = self._remembered(f"{secure} {rounded}", maps, made)
+        found: list[Rows] = self._remembered(f"{secure} {rounded}", maps, lambda: [made(own) for own in owners])
         return found
 
-    def _of_parties(self, maps: Array) -> list[PartyGradients]:
-        """The mapped rows of every run; for the squared loss as long as they come, as it is parties that are
-        clipped: in double precision, in which their gradients are numbers whatever the map."""
+    def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
+        """What an `engine` makes of the parties' mean gradients; of mapped rows one run after the other.
+
+        Mapped rows of the squared loss are as long as they come, because it is parties that are clipped: in double
+        precision, in which their gradients are numbers whatever the map.
+        """
         of, parties = self.statistic, self.parties
-        squared = of.loss.name == "squared"
 
         def made() -> list[PartyGradients]:
-            found = []
-            for one in maps:
-                rows, dtype = (parties.X @ one, np.float64) if squared else (mapped(parties.X, one)[0], np.float32)
-                found.append(PartyGradients.of(of.loss, rows, parties.y, parties.offsets, dtype, of.classes))
+            exact, found = of.loss.name == "squared" and maps is not None, []
+            for one in [None] if maps is None else maps:
+                X = parties.X if one is None else parties.X @ one if exact else gradients.mapped(parties.X, one)[0]
+                dtype = np.float64 if exact else np.float32
+                found.append(PartyGradients.of(of.loss, X, parties.y, parties.offsets, dtype, of.classes))
             return found
 
-        kept: list[PartyGradients] = self._remembered("means", maps, made)
-        return kept
+        each = self._remembered("means", maps, made)
+        runs = zip(each, np.split(w, len(each)), np.split(clip, len(each)), strict=True)
+        found, counts = zip(*(engine(one, *about) for one, *about in runs), strict=True)
+        return np.concatenate(found, axis=-2), np.concatenate(counts, axis=-1)
 
-    def _each_clipped(self, w: Single, clip: Array, maps: Array) -> tuple[Array, Array]:
-        found = [one.clipped(w[b : b + 1], clip[b : b + 1]) for b, one in enumerate(self._of_parties(maps))]
-        each, below = (np.concatenate(every, axis=1) for every in zip(*found, strict=True))
-        return each, below
-
-    def _remembered(self, name: str, maps: Array, made: Any) -> Any:
+    def _remembered(self, name: str, maps: Array | None, made: Any) -> Any:
         known = self._kept.get(name)
-        if known is None or not np.array_equal(known[0], maps):
+        if known is None or (maps is not None and not np.array_equal(known[0], maps)):
             self._kept.pop(name, None)  # before the next are made: they may be large
-            known = self._kept[name] = (np.array(maps), made())
+            known = self._kept[name] = (None if maps is None else np.array(maps), made())
         return known[1]
 
 
@@ -254,9 +188,9 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add ``sum_i slopes_i vectors_i`` of some rows, the first of which is number `start`, to their parties' (P, C, d).
+    """Add ``sum_i slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row's.
 
-    Slopes (n, C) are whole and vectors (n, d) multiples of 2^-21, so that the sums, below 2^53 of these steps, are
+    Slopes (n, B, K) are whole and vectors (n, d) multiples of 2^-21, so that the sums, below 2^53 of these steps, are
     exact and the order does not matter.
     """
     stop = min(start + len(vectors), int(offsets[-1]))
@@ -265,7 +199,8 @@ def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slop
         begin, end = max(start, offsets[k]) - start, min(stop, offsets[k + 1]) - start
         for part in range(begin, end, _TOGETHER):
             own = slice(part, min(part + _TOGETHER, end))
-            total[k] += slopes[own].T.astype(float) @ vectors[own].astype(float)
+            columns = slopes[own].reshape(own.stop - own.start, -1).astype(float)
+            total[k] += (columns.T @ vectors[own].astype(float)).reshape(total[k].shape)
 
 
 _EXACT = 53  # bits of whole numbers that floating-point sums have exactly, in any order
@@ -301,8 +236,8 @@ class ClippedGradients(Statistic):
     def drawn(self, d: int) -> tuple[int, ...]:
         return self.lengths(d)
 
-    def on(self, parties: Parties) -> ClippedTerms | MappedTerms:
-        return MappedTerms(self, parties) if self.mapped else ClippedTerms(self, parties)
+    def on(self, parties: Parties) -> ClippedTerms:
+        return ClippedTerms(self, parties)
 
     def largest(self, problem: Problem) -> float:
         return problem.N  # no more gradients than rows

@@ -5,7 +5,7 @@ Everything is for noise of ``per_row = 1``, that on a mean over n rows times n, 
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Channel, Sampler, Sharing, TrustedCurator
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.slopes import Slopes
 from dpml.privacy import Problem, View, noise
 from dpml.sums import single_imprecision
@@ -65,17 +65,10 @@ class GradientMeans(Terms):
 
     statistic: MeanGradients
     parties: Parties
-    _gradients: dict[int, list[Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def total(self, *at: Any) -> Array:
-        w, d = at[0], self.parties.X.shape[1]
-        if len(w) not in self._gradients:
-            self._gradients[len(w)] = [rows.gradients(len(w)) for rows in self.groups]
-        found = np.empty(w.shape)
-        for k, gradient in enumerate(self._gradients[len(w)]):
-            own = slice(k * d, (k + 1) * d)
-            gradient(w[:, own], found[:, own])
-        return found
+        models = np.split(at[0], len(self.groups), axis=1)
+        return np.concatenate([rows.gradient(w) for rows, w in zip(self.groups, models, strict=True)], axis=1)
 
     @cached_property
     def groups(self) -> list[Rows]:
@@ -123,9 +116,6 @@ class ClientNoise(Sharing):
         each = np.diag(weights)
         known = problem.colluders if view == "colluders" else 0
         return Channel.of(each[-1:] if view == "client" else np.vstack([weights, each[:known]]), weights)
-
-    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        return self.observed(rng, draws, M, size, law)[0]
 
     def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
         draw: Any = noise.single_gaussian if law == "single_gaussian" else noise.gaussian

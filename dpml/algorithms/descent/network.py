@@ -115,7 +115,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         clip: bound on the norm of a row's gradient, in `paper`.
     """
 
-    proof: ClassVar[str] = "Gaussian DP of all rounds (descent.network)"
+    proof: ClassVar[str] = "Theorem 3, docs/privacy/imtiaz2019.md"
     linear: ClassVar[bool] = False
     audited_rows: ClassVar[int] = 20
     """Of a party, in an audit: networks need few, and take long with many."""

@@ -43,6 +43,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.algorithms.defaults import LARGEST_STEP, LOGISTIC_DISTANCE, SLOPE_CLIP, SQUARED_DISTANCE
+from dpml.algorithms.descent.in_step import Trial, Trials, alone
 from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pooled, moved
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -53,7 +54,6 @@ from dpml.mechanism.guarantees import Proof, gaussian_proof
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
-from dpml.optim import descent
 from dpml.optim.losses import mean_loss
 from dpml.optim.slopes import CLIPPED, Slopes
 from dpml.privacy import Budget, Problem, View, gdp
@@ -128,8 +128,8 @@ KINDS: dict[Sites, _Kind] = {
     ),
 }
 
-_ROUNDS = "Gaussian DP of T adaptive rounds"
-_LAST = "Gaussian DP of the last of T rounds (shifted interpolation), of which each is {:.9g}-Lipschitz{}"
+_ROUNDS = "Theorems 1 and 3, docs/privacy/kang2019.md: all T rounds"
+_LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each {:.9g}-Lipschitz{}"
 _NOT_COUNTED = {
     "oracle": "selection by the private objective is not counted",
     "validated": "selection by private rows held out is not counted",
@@ -146,7 +146,7 @@ def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
 
 @dataclass(frozen=True)
 class NoisyDescent(
-    Program, losses=(*descent.LOSSES, "squared"), calibrations=("published", "tight"), lam=0.0,
+    Program, losses=("logistic", "sigmoid", "squared"), calibrations=("published", "tight"), lam=0.0,
     variants=("paper", "synchronous", "once"), **SIMULATED,
 ):  # fmt: skip
     """`wang`, `jayaraman` and `wddp`: options, accounting, and the layout that both follow from.
@@ -345,7 +345,7 @@ class NoisyDescent(
             contraction = max(self.contraction(step) for step in self.tried(budget, problem))
             why = ": " + ("a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex")
             source = _LAST.format(contraction, why if contraction > 1 else "")
-        return f"{source} (descent.noisy_descent)"
+        return source
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
         """Of rounds that compose, and of a view of last models only, less."""
@@ -379,33 +379,57 @@ class NoisyDescent(
         """Draw a random initial model, about as long as a row."""
         return initial_model(rng, parties.X.shape[1])
 
+    @property
+    def in_step(self) -> bool:
+        """Whether releases on the same rows may descend together, in `in_step`, on rows that change their places.
+
+        Of `tight` noise the proof of rounding needs their places.
+        """
+        own_noise_in_a_sum = isinstance(self.layout, Clients) and self.layout.synchronous
+        return self.calibration == "published" and not own_noise_in_a_sum
+
     def run(self, carrier: Carrier) -> Release:
-        steps = np.array([self.tried(budget, carrier.problem) for budget in carrier.budgets])
-        if self.step_selection == "oracle":
-            tried = np.array([self.released(carrier, number) for number in self.tried_in(carrier)])
-            best = np.argmin(self.objective(carrier.mechanism.parties, tried), axis=0)
-            weights = np.take_along_axis(tried, best[None, :, :, None], axis=0)[0]
-            return Release(weights, {"step": np.take_along_axis(steps, best, axis=1)})
+        return alone(self.trials(carrier), self.answer)
+
+    def trials(self, carrier: Carrier) -> Trials:
+        """Ask for the descents of a release, and choose among them."""
+        parties, numbers = carrier.mechanism.parties, np.arange(len(carrier.messages[0]))
+        tried = np.tile(numbers, (len(carrier.budgets), 1))
         if self.step_selection == "validated":
-            chosen = self.validated(carrier)
-            weights = np.empty((len(steps), carrier.draws, carrier.problem.d))
-            for number in np.unique(chosen):
-                alike, rng = np.flatnonzero(chosen == number), deepcopy(carrier.rng)
-                budgets = [carrier.budgets[i] for i in alike]
-                weights[alike] = self.released(Carrier(carrier.mechanism, budgets, rng, carrier.draws, None), number)
-            steps = np.take_along_axis(steps, chosen[:, None], axis=1)
-        else:
-            weights = self.released(carrier, 0)
+            training, X, y = held_out(parties)
+            prepared = replace(carrier.mechanism, parties=training)
+            trial = Trial(Carrier(prepared, carrier.budgets, carrier.rng, 1, None), tried, "without those held out")
+            models = (yield trial)[:, :, 0]
+            losses = mean_loss(self.loss, X, y, models.reshape(-1, models.shape[-1])).reshape(tried.shape)
+            tried = np.argmin(losses + self.ridge(models), axis=1)[:, None]
+        last = Trial(carrier, tried, "all")
+        weights = yield last
+        best = np.zeros((len(tried), carrier.draws), dtype=np.intp)
+        if self.step_selection == "oracle":
+            best = np.argmin(self.objective(parties, weights), axis=1)
+        weights = np.take_along_axis(weights, best[:, None, :, None], axis=1)[:, 0]
         if self.step_selection == "fixed":
             return Release(weights)
-        return Release(weights, {"step": np.repeat(steps, carrier.draws, axis=1)})
+        return Release(weights, {"step": np.take_along_axis(last.steps, best, axis=1)})
 
-    def tried_in(self, carrier: Carrier) -> Iterator[int]:
-        """Yield the number of every step size that is tried; all of them get the same directions of noise."""
-        rng, last = carrier.rng, len(carrier.messages[0]) - 1
-        for number in range(last + 1):
-            carrier.rng = rng if number == last else deepcopy(rng)
-            yield number
+    def answer(self, trial: Trial) -> Array:
+        """Descend as it is proven, one step size after the other; all of them get the same directions of noise."""
+        carrier = trial.carrier
+        models = np.empty((*trial.numbers.shape, carrier.draws, carrier.problem.d))
+        for number, own in self.one_by_one(carrier, trial.numbers):
+            models[trial.numbers == number] = self.released(own, number)
+        return models
+
+    def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
+        """Yield every number in (budgets, S) of a step size, and a carrier of the budgets that have it."""
+        rng, every = carrier.rng, np.unique(numbers)
+        for number in every:
+            alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
+            if len(alike) < len(numbers):
+                budgets = [carrier.budgets[i] for i in alike]
+                own = Carrier(carrier.mechanism, budgets, rng, carrier.draws, carrier.observer)
+            own.rng = rng if number == every[-1] else deepcopy(rng)
+            yield int(number), own
 
     def released(self, carrier: Carrier, number: int) -> Array:
         """Return the last models, or the average of the clients' last models: (budgets, draws, d)."""
@@ -426,19 +450,6 @@ class NoisyDescent(
                 heard(w)
             w = (1 - self.lam * steps) * w - steps * carrier.ask(number, w)
         return w
-
-    def validated(self, carrier: Carrier) -> NDArray[np.intp]:
-        """Return the number of the step size with which one run on four fifths of every client's rows does best on the
-        others, for every budget.
-
-        The runs have the noise of their own sizes, and share its directions.
-        """
-        training, X, y = held_out(carrier.mechanism.parties)
-        prepared = replace(carrier.mechanism, parties=training)
-        trial = Carrier(prepared, carrier.budgets, carrier.rng, 1, None)
-        tried = np.array([self.released(trial, number)[:, 0] for number in self.tried_in(trial)])
-        losses = mean_loss(self.loss, X, y, tried.reshape(-1, tried.shape[-1])).reshape(tried.shape[:-1])
-        return np.argmin(losses + self.ridge(tried), axis=0)
 
     def ridge(self, weights: Array) -> Array:
         """lam/2 ||w||^2, (..., d) -> (...)."""

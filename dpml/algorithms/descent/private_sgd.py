@@ -37,7 +37,7 @@ from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sampler, Sharing, secure_sharing
-from dpml.optim.descent import MergedRows
+from dpml.optim.gradients import MergedRows
 from dpml.privacy import Budget, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import round_up, with_slack
@@ -187,10 +187,13 @@ class PrivateSGD(
         if self.halving:
             # the noise has room for the rounding of this
             eps = farther * float(np.sum([budget.eps / 2.0**t for t in range(1, self.rounds + 1)]))
-            return dict.fromkeys(views, Proof(eps, f"pure rounds of eps/2^t{rounds}"))
+            return dict.fromkeys(views, Proof(eps, f"Theorem 4, docs/privacy/rajkumar2012.md{rounds}"))
         if self.tight:
             proven = super().proven(budget, problem)
-            return {view: Proof(p.eps, f"Gaussian DP of the rounds{rounds}", p.mu) for view, p in proven.items()}
+            return {
+                view: Proof(p.eps, f"Theorem 3, docs/privacy/rajkumar2012.md{rounds}", p.mu)
+                for view, p in proven.items()
+            }
         delta, M = budget.require_delta("algo=psgd"), problem.M
         sigma = self.perturbation(budget, problem).sigma
         protecting = {"client": 1, "colluders": problem.honest}
@@ -199,7 +202,7 @@ class PrivateSGD(
             h = protecting.get(view, M)
             own = sigma * math.sqrt(h / M) / farther
             eps, source = noisy_sums.proven(self.rounds, round_up(budget.eps * farther), h, problem.d, own, delta)
-            found[view] = Proof(eps, f"{source}{rounds}")
+            found[view] = Proof(eps, f"Theorem 3, docs/privacy/rajkumar2012.md: {source}{rounds}")
         return found
 
     def run(self, carrier: Carrier) -> Release:

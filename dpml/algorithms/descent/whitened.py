@@ -33,7 +33,7 @@ from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_rounds, c
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Statistic, Sum
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Single
+from dpml.optim.gradients import Single
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
@@ -59,7 +59,7 @@ class WhitenedDescent(
     name: ClassVar[str] = "wdgd"
     audited_rows: ClassVar[int] = 20
     """Of a party, in an audit: every run maps all of them."""
-    proof: ClassVar[str] = "Gaussian DP of the second moments and all adaptive rounds (descent.whitened)"
+    proof: ClassVar[str] = "Theorem 4, docs/privacy/clipped_descent.md"
 
     budget_share: float | None = None
     rounds: int | None = None

@@ -353,8 +353,9 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
     """L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; L0 may come before."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
-    A = np.empty((*packed.shape[:-1], d, d))
-    A[..., i, j] = A[..., j, i] = packed[..., square:] / count
+    place = np.empty((d, d), np.intp)
+    place[i, j] = place[j, i] = np.arange(len(i))
+    A = np.take(packed[..., square:] / count, place, axis=-1)
     if lam:
         A += lam / 2 * np.eye(d)
     return packed[..., max(0, square - classes * d) : square] / count, A
@@ -363,7 +364,7 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
 # Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the list of budgets.
 _BLOCK = 1 << 18
 
-SOURCE = "Gaussian DP of the joint view (quadratic.sensitivity)"
+SOURCE = "Theorems 1 and 2, docs/privacy/imtiaz2019.md"
 
 Minimise = Callable[[Array, Array, Array], tuple[Array, NDArray[np.bool_]]]
 """The models of polynomials ``w'Aw + b'w``, (budgets, draws, d, d) and (budgets, draws, d), given the edges (budgets,)

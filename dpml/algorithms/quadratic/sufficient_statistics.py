@@ -15,7 +15,6 @@ from dpml.algorithms.defaults import PRECONDITIONED_RULES, SPECTRAL_FLOOR
 from dpml.algorithms.descent.clipped import Schedule, take_rounds
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.quadratic.coefficients import (
-    SOURCE,
     Coefficients,
     coefficients_sum,
     draws_together,
@@ -29,7 +28,7 @@ from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_positive,
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
-from dpml.optim.descent import Single
+from dpml.optim.gradients import Single
 from dpml.privacy import Budget, Problem
 
 
@@ -48,7 +47,7 @@ class SufficientStatistics(
     """
 
     name: ClassVar[str] = "ssp"
-    proof: ClassVar[str] = SOURCE
+    proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/sufficient_statistics.md"
 
     radius: float | None = None
 
@@ -80,7 +79,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     """
 
     name: ClassVar[str] = "ssp_descent"
-    proof: ClassVar[str] = "Gaussian DP of the statistics and all adaptive rounds (quadratic.sufficient_statistics)"
+    proof: ClassVar[str] = "Theorem 3, docs/privacy/clipped_descent.md"
 
     budget_share: float = 0.3
     rounds: int | None = None

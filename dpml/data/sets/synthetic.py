@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import Generator
 from scipy.special import expit, ndtri
 
-from dpml.arrays import Array
+from dpml.arrays import Array, blocks
 from dpml.data import Dataset, Files, Info, preprocess
 from dpml.data.info import Task, beside, info_of
 from dpml.errors import UserError, nearest
@@ -22,7 +22,7 @@ _MEAN = 0.25  # of the positive class, in every coordinate, when `scale` is 1: t
 def linear(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
     """Rows uniform on [0, 1]^d, scaled to norm 1; y = x'w*, without noise (Imtiaz et al. 2019, their scripts)."""
     X = rng.random((rows, len(direction)))
-    X *= _INSIDE / np.linalg.norm(X, axis=1, keepdims=True)
+    _scale(X, np.full((rows, 1), _INSIDE))
     return X, X @ direction
 
 
@@ -46,15 +46,23 @@ def two_gaussians(rng: Generator, rows: int, direction: Array) -> tuple[Array, A
     d = len(direction)
     numbers = rng.random((rows, d + 1))
     y = np.where(numbers[:, d] < 0.5, -1.0, 1.0)
-    return ndtri(numbers[:, :d]) + _MEAN * np.linalg.norm(direction) * y[:, None], y
+    X = ndtri(numbers[:, :d])
+    X += _MEAN * np.linalg.norm(direction) * y[:, None]
+    return X, y
 
 
 def _ball(rng: Generator, rows: int, d: int) -> tuple[Array, Array]:
     """Rows uniform in the unit ball, and one additional uniform number for each row."""
     numbers = rng.random((rows, d + 2))  # one row of numbers per sample, so that fewer rows are a prefix of more
     X = ndtri(numbers[:, :d])
-    X *= _INSIDE * numbers[:, d : d + 1] ** (1 / d) / np.linalg.norm(X, axis=1, keepdims=True)
-    return X, numbers[:, d + 1]
+    _scale(X, _INSIDE * numbers[:, d : d + 1] ** (1 / d))
+    return X, numbers[:, d + 1].copy()
+
+
+def _scale(X: Array, lengths: Array) -> None:
+    """Scale rows to lengths (n, 1), in place and in blocks: the squares of all rows would take as much memory."""
+    for rows in blocks(*X.shape):
+        X[rows] *= lengths[rows] / np.linalg.norm(X[rows], axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

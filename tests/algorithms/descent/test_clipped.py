@@ -15,8 +15,7 @@ from dpml.algorithms.defaults import CLIP_QUANTILE, DESCENT_RULES
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.data.partition import Equal, Fractions, PerParty
 from dpml.optim.convex import optimum
-from dpml.optim.descent import Rows
-from dpml.optim.party_gradients import PartyGradients
+from dpml.optim.gradients import PartyGradients, Rows
 from dpml.privacy import Budget, Problem
 from dpml.sums import imprecision
 
@@ -37,8 +36,7 @@ def slope_of(loss, t, y, clip):
 def test_clipped_sums_are_sums_of_clipped_gradients(loss, clip) -> None:
     parties = some_parties(loss, d=4)
     w = 3 * np.random.default_rng(2).standard_normal((5, 4))
-    found = np.empty_like(w)
-    Rows.of(loss, parties.X, parties.y, dtype=np.float64, clip=clip).gradient(w, found)
+    found = Rows.of(loss, parties.X, parties.y, dtype=np.float64, clip=clip).gradient(w)
     for model, sums in zip(w, found, strict=True):
         rows = zip(parties.X, parties.y, strict=True)
         np.testing.assert_allclose(sums, sum(slope_of(loss, x @ model, y, clip) * x for x, y in rows), atol=1e-12)
@@ -72,7 +70,7 @@ def test_many_parties_of_many_sizes() -> None:
     X, y = ball(rng, sizes.sum(), 3), rng.choice([-1.0, 1.0], sizes.sum())
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     engine = PartyGradients.of(LOGISTIC, X, y, offsets, np.float64)
-    assert sorted(np.concatenate([bucket.members for bucket in engine.buckets])) == list(range(3000))
+    assert sorted(np.concatenate([members for members, _, _ in engine.buckets])) == list(range(3000))
     assert len(engine.buckets) < 60
     total, _ = engine.clipped_sums(np.zeros((1, 3)), np.array([1e9]))
     means = np.add.reduceat(-y[:, None] * X / 2, offsets[:-1]) / sizes[:, None]

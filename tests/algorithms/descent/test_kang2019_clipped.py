@@ -53,7 +53,7 @@ def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, 
             for i, row in enumerate(v[:4].reshape(2, 1, 2)):
                 row = row / max(1, np.linalg.norm(row))
                 rows = algorithm.slopes.rows(row, np.array(labels[i : i + 1]), weight, np.float64)
-                rows.gradient(3 * v[None, 4:], gradients[i])
+                gradients[i] = rows.gradient(3 * v[None, 4:])
             return -float(np.linalg.norm(gradients[0] - gradients[1]))
 
         found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 200})

@@ -21,9 +21,9 @@ from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSums
 from dpml.algorithms.descent.whitened import WhitenedDescent, _most
 from dpml.mechanism.discrete import BITS
-from dpml.optim.descent import Rows, cut_vectors
+from dpml.optim import gradients
+from dpml.optim.gradients import Rows, cut_vectors, mapped
 from dpml.optim.losses import LOSSES, for_task
-from dpml.optim.mapped import MappedRows, mapped
 from dpml.privacy import Budget, Problem, gdp
 
 CLASSES = {"logistic": 1, "softmax": 4, "squared": 1}
@@ -69,7 +69,8 @@ def test_sums_are_those_of_cut_gradients_of_mapped_rows(name: str, clip: float) 
     X, y = rows_of(name)
     K, (n, d), B = CLASSES[name], X.shape, 3
     maps, w = RNG(2).standard_normal((B, d, d)).astype(np.float32), RNG(3).standard_normal((B, K * d))
-    found = MappedRows.of(LOSSES[name], K, X, y, maps, None).gradient(w.astype(np.float32), np.full(B, clip))
+    rows = Rows.mapped(LOSSES[name], K, X, y, maps).cut(np.full(B, clip))
+    found = rows.gradient(w.astype(np.float32)) / clip
     for b in range(B):
         W = w[b].astype(np.float32).reshape(K, d)
         expected = sum(gradient_of(name, X[i], y[i], W, maps[b], clip) for i in range(n))
@@ -100,11 +101,17 @@ def test_a_row_that_is_replaced_changes_no_other_mapped_row() -> None:
         assert np.array_equal(lengths[others], changed[others])
 
 
-def test_no_more_blocks_are_added_up_at_once_than_the_rounding_bound_counts() -> None:
-    rows = MappedRows.of(LOSSES["logistic"], 1, np.zeros((5000, 2)), np.ones(5000), np.eye(2)[None])
-    parts = [part.shape[1:3] for part, _ in rows.parts(np.zeros((1, 2)), np.ones(1))]
-    assert max(blocks for blocks, _ in parts) <= 16
-    assert max(height for _, height in parts) <= 64
+def test_no_more_blocks_are_added_up_at_once_than_the_rounding_bound_counts(monkeypatch) -> None:
+    X, y = np.zeros((5000, 2)), np.ones(5000)
+    right, added = gradients.products, []
+    monkeypatch.setattr(
+        gradients, "products", lambda half, slopes: added.append(half.shape[-3:-1]) or right(half, slopes)
+    )
+    for rows in (Rows.of(LOSSES["logistic"], X, y), Rows.mapped(LOSSES["logistic"], 1, X, y, np.eye(2)[None])):
+        rows.gradient(np.zeros((1, 2)))
+    assert len(added) > 8
+    assert max(blocks for blocks, _ in added) <= 16
+    assert max(height for _, height in added) <= 64
 
 
 @each_loss

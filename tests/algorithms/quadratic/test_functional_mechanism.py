@@ -5,7 +5,7 @@ import pytest
 from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, noisy_coefficients, recipe_parties, release_of
 
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.quadratic.functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Files
 from dpml.data.partition import Equal, partition
 from dpml.data.sets.authors import CrimeAuthors

@@ -8,7 +8,7 @@ from examples import LOGISTIC, SQUARED, release_of, some_parties
 from numpy.random import PCG64, Generator
 from quick import quick_first
 
-from dpml.algorithms.quadratic.functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError

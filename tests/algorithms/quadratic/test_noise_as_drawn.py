@@ -21,7 +21,7 @@ from quick import quick_first
 from scipy import stats
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
-from dpml.algorithms.quadratic.functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data.partition import Fractions, Parties
 from dpml.optim.losses import LOSSES
 from dpml.optim.quadratic import minimise_floored, minimise_quadratic

@@ -12,7 +12,8 @@ from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import QUADRATIC_NORM
 from dpml.algorithms.quadratic.coefficients import Scales, joint_sensitivity, tight_scales
-from dpml.algorithms.quadratic.functional_mechanism import PUBLISHED_SENSITIVITY, LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.functional_mechanism import PUBLISHED_SENSITIVITY
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, gdp
 

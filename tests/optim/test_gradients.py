@@ -6,7 +6,7 @@ from examples import LOGISTIC, SIGMOID, descended
 from quick import quick_first
 
 from dpml.optim.convex import optimum
-from dpml.optim.descent import Rows
+from dpml.optim.gradients import Rows
 from dpml.optim.losses import mean_loss
 
 
@@ -21,8 +21,7 @@ def rows_and_labels(n: int, d: int, seed: int = 0):
 def test_blocks_of_rows_and_runs_change_nothing(n, runs):
     X, y = rows_and_labels(n, 6)
     w = np.random.default_rng(0).standard_normal((runs, 6))
-    found = np.empty_like(w)
-    Rows.of(LOGISTIC, X, y, np.full(n, 1 / n), np.float64).gradient(w, found)
+    found = Rows.of(LOGISTIC, X, y, np.full(n, 1 / n), np.float64).gradient(w)
     np.testing.assert_allclose(found, LOGISTIC.slope(X @ w.T, y).T @ X / n, atol=1e-14)
 
 

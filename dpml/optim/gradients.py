@@ -1,0 +1,334 @@
+"""Gradients of rows that keep their places, at many models at once: as the proofs of rounding need it.
+
+Rows are in blocks of at most 64, the last one filled up with zeros. A block takes two matrix products, the scores
+``X W`` and the gradient ``X'S`` of the slopes S, in single precision; sums of blocks are added in double precision
+(docs/privacy/floating_point_sums.md). Slopes are those of half rows, up to a factor:
+
+    logistic, u = y x:  h - 1, h = tanh(u'w/2)      squared:  x'w/2 - y/2
+    sigmoid, u = y x:   h^2 - 1                     softmax:  p - e_y, a column for every class
+
+The last bits of a sum may depend on the number of models, because BLAS may sum in another order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Array, Index, blocks
+from dpml.data.preprocess import FOLDED, distinct
+from dpml.optim.logistic import hard_targets
+from dpml.optim.losses import LOSSES, Loss
+from dpml.sums import LONG, SHORT, TALL, PairwiseSum
+
+Single = NDArray[np.floating]
+
+LEAST_CLIP = 1e-6
+"""The least clip of a slope: slopes near 0 are multiples of 6e-8, in single precision."""
+
+_COMMON = {"logistic": 1.0, "sigmoid": 0.5, "squared": 8.0, "softmax": 2.0}
+_COLUMNS, _PRODUCTS = 64, 1_000_000
+_BLOCKS = 16  # blocks that are added at once, in double precision
+_SCORES = 1 << 17  # scores held at once: 512 KiB
+_MAPPED = 1 << 12  # rows mapped at once
+_LONGEST = 2.0  # no slopes of softmax are so long
+_GROWTH = 1.25  # the size ratio of the largest to the smallest party of a bucket
+_HELD = 1 << 22  # numbers of parties held at once: 16 MiB
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows that all runs share, or rows of every run: gradients are ``common sum_i slope_i half_i``.
+
+    Attributes:
+        half: blocks of halves of rows, (P, h, d), or (runs, P, h, d).
+        labels: what slopes depend on in addition to scores, (..., P, h, c); None: nothing.
+        weights: of the rows, at most 1, (P, h, 1); None: 1.
+        limit: the largest slope; an array has one for every run.
+    """
+
+    loss: Loss
+    classes: int
+    half: Single
+    labels: Single | None
+    weights: Single | None
+    common: float
+    limit: Single | None
+
+    @classmethod
+    def of(  # many parameters: the rows, their slopes, and the precision
+        cls,
+        loss: Loss,
+        X: Array,
+        y: Array,
+        v: Array | None = None,
+        dtype: type[np.floating] = np.float32,
+        clip: float | None = None,
+        classes: int = 1,
+    ) -> "Rows":
+        """Return rows X (n, d) with labels y and weights v (n,), 1 if None; each slope is cut at `clip` in size.
+
+        The clipped logistic loss is still convex: it continues along a straight line where its slope is `clip`.
+        """
+        signed = loss.name in ("logistic", "sigmoid")
+        half = _in_blocks(X * (y[:, None] / 2 if signed else 0.5), dtype)
+        labels = None if signed else _in_blocks(_targets(loss, y, classes), dtype)
+        most = 1.0 if v is None else float(v.max())
+        weights = None if v is None or float(v.min()) == most else _in_blocks(v[:, None] / most, dtype)
+        limit = _limit(loss, clip, dtype)
+        return cls(loss, classes, half, labels, weights, _COMMON[loss.name] * most, limit)
+
+    @classmethod
+    def mapped(  # many parameters: the rows, and how they are mapped
+        cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
+    ) -> "Rows":
+        """Return rows that every run maps by its own public matrix, (runs, d, d): ``z = P_b x / |P_b x|``.
+
+        A row of zeros stays one. z takes the place of x; the squared loss keeps its targets, and so the length
+        L = |P_b x|: its gradient is ``2 L (L z'w - y) z``. `rounded` is applied to mapped rows.
+        """
+        half, labels = [], []
+        for one in maps:
+            images, lengths = mapped(X, one)
+            if rounded is not None:
+                images = rounded(images)
+            images *= y[:, None] / 2 if loss.name == "logistic" else 0.5
+            half.append(_in_blocks(images, np.float32))
+            if loss.name == "squared":
+                labels.append(_in_blocks(np.column_stack([lengths, lengths * y / 2]), np.float32))
+            elif loss.name == "softmax":
+                labels.append(_in_blocks(_targets(loss, y, classes), np.float32))
+        given = np.stack(labels) if labels else None
+        return cls(loss, classes, np.stack(half), given, None, _COMMON[loss.name], _limit(loss, None, np.float32))
+
+    def cut(self, clip: Array) -> "Rows":
+        """Return the same with slopes cut at a clip of every run, (runs,)."""
+        return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
+
+    def gradient(self, w: Array | Single) -> Array:
+        """Return the gradients of the models `w` (B, K d), in double precision: (B, K d)."""
+        count, height, d = self.half.shape[-3:]
+        # about so many columns together are multiplied fastest, of few rows more
+        columns = max(_COLUMNS, _PRODUCTS // (d * min(count * height, 2 * SHORT)))
+        tiles = 1 if self.half.ndim > 3 else max(1, min(len(w), round(len(w) * self.classes / columns)))
+        return np.concatenate([self._gradient(some) for some in np.array_split(w, tiles)])
+
+    def _gradient(self, w: Array | Single) -> Array:
+        total = PairwiseSum()
+        for _, half, slopes in self.parts(w, _BLOCKS):
+            total.add(np.add.reduce(products(half, slopes), axis=-3, dtype=np.float64))
+        gradients = total.result().swapaxes(-1, -2) * self.common
+        return gradients.reshape(w.shape)
+
+    def parts(
+        self, w: Array | Single, most: int | None = None, held: int | None = None
+    ) -> Iterator[tuple[slice, Single, Single]]:
+        """Yield blocks: their numbers, their halves (..., k, h, d), and their slopes at `w` (..., k, h, columns).
+
+        Columns are (B K,) where runs share their rows, else (K,). At most so many blocks and numbers are held at once.
+        """
+        *runs, count, height, d = self.half.shape
+        models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
+        together = (held or _SCORES) // (height * max(models.size // d, d * len(w) if runs else 0))
+        for some in blocks(count, most=max(1, min(most or count, together))):
+            half = self.half[..., some, :, :]
+            whole = half if runs else half.reshape(-1, d)
+            scores = np.matmul(whole, models).reshape(*half.shape[:-1], -1)
+            self.bend(scores, None if self.labels is None else self.labels[..., some, :, :])
+            if self.weights is not None:
+                scores *= self.weights[some]
+            yield some, half, scores
+
+    def bend(self, scores: Single, labels: Single | None) -> None:
+        """Turn scores of half rows into slopes, in place."""
+        limit = self.limit
+        if self.loss.name == "softmax":
+            assert labels is not None
+            assert limit is not None
+            scores *= 2  # of whole rows
+            cut_vectors(scores.reshape(*scores.shape[:-1], -1, self.classes), labels[..., None, :], limit)
+        elif self.loss.name == "squared":
+            assert labels is not None
+            if labels.shape[-1] == 2:
+                scores *= labels[..., :1]
+                scores *= labels[..., :1]
+            scores -= labels[..., -1:]
+            if limit is not None:
+                np.fmin(scores, limit, out=scores)
+                np.fmax(scores, -limit, out=scores)
+        else:
+            np.tanh(scores, out=scores)
+            if self.loss.name == "sigmoid":
+                np.square(scores, out=scores)
+            scores -= 1
+            if limit is not None:
+                np.fmax(scores, -limit, out=scores)  # also where a score is not a number
+
+
+def products(half: Single, slopes: Single) -> Single:
+    """Return the sum of the gradients of every block, (..., k, d, columns)."""
+    product: Single = np.matmul(half.swapaxes(-1, -2), slopes)
+    return product
+
+
+@dataclass(frozen=True)
+class MergedRows:
+    """Rows X (n, d) with labels y (n,) of the logistic loss, summed in double precision.
+
+    Equal rows are merged where this saves a quarter, at models that are not long (`dpml.sums`).
+    """
+
+    X: Array
+    y: Array
+
+    def sum(self, w: Array) -> Array:
+        """Return the sums of the rows' gradients at w (B, d): (B, d)."""
+        long = not np.linalg.norm(w, axis=1).max() <= LONG  # also when NaN
+        return (self._plain if long else self._merged).gradient(w)
+
+    @cached_property
+    def _plain(self) -> Rows:
+        return Rows.of(LOSSES["logistic"], self.X, self.y, dtype=np.float64)
+
+    @cached_property
+    def _merged(self) -> Rows:
+        if len(self.y) > FOLDED:
+            return self._plain
+        signed = self.y[:, None] * self.X
+        first, _, counts = distinct(signed)
+        return Rows.of(LOSSES["logistic"], signed[first], np.ones(len(first)), counts.astype(float), np.float64)
+
+
+@dataclass(frozen=True)
+class PartyGradients:
+    """The clipped mean gradients of many parties, at many models at once.
+
+    Parties of about the same size are the blocks of one array: the work is a few dozen array products, for any number
+    of parties. Gradients are computed in single precision, each from its party's own rows, and clipped and added in
+    double precision, so that none is longer than its clip up to rounding (`dpml.sums`).
+
+    Attributes:
+        buckets: numbers of parties, their rows, and their numbers of rows.
+    """
+
+    buckets: Sequence[tuple[Index, Rows, Single]]
+
+    @classmethod
+    def of(
+        cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32, classes: int = 1
+    ) -> "PartyGradients":
+        """Return buckets of rows X (N, d), labels y (N,); party k has the rows ``offsets[k]:offsets[k + 1]``."""
+        every, sizes = Rows.of(loss, X, y, dtype=dtype, clip=_LONGEST, classes=classes), np.diff(offsets)
+        half = every.half.reshape(-1, X.shape[1])
+        labels = None if every.labels is None else every.labels.reshape(len(half), -1)
+        order, buckets = np.argsort(sizes, kind="stable"), []
+        while len(order):
+            members, order = np.split(order, [np.searchsorted(sizes[order], _GROWTH * sizes[order[0]], side="right")])
+            used = np.arange(sizes[members].max()) < sizes[members, None]
+            places = np.where(used, offsets[members][:, None] + np.arange(used.shape[1]), 0)
+            own = replace(
+                every,
+                limit=every.limit if classes > 1 else None,
+                half=half[places] * used[..., None],
+                labels=None if labels is None else labels[places] * used[..., None],
+            )
+            buckets.append((members, own, sizes[members].astype(dtype)))
+        return cls(buckets)
+
+    def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
+        """Return the sum over parties of their mean gradients at w (B, K d), each clipped to `clip` (B,): (B, K d).
+
+        Also return the number of parties whose gradients were not longer than the clip, (B,). In units of the clip.
+        """
+        total, below = PairwiseSum(), np.zeros(len(w))
+        for _, gradients, within in self._clipped(w, clip):
+            below += within.sum(axis=0)
+            parts = PairwiseSum()
+            for some in blocks(len(gradients), most=TALL):
+                parts.add(gradients[some].sum(axis=0))
+            total.add(parts.result())
+        return total.result(), below
+
+    def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
+        """Return the same for every party separately, (M, B, K d) and (M, B)."""
+        M = sum(len(members) for members, _, _ in self.buckets)
+        each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
+        for members, gradients, within in self._clipped(w, clip):
+            each[members], below[members] = gradients, within
+        return each, below
+
+    def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[Index, Array, NDArray[np.bool_]]]:
+        """Yield parties, clipped gradients (P, B, K d) in units of the clip (B,), and which were not too long."""
+        for members, rows, sizes in self.buckets:
+            for some, half, slopes in rows.parts(w, None, _HELD):
+                gradients = products(half, slopes)
+                gradients *= gradients.dtype.type(rows.common)
+                gradients /= sizes[some, None, None]
+                exact = gradients.swapaxes(-1, -2).astype(float).reshape(-1, *w.shape)
+                exact /= clip[:, None]
+                lengths = np.sqrt(np.einsum("pbd,pbd->pb", exact, exact))
+                exact /= np.maximum(lengths, 1)[..., None]
+                yield members[some], exact, lengths <= 1
+
+
+def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
+    """Return rows X (n, d) times maps (d, d), scaled to unit length, (n, d), and their lengths before, (n,)."""
+    rows, lengths = np.empty_like(X), np.empty(len(X))
+    for some in blocks(len(X), most=_MAPPED):
+        images = X[some] @ maps
+        largest = np.abs(images).max(axis=1)
+        images /= np.where(largest > 0, largest, 1.0)[:, None]  # otherwise squares of tiny entries would underflow
+        norms = np.sqrt(np.einsum("ij,ij->i", images, images))
+        rows[some] = images / np.where(norms > 0, norms, 1.0)[:, None]
+        lengths[some] = largest * norms
+    return rows, lengths
+
+
+def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
+    """Turn scores (..., K) into the softmax slopes ``p - e_y`` in place, cut to the length of a clip, (...,) or one.
+
+    `labels` (..., K) are one-hot. The length is computed in this precision, and the cut is a little shorter: the error
+    is less than K + 32 roundings, so that no vector is longer than the clip.
+    """
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= scores.sum(axis=-1, keepdims=True)
+    scores -= labels
+    np.fmin(scores, 1, out=scores)  # also where a score is not a number
+    np.fmax(scores, -1, out=scores)
+    lengths = np.sqrt(np.einsum("...k,...k->...", scores, scores))
+    shorter = clip * scores.dtype.type(1 - (scores.shape[-1] + 32) * float(np.finfo(scores.dtype).eps))
+    scores *= (shorter / np.maximum(lengths, shorter))[..., None]
+
+
+def below(values: Array | float, dtype: type[np.floating]) -> Single:
+    """Return the numbers of this type next to positive `values`, towards 0."""
+    rounded = np.asarray(values, float).astype(dtype)
+    return np.where(rounded.astype(float) <= values, rounded, np.nextafter(rounded, dtype(0)))
+
+
+def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
+    """Return the largest slope of half rows, so that no gradient of a row is longer than `clip`."""
+    if loss.name == "logistic":
+        return below(np.minimum(2.0, 2.0 if clip is None else 2 * clip), dtype)
+    if loss.name == "softmax":
+        return below(float(loss.lipschitz or 0) if clip is None else clip, dtype)
+    if loss.name == "sigmoid":
+        return below(1.0, dtype)
+    return None if clip is None else below(clip / 4, dtype)
+
+
+def _targets(loss: Loss, y: Array, classes: int) -> Array:
+    return hard_targets(y, classes) if loss.name == "softmax" else y[:, None] / 2
+
+
+def _in_blocks(values: Array, dtype: type[np.floating]) -> Single:
+    """Return values (n, c) in blocks of at most `SHORT` rows, (P, h, c), with zeros at the end."""
+    n, width = values.shape
+    count = -(-n // SHORT)
+    height = -(-n // count)
+    filled = np.zeros((count * height, width), dtype)
+    filled[:n] = values
+    return filled.reshape(count, height, width)
