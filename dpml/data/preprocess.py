@@ -415,8 +415,9 @@ STEPS: dict[str, Callable[..., Step]] = {
 # ---- several steps in order
 
 _BLOCK = 1 << 14  # rows transformed at once
-_CUTS = ("bin", "spline")
-_ONCE = ("one_hot", *_CUTS)
+_CUTS = {"bin": {"impute", "one_hot"}, "spline": {"impute", "one_hot"}}
+_FIRST = {"one_hot": {"impute"}} | _CUTS
+"""The steps for columns as they were, and the steps that may come before them."""
 
 
 def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
@@ -559,27 +560,19 @@ def check_missing(filling: Collection[str], names: Sequence[str], *parts: Featur
         )
 
 
-def check_order(names: list[str], levels: Sequence[int]) -> None:
+def check_order(names: Sequence[str], levels: Sequence[int]) -> None:
     """Raise UserError when the named steps do not suit the symbolic columns, or each other."""
-    for name in _ONCE:
-        if names.count(name) > 1:
-            raise UserError(f"dataset.steps must have {name} once: it is for the columns as they were.")
     if any(levels) and "one_hot" not in names:
         raise UserError(
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
             f"for example [{', '.join(['one_hot', *names])}]."
         )
-    if any(levels) and set(names[: names.index("one_hot")]) - {"impute"}:
-        raise UserError(
-            "dataset.steps must have no step but impute before one_hot, because the others would scale the codes of "
-            f"symbolic values, got [{', '.join(names)}]."
-        )
-    if set(_CUTS) <= set(names):
-        raise UserError("dataset.steps must have bin or spline, not both: each of them cuts all columns with edges.")
-    for name in _CUTS:
-        if name in names and (before := set(names[: names.index(name)]) - {"impute", "one_hot"}):
+    for name, allowed in _FIRST.items() if any(levels) else _CUTS.items():
+        before = set(names[: names.index(name)]) - allowed if name in names else set()
+        if before or names.count(name) > 1:
             raise UserError(
-                f"dataset.steps must have {name} before {min(before)}, because edges are in the columns' own units."
+                f"dataset.steps must have {name} once, with no step before it but {' and '.join(sorted(allowed))}, "
+                f"because it is for the columns as they were, got [{', '.join(names)}]."
             )
 
 

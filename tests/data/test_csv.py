@@ -281,7 +281,7 @@ def test_rows_are_kept_for_the_next_run_only_if_the_user_asks(wdbc, monkeypatch)
 def test_cells_are_texts_of_which_some_are_numbers(write):
     # numbers until the last row; words for true and false among others; numbers that are written in several ways
     text = "a,b,c,d\n1,True,1,?\n02,,1.0,\n1e1,False,01,7\n,yes,1e0,8\nx,True,001,9\n"
-    file = reading.open_file(Path(write(text)))
+    file = reading.open_file(Path(write(text)), reading.Dialect())
     columns = reading.read(file, file.names)
     assert [name for name, column in columns.items() if column.is_number] == ["c", "d"]
     assert columns["a"].texts == ("02", "1", "1e1", "x")
@@ -314,7 +314,7 @@ def is_number(text):
 def test_types_and_values_come_back(tmp_path, cells):
     """Written with quotes by Pandas, read again: numbers as the same bits, texts as the same texts."""
     pd.DataFrame({"x": pd.Series(cells, dtype=object), "y": 1}).to_csv(tmp_path / "h.csv", index=False)
-    column = reading.read(reading.open_file(tmp_path / "h.csv"), ["x"])["x"]
+    column = reading.read(reading.open_file(tmp_path / "h.csv", reading.Dialect()), ["x"])["x"]
     found = profile_of(column)
     present = [cell for cell in cells if cell is not None]
     assert found.missing == len(cells) - len(present)

@@ -270,9 +270,9 @@ UNCUT = COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
     ("steps", "there", "columns", "told"),
     [
         (["one_hot"], 4, COLUMNS, "stated of 5 columns, but the rows have 4"),
-        (["min_max", "one_hot"], 5, COLUMNS, "no step but impute before one_hot"),
+        (["min_max", "one_hot"], 5, COLUMNS, "must have one_hot once"),
         (["one_hot", "spline"], 5, UNCUT, "no column has edges: state them"),
-        (["one_hot", "symmetric", "bin"], 5, COLUMNS, "must have bin before symmetric"),
+        (["one_hot", "symmetric", "bin"], 5, COLUMNS, "must have bin once"),
         (["one_hot", "bin:8"], 5, COLUMNS, "and other steps without"),
     ],
 )

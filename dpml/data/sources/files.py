@@ -242,7 +242,7 @@ def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
                 if problems:
                     raise UserError(
                         f"cannot fetch {raw.name} of dataset={info.name}: {'; '.join(problems.values())}. "
-                        f"Try again later, set mirror=URL to another place, or put it there yourself as {folder / raw.name}."
+                        f"Try again later, set mirror=URL to another place, or put it into {folder} yourself."
                     )
     except OSError as error:
         raise UserError(
