@@ -189,7 +189,7 @@ def test_edges_of_dates_are_dates(tmp_path):
     stated = column_bounds.bounds_from(tmp_path, {"columns": {"seen": said}, "classes": [0, 1]})
     assert len(stated.columns["seen"].edges) == 2
     assert column_bounds.bounds_from(tmp_path, stated.content()) == stated
-    with pytest.raises(UserError, match=r"columns\.seen: dates must increase"):
+    with pytest.raises(UserError, match=r"columns\.seen: edges must increase"):
         column_bounds.bounds_from(tmp_path, {"columns": {"seen": said | {"edges": ["2019-04-01"]}}, "classes": [0, 1]})
 
 

@@ -15,7 +15,7 @@ label: income                              # and other options of dataset=csv (`
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,10 @@ WRITTEN = ("encoding", "separator", "decimal", "na")
 READING = ("label", "positive", "party", "drop", "missing", "steps", *WRITTEN)
 """The options of dataset=csv that a file may state."""
 
+_FORMS = (
+    "a range is {low: NUMBER, high: NUMBER}, or with log: true, edges: [NUMBER, ...] or edges: 8; one of dates is "
+    "{unit: days, low: 2019-01-01, high: 2024-12-31}, or with format: '%d.%m.%Y', edges: [DATE, ...]"
+)
 _LISTS = ("drop", "steps", "na")
 _KEYS = ("columns", "classes", "target", FROM_ROWS, *READING)
 
@@ -151,7 +155,7 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
             key = f"columns.{name}"
             kinds[str(name)] = _kind(said)
         key = "target"
-        target = _range(content["target"]) if "target" in content else None
+        target = _range(content["target"], _number, ("log",)) if "target" in content else None
         key = "classes"
         classes = () if target else _values(content["classes"])
         reading = {}
@@ -195,10 +199,13 @@ def _kind(statement: Any) -> Kind:
     kind: Kind
     if statement == "boolean":
         kind = Boolean()
-    elif isinstance(statement, dict) and "unit" in statement:
-        kind = Date(_days(statement), form=_form(statement.get("format", ISO)))
+    elif isinstance(statement, dict) and statement.get("unit") == "days":
+        form = statement.get("format", ISO)
+        if not isinstance(form, str) or (form != ISO and "%" not in form):
+            raise UserError(f"format must be iso, or such as '%d.%m.%Y', got {form!r}.")
+        kind = Date(_range(statement, _day, ("unit", "format")), form=form)
     elif isinstance(statement, dict):
-        kind = Number(_range(statement))
+        kind = Number(_range(statement, _number, ("log",)))
     else:
         kind = Category(tuple(sorted(_values(statement))))
     fill = _fill(kind, more["fill"]) if "fill" in more else None
@@ -210,48 +217,33 @@ def _fill(kind: Kind, value: Any) -> float:
         if _text(value) not in kind.values:
             raise UserError(f"fill must be one of its values, got {value!r}.")
         return float(kind.values.index(_text(value)))
-    assert isinstance(kind.column, Range)
-    number = day_of(value) if isinstance(kind, Date) else value
-    if not isinstance(number, int | float) or not kind.column.low <= number <= kind.column.high:
+    number = _day(value) if isinstance(kind, Date) else _number(value)
+    if isinstance(kind.column, Range) and not kind.column.low <= number <= kind.column.high:
         raise UserError(f"fill must be within its range, got {value!r}.")
-    return float(number)
+    return number
 
 
-def _form(form: Any) -> str:
-    if not isinstance(form, str) or (form != ISO and "%" not in form):
-        raise UserError(f"format must be iso, or such as '%d.%m.%Y', got {form!r}.")
-    return form
-
-
-def _days(statement: Mapping[Any, Any]) -> Range:
-    cut = statement.get("edges", [])
-    dates = [statement.get("low"), statement.get("high"), *(cut if isinstance(cut, list) else [cut])]
-    found = [day_of(date) for date in dates]
-    known = statement.keys() <= {"unit", "low", "high", "format", "edges"}
-    if statement["unit"] != "days" or not known or None in found:
-        form = "{unit: days, low: 2019-01-01, high: 2024-12-31}, or with format: '%d.%m.%Y', edges: [DATE, ...]"
-        raise UserError(f"dates are {form}, got { {str(key): str(value) for key, value in statement.items()} }.")
-    low, high, *edges = (day for day in found if day is not None)
-    try:
-        return Range(low, high, edges=tuple(edges))
-    except UserError:
-        raise UserError(
-            f"dates must increase from low over the edges to high, got {', '.join(map(str, dates))}."
-        ) from None
-
-
-def _range(statement: Any) -> Range:
-    if not isinstance(statement, dict) or not {"low", "high"} <= statement.keys() <= {"low", "high", "log", "edges"}:
-        form = "{low: NUMBER, high: NUMBER}, or with log: true, edges: [NUMBER, ...] or edges: 8 (equal parts)"
-        raise UserError(f"a range is {form}, got {statement}.")
-    edges, log = statement.get("edges", 1), statement.get("log", False)
-    for number in [statement["low"], statement["high"], *(edges if isinstance(edges, list) else [edges])]:
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise UserError(f"{number!r} is no number (1e6 is a text in YAML: write 1.0e+6).")
+def _range(statement: Any, read: Callable[[Any], float], others: Collection[str]) -> Range:
+    if not isinstance(statement, dict) or not {"low", "high"} <= statement.keys() <= {"low", "high", "edges", *others}:
+        raise UserError(f"{_FORMS}, got {statement}.")
+    edges, log = statement.get("edges", []), statement.get("log", False)
     if not isinstance(log, bool):
         raise UserError(f"log must be true or false, got {log!r}.")
-    whole = Range(float(statement["low"]), float(statement["high"]), log)
-    return replace(whole, edges=tuple(map(float, edges)) if isinstance(edges, list) else whole.parts(edges))
+    whole = Range(read(statement["low"]), read(statement["high"]), log)
+    return replace(whole, edges=tuple(map(read, edges)) if isinstance(edges, list) else whole.parts(_number(edges)))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f"{value!r} is no number (1e6 is a text in YAML: write 1.0e+6).")
+    return float(value)
+
+
+def _day(value: Any) -> float:
+    day = day_of(value)
+    if day is None:
+        raise UserError(f"{value!r} is no date such as 2024-12-31.")
+    return day
 
 
 def _values(values: Any) -> tuple[str, ...]:

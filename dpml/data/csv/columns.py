@@ -1,13 +1,12 @@
 """The kinds of a column: numbers, booleans, categories or dates, and what each makes of the texts of a file."""
 
-import datetime
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpml.arrays import Array
 from dpml.data.csv.reading import Columns, FileColumn
@@ -44,9 +43,7 @@ _DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d.%m.%y"
 FORMS = (ISO, *_DATES, *(f"{form} %H:%M" for form in _DATES))
 """The forms that are recognised; any other one that `strptime` knows can be stated."""
 
-_DAY = pd.Timedelta(days=1)
-_START = pd.Timestamp(0, tz="UTC")
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_START = datetime(1970, 1, 1)
 _ZERO_ONE = Range(0, 1)
 
 
@@ -341,20 +338,16 @@ def as_text(value: float) -> str:
 
 def days(texts: Sequence[str], form: str) -> Array:
     """Return the days from 1970-01-01 to each date (n,), with the time of day as a fraction; NaN for other texts."""
-    found = _days(texts, form)
-    late = np.flatnonzero(np.isnan(found))
-    if 0 < len(late) < len(found):  # one date with nanoseconds takes the years after 2262 from the others
-        found[late] = _days([texts[int(place)] for place in late], form)
-    return found
+    return np.array([_day(text, form) for text in texts], dtype=float)
 
 
-def _days(texts: Sequence[str], form: str) -> Array:
-    stamps = pd.to_datetime(list(texts), format="ISO8601" if form == ISO else form, errors="coerce", utc=True)
-    if not len(texts):
-        return np.empty(0)
-    since = stamps - _START.as_unit(stamps.unit)  # in nanoseconds there is no year 9999
-    # the same bits in every unit, which the finest of the dates decides: both parts of the fraction are exact
-    return np.asarray(since // _DAY, dtype=float) + np.asarray(since % _DAY / _DAY, dtype=float)
+def _day(text: str, form: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text) if form == ISO else datetime.strptime(text, form)
+        moment -= moment.utcoffset() or timedelta()
+    except (ValueError, OverflowError):
+        return np.nan
+    return (moment.replace(tzinfo=None) - _START) / timedelta(days=1)
 
 
 def forms_of(texts: Sequence[str]) -> list[str]:
@@ -367,12 +360,10 @@ def forms_of(texts: Sequence[str]) -> list[str]:
 
 def day_of(value: object) -> float | None:
     """Return the day that a YAML file states, a date or a text such as 2024-12-31; None if it is none."""
-    if isinstance(value, datetime.date):
-        return float(value.toordinal() - _EPOCH)
-    found = days([value], ISO)[0] if isinstance(value, str) else np.nan
-    return None if np.isnan(found) else float(found)
+    day = _day(str(value), ISO) if isinstance(value, str | date) else np.nan
+    return None if np.isnan(day) else day
 
 
 def iso(day: float) -> str:
     """Return a day as 2024-12-31."""
-    return datetime.date.fromordinal(_EPOCH + int(np.floor(day))).isoformat()
+    return (_START.date() + timedelta(days=int(np.floor(day)))).isoformat()
