@@ -164,21 +164,6 @@ def test_a_target_is_clipped_and_scaled_by_its_range():
     assert private_note([record]) == ""
 
 
-@pytest.mark.parametrize(
-    ("ends", "told"),
-    [
-        ((1, 1), "low < high, got 1 and 1"),
-        ((2, 1), "low < high"),
-        ((0, math.inf), "finite ends"),
-        ((math.nan, 1), "finite ends"),
-        ((-1, 1, True), "must begin above -1"),
-    ],
-)
-def test_a_range_has_two_ends(ends, told):
-    with pytest.raises(UserError, match=told):
-        Range(*ends)
-
-
 # ---- a data set with ranges
 
 
@@ -282,12 +267,6 @@ def test_steps_that_cannot_be_taken_are_refused_in_a_sentence(steps, there, colu
 
 
 # ---- the built-in data sets
-
-
-def test_which_sets_have_ranges():
-    assert [name for name, source in catalogue.sources().items() if source.info.columns] == PUBLIC
-    for name in REFUSED:
-        assert not catalogue.source(name).info.bounds.endswith(".")
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -464,22 +443,6 @@ def test_parts_are_of_the_columns_own_unit_and_scale():
 def test_parts_need_stated_ranges():
     with pytest.raises(UserError, match=r"must not have bin with dataset\.bounds=fitted"):
         fit_apply(("one_hot", "bin"), rows(9), rows(0), (0, 3, 0, 0, 2))
-
-
-@pytest.mark.parametrize(
-    ("edges", "message"),
-    [
-        ((0, 1), "edges must increase, between 0 and 2, got"),
-        ((1, 1), "edges must increase"),
-        ((1, math.nan), "edges must increase"),
-        (tuple(np.linspace(0.1, 1.9, 1000)), "fewer than 1,000 edges, got 1,000"),
-    ],
-)
-def test_edges_that_are_none_are_refused(edges, message):
-    with pytest.raises(UserError, match=message):
-        Range(0, 2, edges=edges)
-    with pytest.raises(UserError, match="1 to 1,000 equal parts"):
-        Range(0, 2).parts(2.5)
 
 
 @pytest.mark.parametrize("log", [False, True])

@@ -1,15 +1,11 @@
 """`dpml data` and `dpml-run` as a user meets them."""
 
 import math
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness import RARE, imported
 
 from dpml import code
 from dpml.config import catalogue
@@ -30,21 +26,6 @@ def dpml(monkeypatch, run_command):
         return done.code, done.out, done.err
 
     return run
-
-
-@pytest.mark.slow
-def test_list_through_a_pipe_is_what_is_listed_here(dpml, tmp_path, monkeypatch):
-    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
-    environment |= {"COLUMNS": "80", "DPML_CACHE": "data", "PYTHONIOENCODING": "utf-8"}
-    environment |= {"PYTHONPROFILEIMPORTTIME": "1"}
-    command = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "data", "list"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=True)
-    monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setenv("DPML_CACHE", "data")
-    assert done.stdout == dpml("data", "list")[1]
-    loaded = imported(done.stderr)  # and it does not wait for libraries that it does not need
-    assert "dpml.cli.errors" in loaded
-    assert not loaded & {"pandas", "scipy.optimize", *RARE}
 
 
 def test_states_follow_the_files(dpml, raw, tmp_path):
