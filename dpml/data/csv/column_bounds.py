@@ -24,8 +24,8 @@ from dpml.data.csv.columns import (
     ISO,
     Boolean,
     Category,
+    ColumnKind,
     Date,
-    Kind,
     Kinds,
     Number,
     as_text,
@@ -188,7 +188,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else as_text(value)
 
 
-def _kind(statement: Any) -> Kind:
+def _kind(statement: Any) -> ColumnKind:
     more: dict[str, Any] = {}
     if isinstance(statement, dict):
         more = {key: statement[key] for key in ("fill", "missing") if key in statement}
@@ -196,7 +196,7 @@ def _kind(statement: Any) -> Kind:
         statement = statement["values"] if statement.keys() == {"values"} else statement
     if more.get("missing", "indicator") != "indicator":
         raise UserError(f"missing must be indicator, got {more['missing']!r}.")
-    kind: Kind
+    kind: ColumnKind
     if statement == "boolean":
         kind = Boolean()
     elif isinstance(statement, dict) and statement.get("unit") == "days":
@@ -212,7 +212,7 @@ def _kind(statement: Any) -> Kind:
     return replace(kind, fill=fill, indicator="missing" in more)
 
 
-def _fill(kind: Kind, value: Any) -> float:
+def _fill(kind: ColumnKind, value: Any) -> float:
     if isinstance(kind, Category):
         if _text(value) not in kind.values:
             raise UserError(f"fill must be one of its values, got {value!r}.")

@@ -51,7 +51,7 @@ _ZERO_ONE = Range(0, 1)
 
 
 @dataclass(frozen=True)
-class Kind:
+class ColumnKind:
     """How the texts of a column become a feature. What a value becomes never depends on other rows.
 
     Attributes:
@@ -99,7 +99,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Number(Kind):
+class Number(ColumnKind):
     """Numbers."""
 
     name = "number"
@@ -114,7 +114,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Boolean(Kind):
+class Boolean(ColumnKind):
     """Words for false and true, or 0 and 1."""
 
     name = "boolean"
@@ -135,7 +135,7 @@ class Boolean(Kind):
 
 
 @dataclass(frozen=True)
-class Category(Kind):
+class Category(ColumnKind):
     """Categories: each text becomes its place in `values`, another text -1.
 
     Attributes:
@@ -161,7 +161,7 @@ class Category(Kind):
 
 
 @dataclass(frozen=True)
-class Date(Kind):
+class Date(ColumnKind):
     """Dates, as days since 1970.
 
     Attributes:
@@ -187,11 +187,11 @@ class Date(Kind):
         return {"unit": "days", **ends, "format": self.form, **cut}
 
 
-Kinds = Mapping[str, Kind]
+Kinds = Mapping[str, ColumnKind]
 """The kind of each column that becomes a feature, in order."""
 
 
-def stated_kind(column: Column) -> Kind:
+def stated_kind(column: Column) -> ColumnKind:
     """Return the kind of a column of numbers or of categories that has a statement."""
     return Number(column) if isinstance(column, Range) else Category(column)
 
@@ -240,7 +240,7 @@ class ColumnProfile:
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     missing: int
     low: float = np.nan
     high: float = np.nan

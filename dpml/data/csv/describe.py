@@ -14,9 +14,9 @@ from dpml.data.csv.columns import (
     COMMA,
     GROUPED,
     WORDS_FOR_MISSING,
+    ColumnKind,
     ColumnProfile,
     Date,
-    Kind,
     Kinds,
     Number,
     profile_of,
@@ -167,7 +167,7 @@ def _stated(profile: ColumnProfile) -> Any:
     return _ends(kind, profile.low, profile.high) if isinstance(kind, Number) else kind.statement()
 
 
-def _ends(kind: Kind, low: float, high: float) -> dict[str, Any]:
+def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
     return {"low": kind.shown(float(low)), "high": kind.shown(float(high))}
 
 

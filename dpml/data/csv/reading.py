@@ -195,7 +195,9 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
     if not path.is_file():
         raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
     with _readable(path):
-        if _is_parquet(path):
+        with path.open("rb") as file:
+            is_parquet = file.read(4) == b"PAR1"
+        if is_parquet:
             return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)), Dialect(), is_text=False)
         written = replace(written, separator=written.separator or _separator(path, written))
         rows = _rows(path, written)
@@ -285,11 +287,6 @@ def _column(file: CsvFile, name: str, codes: Codes, values: list[Any]) -> FileCo
     place = {text: number for number, text in enumerate(texts)}
     places = np.array([*(place.get(text, -1) for text in stripped), -1], dtype=np.int32)
     return FileColumn(file, name, places[codes], tuple(texts))
-
-
-def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
 
 
 def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
