@@ -33,13 +33,9 @@ def run(arguments: Namespace) -> None:
     print_table(console, ["column", "type", "values", "missing", "note"], lines)
     sentences = [*description.noticed, *_sentences(description)]
     if arguments.bounds is not None:
-        found_outside = outside(description)
-        sentences += [
-            f"{each.where}, column {each.name!r}: {each.value} is outside {each.stated} of {arguments.bounds} "
-            f"({each.count:,} in all)."
-            for each in found_outside
-        ] or [f"No value is outside what {arguments.bounds} states."]
-        if found_outside:
+        beyond = outside(description)
+        sentences += beyond or [f"No value is outside what {arguments.bounds} states."]
+        if beyond:
             sentences.append("A run clips such numbers to their range, and counts such categories as none.")
     for sentence in [*sentences, AS_PRIVATE]:
         console.print(sentence, soft_wrap=True)

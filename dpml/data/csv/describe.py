@@ -97,36 +97,29 @@ def describe(options: CSV) -> Description:
     return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, noticed)
 
 
-@dataclass(frozen=True)
-class OutOfBounds:
-    """Values of a column outside the stated range or values: their number, the first of them, and its location."""
-
-    name: str
-    count: int
-    value: str
-    where: str
-    stated: str
-
-
-def outside(description: Description) -> list[OutOfBounds]:
-    """Return the features, and the target of a regression, with values outside their stated range or values."""
+def outside(description: Description) -> list[str]:
+    """Return a sentence for each feature, and for the target, with values outside their stated range or values."""
     stated, label = description.options.statements, description.options.label
     if stated is None:
         return []
     kinds: Kinds = stated.kinds
     if label is not None and stated.target is not None:
         kinds = {**kinds, label: Number(stated.target)}
-    result = []
+    sentences = []
     for name, kind in kinds.items():
         found, column = description.columns[name], kind.column
         cells = kind.cells(found)
         wrong = (cells < column.low) | (cells > column.high) if isinstance(column, Range) else cells < 0
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            ends = [column.low, column.high] if isinstance(column, Range) else []
-            said = " to ".join(str(kind.shown(end)) for end in ends) or "the values"
-            result.append(OutOfBounds(name, int(wrong.sum()), found.shown(row), found.file.where(row), said))
-    return result
+            limits = f"the {len(kind.statement())} values"
+            if isinstance(column, Range):
+                limits = f"{kind.shown(column.low)} to {kind.shown(column.high)}"
+            sentences.append(
+                f"{found.file.where(row)}, column {name!r}: {found.shown(row)} is outside {limits} of {stated.path} "
+                f"({int(wrong.sum()):,} in all)."
+            )
+    return sentences
 
 
 def bounds_text(description: Description) -> str:
