@@ -93,38 +93,36 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
     return recall
 
 
-class SizeRule(Protocol):
-    """A rule that sets how many rows each party gets: a frozen dataclass whose fields are its YAML options.
-
-    A rule that draws nothing may set ``drawn = False``: its sizes are then known without permuting the rows.
-    """
+class _Rule(Protocol):
+    """A frozen dataclass whose fields are its YAML options; `auxiliary` is as in `AuxiliaryShare`."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def auxiliary(self) -> float | None: ...
+
+
+class SizeRule(_Rule, Protocol):
+    """A rule that sets how many rows each party gets; the rows themselves are drawn at random.
+
+    A rule that draws nothing may set ``drawn = False``: its sizes are then known without permuting the rows.
+    """
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         """Rows per party (M,), each at least 1, at most N in all."""
 
 
 @runtime_checkable
-class LabelRule(Protocol):
+class LabelRule(_Rule, Protocol):
     """A rule that depends on the labels: the number of rows of each party is not known before the labels are.
 
-    A rule that deals rows by their classes sets ``of_classes = True``; another one also accepts real-valued targets. A
-    rule that gives every row to a party may set ``every_row = True``: the number of dealt rows is then known.
+    A rule that gives every row to a party may set ``every_row = True``: the number of dealt rows is then known.
     """
 
     @property
-    def name(self) -> str: ...
-
-    @property
-    def auxiliary(self) -> float | None: ...
-
-    @property
-    def of_classes(self) -> bool: ...
+    def of_classes(self) -> bool:
+        """Whether it deals rows by their classes; a rule that does not also accepts real-valued targets."""
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
         """The party of each row, (N,), from the labels (N,): 0..M-1, or -1 for none. Every party must have a row."""
@@ -238,7 +236,7 @@ def whole_rows(shares: Array, N: int) -> Index:
 
 
 def check_floor(sizes: Index, key: str) -> Index:
-    """Return the sizes, if every party has a row."""
+    """Return the sizes, or raise UserError if a party has no row."""
     if sizes.min() < 1:
         raise UserError(f"{key} leaves a party without a row: there are {sizes.sum()} rows for M={len(sizes)} parties.")
     return sizes
