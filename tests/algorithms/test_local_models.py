@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, labelled_parties, loss_of, model_of, release_of
+from examples import LOGISTIC, SOFTMAX, labelled_parties, loss_of, model_of
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
@@ -13,7 +13,6 @@ from dpml.algorithms.baselines import Individual
 from dpml.algorithms.ensemble import Soft, Vote, count_votes, vote_shares
 from dpml.errors import UserError
 from dpml.optim.logistic import fit, hard_targets
-from dpml.privacy import Budget
 
 
 @pytest.mark.parametrize("K", [1, 4])
@@ -106,9 +105,3 @@ def test_one_partys_rows_change_no_other_partys_vote(kind) -> None:
 def test_local_classifiers_that_cannot_be_built(local, sentence) -> None:
     with pytest.raises(UserError, match=sentence):
         Soft(LOGISTIC, local=local)
-
-
-def test_a_local_classifier_that_fails_says_where() -> None:
-    local = ["sklearn.neighbors.KNeighborsClassifier"]
-    with pytest.raises(UserError, match="KNeighborsClassifier fails at party 0: Expected n_neighbors"):
-        release_of(Soft(LOGISTIC, local=local), labelled_parties(1, 80), [Budget(1.0)], 1)

@@ -10,7 +10,6 @@ from examples import LOGISTIC, SOFTMAX, ball, binary_parties, labelled_parties, 
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
-from dpml.algorithms import baselines
 from dpml.algorithms.baselines import Batch, Individual
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote, vote_shares
 from dpml.audit.neighbours import synthetic_parties
@@ -170,21 +169,6 @@ def test_readings_of_two_things_have_the_guarantees_of_both() -> None:
     both = Soft(SOFTMAX, variant="sum_per_coordinate").guarantees(Budget(1.0), problem)
     assert both[1].eps == pytest.approx(math.sqrt(300) * moves / scale)
     assert Soft(SOFTMAX, variant="sum_radial").guarantees(Budget(1.0), problem)[1].eps == math.inf
-
-
-@pytest.mark.parametrize("K", [1, 3])
-def test_individual_classifiers_are_scored_once_for_all_noise(K, monkeypatch) -> None:
-    parties, scored = labelled_parties(K, 5), []
-    score = baselines.accuracy
-    monkeypatch.setattr(baselines, "accuracy", lambda *args: scored.append(args[3]) or score(*args))
-    variants = ("paper", "radial", "sum", "binary", "sum_per_coordinate", "per_coordinate", "sum_radial")
-    found = [
-        Individual(loss_of(K), variant=v, lam=0.05).prepare(parties, np.random.default_rng(0)).start[1]["accuracy"]
-        for v in variants
-    ]
-    assert scored == [False, True]
-    for variant, accuracy in zip(variants, found, strict=True):
-        assert accuracy == found[2 if variant.startswith("sum") else 0]
 
 
 def test_binary_sensitivities_for_many_classes() -> None:

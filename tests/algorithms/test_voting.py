@@ -1,7 +1,6 @@
 """Votes: sensitivities by brute force, Theorem 4, and the commands."""
 
 import dataclasses
-import json
 import math
 from fractions import Fraction
 
@@ -12,7 +11,6 @@ from quick import quick_first
 
 from dpml.algorithms.baselines import Batch
 from dpml.algorithms.ensemble import Average, Soft, Vote, vote_shares, voting_risk_bound
-from dpml.errors import UserError
 from dpml.optim.logistic import TOLERANCE, fit, longest_minimiser
 from dpml.privacy import Budget, Problem
 
@@ -178,65 +176,3 @@ def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
     for other in (Soft(LOGISTIC, "tight"), Soft(LOGISTIC, variant="sum"), Average(LOGISTIC), Batch(LOGISTIC)):
         assert not release_of(other, parties, budgets, 2).metrics
     assert not release_of(Soft(SOFTMAX), labelled_parties(3, 9), budgets, 2).metrics
-
-
-@pytest.mark.slow
-def test_a_mixed_ensemble_from_the_command_line(run_command, tmp_path) -> None:
-    local = (
-        "algo.local=[sklearn.tree.DecisionTreeClassifier,{_target_:sklearn.linear_model.LogisticRegression,C:10},"
-        "sklearn.naive_bayes.GaussianNB]"
-    )
-    words = ["algo=soft", "partition.auxiliary=0.2", "M=9", "draws=2", "eps=1", local]
-    for folder in ("one", "two"):
-        done = run_command("dpml-run", *words, f"hydra.run.dir={folder}")
-        assert done.code == 0, done.err
-    assert (tmp_path / "one/rows.csv").read_bytes() == (tmp_path / "two/rows.csv").read_bytes()
-    done = run_command("dpml-run", "algo=soft", "partition.auxiliary=0.2", "algo.local=[sklearn.tree.Tree]")
-    assert "cannot build the classifier 'sklearn.tree.Tree'" in done.err
-
-
-def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> None:
-    words = ["guarantee", "algo=soft", "eps=0.5", "M=20000", "N=1000000", "d=120", "partition.auxiliary=0.1"]
-    published, proven = json.loads(run_command("dpml", *words, "--json").out)
-    assert (published["unit"], published["eps"], published["delta"]) == ("party", 0.5, 0)
-    assert proven["eps"] == pytest.approx(0.25, rel=1e-4)  # the logistic loss's factor 2; the solver's tolerance
-    assert json.loads(run_command("dpml", *words, "calibration=tight", "--json").out)[0]["eps"] == pytest.approx(0.5)
-    protected = json.loads(run_command("dpml", *words, "algo.protect_auxiliary=true", "--json").out)[1]["eps"]
-    n = 100_000
-    assert protected == pytest.approx(0.5 * ((n - 1) / 20_000 + 2) / (2 * (n - 1) / 20_000 + 2), rel=1e-4)
-    refused = run_command("dpml", "guarantee", "algo=soft", "partition.auxiliary=0")
-    assert refused.code == 2
-    assert "set partition.auxiliary" in refused.err
-
-
-@pytest.mark.slow_cases("words2-dataset=wdbc has none")
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            ["algo=soft", "partition.auxiliary=0"],
-            "algo=soft labels public auxiliary rows, and there are none: set partition.auxiliary",
-        ),
-        (["algo=vote", "partition.auxiliary=0"], "set partition.auxiliary"),
-        (["algo=indiv", "dataset.test_fraction=0"], "dataset=wdbc has none"),
-        (["algo=soft", "partition.auxiliary=0.1", "dataset.steps=[min_max]"], "row"),
-    ],
-)
-def test_mistakes(run_command, tmp_path, words, sentence) -> None:
-    done = run_command("dpml-run", *words)
-    assert done.code == 2
-    assert sentence in done.err
-    assert done.err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("kind", "options", "sentence"),
-    [
-        (Average, {"lam": 0}, "algo.lam of avg must be a positive number"),
-        (Average, {"variant": "sum", "calibration": "tight"}, "is a reading of the published noise"),
-    ],
-)
-def test_options_that_are_refused(kind, options, sentence) -> None:
-    with pytest.raises(UserError, match=sentence):
-        kind(**{"loss": LOGISTIC} | options)

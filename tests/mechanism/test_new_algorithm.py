@@ -57,12 +57,6 @@ def models(algorithm, budget: Budget = BUDGET, draws: int = 5, seed: int = 1) ->
     return release_of(algorithm, parties(), [budget], draws, seed=seed).weights[0]
 
 
-def test_its_code_and_its_options_are_short(folder) -> None:
-    for name in ("centroid", "rounds"):
-        assert len((folder / f"{name}.py").read_text().splitlines()) <= 80
-        assert len((folder / f"conf/algo/{name}.yaml").read_text().splitlines()) <= 3
-
-
 @pytest.mark.slow_cases("centroid")
 @pytest.mark.parametrize("name", ["centroid", "rounds"])
 def test_it_runs_by_its_name(folder, tmp_path, monkeypatch, name) -> None:

@@ -14,7 +14,6 @@ from scipy.special import expit
 from dpml.algorithms.defaults import CLIP_QUANTILE, DESCENT_RULES
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.data.partition import Equal, Fractions, PerParty
-from dpml.optim.convex import optimum
 from dpml.optim.gradients import PartyGradients, Rows
 from dpml.privacy import Budget, Problem
 from dpml.sums import imprecision
@@ -167,15 +166,6 @@ def test_a_release_is_the_plain_loop(loss, lam) -> None:
         for draw in range(4):
             alone = plainly(algorithm, parties, schedule, noises[:, draw])
             np.testing.assert_allclose(release.weights[b, draw], alone, rtol=2e-3, atol=2e-4)
-
-
-def test_without_noise_and_clip_it_approaches_the_minimiser() -> None:
-    parties = some_parties(N=400, M=1, d=4)
-    algorithm = ClippedDescent(LOGISTIC, lam=0.05, clip=1.0, rounds=400)
-    weights = release_of(algorithm, parties, [Budget(math.inf, 1e-5)], 1, seed=0)
-    best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
-    best = best if isinstance(best, np.ndarray) else best.weights
-    np.testing.assert_allclose(weights.weights[0, 0], np.ravel(best), atol=0.02)
 
 
 def test_an_adaptive_clip_follows_its_quantile() -> None:

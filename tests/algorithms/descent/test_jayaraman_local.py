@@ -8,7 +8,6 @@ from examples import wddp
 from test_kang2019 import SIZES, dealt, problem_of
 
 from dpml.algorithms.descent.noisy_descent import LocalRounds
-from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, gdp
 
@@ -78,10 +77,3 @@ def test_no_view_learns_more_than_is_proven(rounds, lam):
     if rounds == 1:
         assert mus["release"] == pytest.approx(exact["release"], rel=3e-4)
     assert gdp.eps_of(mus["client"], 1e-3) > BUDGET.eps
-
-
-def test_it_is_a_reading_of_published_noise_only():
-    with pytest.raises(UserError, match="algo=jayaraman_local is a reading of published noise"):
-        algorithm(calibration="tight")
-    with pytest.raises(UserError, match=r"needs algo\.sites=clients"):
-        LocalRounds(LOGISTIC, sites="mpc")

@@ -1,19 +1,15 @@
 """Noisy descent: every view against its definition, the noise as drawn, and the published bounds."""
 
 import itertools
-import json
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
 
-from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
-from dpml.errors import UserError
 from dpml.optim.losses import mean_gradient, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
@@ -158,14 +154,6 @@ def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
     assert reach * limit <= largest <= limit * (1 + 1e-12)
 
 
-def test_a_row_of_a_client_weighs_the_more_the_smaller_the_client_is():
-    """In the plain mean of clients' means: 2G/(M n_min) for one of the smallest."""
-    parties = dealt()
-    plain = next(MeanGradients(jayaraman(LOGISTIC).slopes, by_party=True).on(parties).weighted())[2]
-    assert np.allclose(plain[parties.offsets[:-1]], 1 / (len(SIZES) * SIZES))
-    assert plain.sum() == pytest.approx(1)
-
-
 def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
     parties = dealt()
@@ -307,18 +295,6 @@ def test_without_noise_every_one_of_them_learns():
     assert math.isinf(proven(wang(LOGISTIC), budget)["release"])
 
 
-def test_unequal_sizes_weigh_in_the_objective_that_jayaraman_comes_to():
-    """Without noise: the mean over parties of their mean losses, minimised by a general code."""
-    parties = dealt([200, 30])
-    found = release_of(jayaraman(LOGISTIC, lam=0.05, rounds=400), parties, [Budget(math.inf, 1e-3)]).weights[0, 0]
-
-    def cost(w):
-        losses = np.log1p(np.exp(-parties.y * (parties.X @ w)))
-        return (losses[:200].mean() + losses[200:].mean()) / 2 + 0.025 * w @ w
-
-    np.testing.assert_allclose(found, minimize(cost, np.zeros(5), tol=1e-10).x, atol=2e-4)
-
-
 def test_a_loss_that_is_not_convex():
     parties = dealt([300, 500])
     algorithm = wddp(SIGMOID, rounds=300, calibration="tight", step_selection="fixed")
@@ -329,42 +305,8 @@ def test_a_loss_that_is_not_convex():
     assert algorithm.tried(BUDGET, parties.problem) == pytest.approx(6 * math.sqrt(3))
 
 
-@pytest.mark.slow
-def test_the_command_knows_the_sizes_of_a_run(run_command):
-    """`dpml guarantee` and the rows of a run agree to the last digit, also where sizes are random."""
-    words = ["algo=wddp", "partition=simplex", "partition.floor=9", "M=6", "eps=0.25", "algo.rounds=2", "seed=3"]
-    outcome = run_command("dpml", "guarantee", *words, "--json")
-    assert outcome.code == 0, outcome.err
-    said = max(entry["eps"] for entry in json.loads(outcome.out))
-    assert run_command("dpml-run", *words, "draws=2", "hydra.run.dir=out").code == 0
-    rows = pd.read_csv("out/rows.csv")
-    assert rows["proven_eps"].unique() == pytest.approx([said], rel=1e-12)
-    assert set(rows["tuned"]) == {"rule"}
-    assert set(rows["metric"]) == {"loss", "optimality_gap", "accuracy", "balanced_accuracy", "step"}
-
-
 def test_party_sizes_are_those_of_the_partition():
     data = dealt([200]).data
     for rule in (TwoGroup(u=3.0, auxiliary=0.1), Simplex(floor=3), PerParty(n=7), Equal()):
         sizes = party_sizes(rule, 200, 4, np.random.default_rng(7))
         np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
-
-
-@pytest.mark.slow
-def test_the_command_takes_any_number_of_rows(run_command):
-    """Only the parties' sizes are made, not their rows."""
-    for rule in ("equal", "two_group"):
-        outcome = run_command("dpml", "guarantee", "algo=wddp", f"partition={rule}", "N=1000000000", "M=100", "--json")
-        assert outcome.code == 0, outcome.err
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"step_selection": "oracle", "step": 0.1}, "algo.step is a fixed step size"),
-        ({"variant": "once", "calibration": "tight", "calibrate_for": "client"}, "noise of the clients' own"),
-    ],
-)
-def test_mistakes_are_one_sentence(options, says):
-    with pytest.raises(UserError, match=says):
-        wddp(LOGISTIC, **options)

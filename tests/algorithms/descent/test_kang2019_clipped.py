@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, Observed, jayaraman, release_of, wang, wddp
 from quick import quick_first
@@ -13,7 +12,6 @@ from test_kang2019 import SIZES, dealt, problem_of, proven
 from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.audit import audit
-from dpml.errors import UserError
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -159,13 +157,6 @@ def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
         np.testing.assert_allclose(found, best.x, atol=3e-4)
 
 
-def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
-    """Any number of clients: the same models as at one place, without noise."""
-    parties, budget = dealt(loss=SQUARED), Budget(math.inf, 1e-3)
-    ends = [release_of(kind(SQUARED, rounds=40, **TIGHT), parties, [budget]).weights for kind in (wang, wddp)]
-    np.testing.assert_array_equal(*ends)
-
-
 # ---- what is published stays as it was
 
 
@@ -187,28 +178,6 @@ def test_a_clip_that_nobody_sets_is_the_rules_where_noise_is_tight():
         assert (tight.rounds, tight.clip, tight.ruled) == (1000, SLOPE_CLIP, ("clip",))
         assert kind(SQUARED, clip=0.7, **TIGHT).ruled == ()
         assert kind(SIGMOID, **TIGHT).clip is None
-
-
-@pytest.mark.slow
-def test_rows_show_the_clip_that_a_rule_has_set(run_command):
-    words = ["dpml-run", "algo=wang", "draws=2", "eps=1", "algo.rounds=3"]
-    assert run_command(*words, "calibration=tight", "hydra.run.dir=tight").code == 0
-    assert set(pd.read_csv("tight/rows.csv")["algo.clip"]) == {SLOPE_CLIP}
-    assert run_command(*words, "hydra.run.dir=published").code == 0
-    assert "algo.clip" not in pd.read_csv("published/rows.csv").columns
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"clip": 0.1}, "algo.clip needs calibration=tight"),
-        ({"clip": 0.1, "loss": SIGMOID, **TIGHT}, "algo.clip needs loss=logistic or loss=squared"),
-        ({"loss": SQUARED}, "loss=squared is not Lipschitz, so that algo=wang has to clip its slopes"),
-    ],
-)
-def test_mistakes_are_one_sentence(options, says):
-    with pytest.raises(UserError, match=says):
-        wang(**({"loss": LOGISTIC} | options))
 
 
 # ---- under attack

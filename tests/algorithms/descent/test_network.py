@@ -8,9 +8,8 @@ import pytest
 from examples import nn_cape, nn_conv, nn_nonpriv, release_of
 from scipy import stats
 
-from dpml.data import Dataset, Files
+from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
-from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
@@ -65,16 +64,6 @@ def test_initial_weights_are_he_et_als() -> None:
     assert stats.kstest(start.outer[:-1].ravel() * math.sqrt(1500), "norm").pvalue > 1e-6
     assert not start.inner[..., -1].any()
     assert not start.outer[-1].any()
-
-
-def test_gradient_against_finite_differences() -> None:
-    X, y = rows()
-    given = models()
-    found = clipped_sum(given, X, y, LOSS, math.inf).flat()
-    step = 1e-6
-    for flat, gradient in zip(given.flat(), found, strict=True):
-        numeric = [(value(flat + step * e, X, y) - value(flat - step * e, X, y)) / (2 * step) for e in np.eye(SIZE)]
-        np.testing.assert_allclose(gradient, numeric, atol=1e-7)
 
 
 def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
@@ -361,16 +350,6 @@ def test_copies_that_are_counted_are_as_good_as_copies(monkeypatch, variant, bat
         np.testing.assert_allclose(folded, plain, rtol=1e-9)
 
 
-def test_it_learns_two_gaussians() -> None:
-    data = Synthetic(recipe="two_gaussians", d=50, scale=2.0, rows=700, test_rows=2000)
-    given = partition(data.load(Files(), None, np.random.default_rng(0)), Equal(), 4, np.random.default_rng(0))
-    for algorithm, least in ((nn_nonpriv(LOSS, epochs=100), 0.98), (nn_cape(LOSS, epochs=100), 0.95)):
-        metrics = release_of(algorithm, given, [Budget(5.0, 0.01)], 2).metrics
-        assert metrics["accuracy"].min() > least
-        assert metrics["loss"].max() < 0.5
-        assert (metrics["path_loss"] > metrics["loss"]).all()
-
-
 @pytest.mark.parametrize(("variant", "batch", "rounds"), [("paper", None, 3), ("paper", 25, 9), ("authors", 4, 45)])
 @pytest.mark.parametrize("rate", [None, 0.05])
 def test_training_without_noise_is_descent_on_numeric_gradients(variant, batch, rounds, rate) -> None:
@@ -399,16 +378,3 @@ def test_training_without_noise_is_descent_on_numeric_gradients(variant, batch, 
     np.testing.assert_allclose(trained.flat()[0], w, rtol=1e-4, atol=1e-5)
     moments = {3: [0, 1, 2], 9: range(9), 45: [0, 5, 10, 15, 20, 24, 29, 34, 39, 44]}[rounds]
     assert path[0] == pytest.approx(np.mean([losses[i] for i in moments]), rel=1e-5)
-
-
-def test_the_authors_adam_against_its_formula() -> None:
-    rng = np.random.default_rng(0)
-    given = models()
-    adam = Adam(given, 0.01)
-    w, m, v = given.flat(), 0.0, 0.0
-    for t in range(1, 6):
-        g = rng.standard_normal(w.shape)
-        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
-        w = w - 0.01 * m / (1 - 0.9**t) / np.sqrt(v + 1e-8)
-        adam.step(Models.of(g, H))
-        np.testing.assert_allclose(given.flat(), w, rtol=1e-10)

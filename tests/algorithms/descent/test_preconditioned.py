@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, noisy_coefficients, recipe_parties, release_of, some_parties
+from examples import LOGISTIC, SQUARED, noisy_coefficients, some_parties
 from test_clipped import slope_of
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent
-from dpml.optim.convex import optimum
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -63,21 +62,6 @@ def test_a_release_is_the_plain_loop(loss) -> None:
             w = w - np.linalg.solve(hessian, mean + lam * w)
             models.append(w)
         np.testing.assert_allclose(weights[0, draw], np.mean(models[2:], axis=0), rtol=2e-3, atol=1e-3)
-
-
-def test_without_noise_and_clip_least_squares_is_found_at_once() -> None:
-    parties = recipe_parties("linear")
-    algorithm = PreconditionedDescent(SQUARED, clip=1e6, lam=0.01)
-    weights = release_of(algorithm, parties, [FREE], seed=0).weights[0, 0]
-    np.testing.assert_allclose(weights, optimum(SQUARED, parties.X, parties.y, 0.01), rtol=1e-3, atol=1e-4)
-
-
-def test_without_noise_rounds_approach_the_logistic_minimiser() -> None:
-    """The curvature at 0 is the largest, so that steps are too short, but never too long."""
-    parties = recipe_parties("logistic")
-    algorithm = PreconditionedDescent(LOGISTIC, clip=1.0, lam=0.05, rounds=60)
-    weights = release_of(algorithm, parties, [FREE], seed=0).weights[0, 0]
-    np.testing.assert_allclose(weights, optimum(LOGISTIC, parties.X, parties.y, 0.05), atol=0.02)
 
 
 def test_mu_is_split() -> None:

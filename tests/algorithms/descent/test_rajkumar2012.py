@@ -152,15 +152,6 @@ def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
 
 
 @pytest.mark.slow
-def test_the_distance_falls_as_one_over_the_root_of_the_rounds() -> None:
-    parties, found = binary_parties(), []
-    for rounds in (250, 4000):
-        release = release_of(PrivateSGD(LOGISTIC, lam=0.3, rounds=rounds), parties, [BUDGET], 60, seed=6)
-        found.append(release.metrics["distance"].mean())
-    assert found[0] / found[1] == pytest.approx(4, rel=0.25)
-
-
-@pytest.mark.slow
 def test_views_of_psgd() -> None:
     budget = Budget(0.1, 0.05)
     for M in (7, 1):
