@@ -155,15 +155,6 @@ def test_a_row_that_is_replaced_changes_no_other_slope(loss, runs, dtype) -> Non
         assert np.array_equal(after, before)
 
 
-def test_equal_rows_keep_their_places_and_the_last_block_is_filled_up() -> None:
-    for n in (1, 63, 64, 65, 129, 5000):
-        half = Rows.of(LOGISTIC, np.ones((n, 1)), np.ones(n)).half
-        count, height, _ = half.shape
-        assert height <= 64
-        assert n <= count * height < n + count
-        assert half.sum() == n / 2
-
-
 def test_weights_are_at_most_one_times_the_largest() -> None:
     v = np.random.default_rng(0).random(300) / 300
     rows = Rows.of(LOGISTIC, np.ones((300, 1)), np.ones(300), v, clip=0.1)

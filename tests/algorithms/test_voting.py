@@ -6,11 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, model_of, release_of
+from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, model_of
 from quick import quick_first
 
-from dpml.algorithms.baselines import Batch
-from dpml.algorithms.ensemble import Average, Soft, Vote, vote_shares, voting_risk_bound
+from dpml.algorithms.ensemble import Soft, Vote, vote_shares, voting_risk_bound
 from dpml.optim.logistic import TOLERANCE, fit, longest_minimiser
 from dpml.privacy import Budget, Problem
 
@@ -160,19 +159,3 @@ def test_theorem_4_covers_the_noise_of_soft() -> None:
     assert vote == pytest.approx(2500 * noise_term)
     assert voting_risk_bound(math.inf, 9, 100, 5, 0.1, length=2.0) == pytest.approx(16 * (32 + math.log(20)) / 10 + 0.2)
     assert voting_risk_bound(1e-200, 9, 100, 5, 1e-300) == math.inf  # whose square, and product, are no numbers
-
-
-def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
-    """So that it can be drawn like any other; not where the theorem says nothing."""
-    parties = labelled_parties(1, 9)
-    budgets = [Budget(0.5), Budget(math.inf)]
-    for kind in (Soft, Vote):
-        prepared = kind(LOGISTIC, lam=0.1).prepare(parties, np.random.default_rng(0))
-        found = prepared.release(budgets, np.random.default_rng(1), 3).metrics["bound"]
-        length = np.linalg.norm(model_of(prepared))
-        for budget, line in zip(budgets, found, strict=True):
-            expected = voting_risk_bound(budget.eps, 9 if kind is Soft else 1, len(parties.X_auxiliary), 4, 0.1, length)
-            assert np.allclose(line, np.full(3, expected))
-    for other in (Soft(LOGISTIC, "tight"), Soft(LOGISTIC, variant="sum"), Average(LOGISTIC), Batch(LOGISTIC)):
-        assert not release_of(other, parties, budgets, 2).metrics
-    assert not release_of(Soft(SOFTMAX), labelled_parties(3, 9), budgets, 2).metrics

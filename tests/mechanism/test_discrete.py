@@ -223,14 +223,6 @@ def test_the_smallest_data_and_the_least_and_largest_budgets_have_models(algorit
     assert np.isfinite(ready.release(budgets, np.random.default_rng(0), 2).weights).all()
 
 
-@each_unit
-@each_algorithm
-def test_noise_beyond_64_bits_is_refused_before_a_guarantee_is_given(algorithm, unit) -> None:
-    made = algorithm(LOGISTIC, unit=unit, noise="discrete")
-    with pytest.raises(UserError, match="cannot fit so much noise into 64 bits: ask for a larger eps or delta"):
-        made.guarantees(Budget(1e-15, 1e-15), Problem(4, 40, 3))
-
-
 @pytest.mark.parametrize(
     ("N", "width", "bits"),
     [(1000, 0.0, 20), (1 << 21, 0.0, 20), (1 << 22, 0.0, 19), (9, 2.0**15, 20), (9, 2.0**16, 19), (9, 2.0**20, 17)],

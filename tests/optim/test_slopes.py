@@ -1,7 +1,6 @@
 """Slopes, cut or not: descent on them against plain NumPy, and the constants of the losses that they belong to."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -94,13 +93,3 @@ def test_a_round_on_cut_slopes_brings_models_together_as_counted(slopes, lam):
             after.append(w - step * (slopes.rows(X, y, v, np.float64).gradient(w) + lam * w))
         ratio = np.linalg.norm(after[0] - after[1], axis=1) / np.linalg.norm(one - two, axis=1)
         assert ratio.max() <= max(abs(1 - step * lam), abs(1 - step * (slopes.smoothness + lam))) * (1 + 1e-9)
-
-
-def test_a_clip_above_every_slope_cuts_nothing():
-    assert not Slopes(LOGISTIC, 1.0).cut
-    assert Slopes(LOGISTIC, 3.0).lipschitz == Slopes(LOGISTIC).lipschitz == 1
-    assert Slopes(SQUARED, 1e9).cut
-    assert Slopes(LOGISTIC, 0.1).bend == pytest.approx(math.log(9))
-    assert Slopes(LOGISTIC, 0.6).bend == 0
-    with pytest.raises(ValueError, match="no Lipschitz constant"):
-        _ = Slopes(SQUARED).lipschitz

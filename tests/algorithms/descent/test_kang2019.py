@@ -6,11 +6,9 @@ import math
 import numpy as np
 import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
-from scipy.optimize import minimize
 
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
-from dpml.optim.losses import mean_gradient, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -132,28 +130,6 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
                 assert mu == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.slow_cases("logistic")
-@pytest.mark.parametrize(("loss", "reach"), [(LOGISTIC, 0.98), (SIGMOID, 0.999)], ids=["logistic", "sigmoid"])
-def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
-    """Maximised over rows, labels and models: never above 2G/n, and as good as reached."""
-    n, largest = 4, 0.0
-    rng = np.random.default_rng(0)
-    for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
-        for _ in range(2):
-
-            def moved(v, labels=labels):
-                rows = v[:4].reshape(2, 2)
-                rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1)[:, None]
-                w = 30 * v[4:][None]
-                first, second = (mean_gradient(loss, rows[i : i + 1], np.array(labels[i : i + 1]), w) for i in (0, 1))
-                return -float(np.linalg.norm(first - second)) / n
-
-            found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 2000})
-            largest = max(largest, -found.fun)
-    limit = 2 * loss.lipschitz / n
-    assert reach * limit <= largest <= limit * (1 + 1e-12)
-
-
 def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
     parties = dealt()
@@ -239,17 +215,6 @@ def test_tight_is_wang_without_a_trusted_place():
         assert rounds.block_widths() == pytest.approx([central * more])
 
 
-def test_one_client_is_the_centre():
-    """With M = 1 all three are one algorithm, number for number."""
-    parties = dealt([100])
-    released = [
-        release_of(algorithm, parties, [BUDGET], 3).weights
-        for algorithm in (kind(LOGISTIC, rounds=30) for kind in (wang, jayaraman, wddp))
-    ]
-    for other in released[1:]:
-        np.testing.assert_array_equal(other, released[0])
-
-
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibration):
     """Eq. (4) as printed: the same models number for number, and the same guarantees, whoever else colludes."""
@@ -270,39 +235,6 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
     np.testing.assert_allclose(released(once, parties), released(equal, parties), rtol=1e-5, atol=1e-6)
     if calibration == "published":
         assert proven(equal, problem=parties.problem)["release"] == theirs["release"]
-
-
-def test_without_noise_every_one_of_them_learns():
-    """eps = inf: wang and synchronous wddp come to the pooled optimum; with local rounds, to the mean of the optima."""
-    parties = dealt([200, 300])
-    budget = Budget(math.inf, 1e-3)
-    options = {"lam": 0.05, "rounds": 400}
-    found = {
-        name: release_of(algorithm, parties, [budget]).weights[0, 0]
-        for name, algorithm in {
-            "wang": wang(LOGISTIC, **options),
-            "synchronous": wddp(LOGISTIC, variant="synchronous", **options),
-            "local": wddp(LOGISTIC, **options),
-        }.items()
-    }
-    from dpml.optim.convex import optimum
-
-    pooled = optimum(LOGISTIC, parties.X, parties.y, 0.05)
-    own = [optimum(LOGISTIC, parties.X[parties.of(k)], parties.y[parties.of(k)], 0.05) for k in (0, 1)]
-    np.testing.assert_allclose(found["wang"], pooled, atol=1e-4)
-    np.testing.assert_allclose(found["synchronous"], pooled, atol=1e-4)
-    np.testing.assert_allclose(found["local"], 0.4 * own[0] + 0.6 * own[1], atol=1e-4)
-    assert math.isinf(proven(wang(LOGISTIC), budget)["release"])
-
-
-def test_a_loss_that_is_not_convex():
-    parties = dealt([300, 500])
-    algorithm = wddp(SIGMOID, rounds=300, calibration="tight", step_selection="fixed")
-    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-    weights = mechanism.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 5).weights[0]
-    before, after = (mean_loss(SIGMOID, parties.X, parties.y, w) for w in (mechanism.start[None], weights))
-    assert np.all(after < before - 0.02)
-    assert algorithm.tried(BUDGET, parties.problem) == pytest.approx(6 * math.sqrt(3))
 
 
 def test_party_sizes_are_those_of_the_partition():

@@ -4,12 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SIGMOID, SQUARED, Observed, jayaraman, release_of, wang, wddp
+from examples import LOGISTIC, SQUARED, Observed, jayaraman, release_of, wang, wddp
 from quick import quick_first
 from scipy.optimize import minimize
 from test_kang2019 import SIZES, dealt, problem_of, proven
 
-from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.audit import audit
 from dpml.privacy import Budget, Problem, gdp
@@ -169,15 +168,6 @@ def test_a_clip_above_all_slopes_is_none():
 
 
 # ---- what a rule sets
-
-
-def test_a_clip_that_nobody_sets_is_the_rules_where_noise_is_tight():
-    for kind in (wang, jayaraman, wddp):
-        published, tight = kind(LOGISTIC), kind(LOGISTIC, **TIGHT)
-        assert (published.rounds, published.clip, published.ruled) == (1000, None, ())
-        assert (tight.rounds, tight.clip, tight.ruled) == (1000, SLOPE_CLIP, ("clip",))
-        assert kind(SQUARED, clip=0.7, **TIGHT).ruled == ()
-        assert kind(SIGMOID, **TIGHT).clip is None
 
 
 # ---- under attack

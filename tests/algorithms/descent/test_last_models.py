@@ -10,7 +10,6 @@ from scipy.stats import norm
 from test_kang2019 import dealt, problem_of, proven
 
 from dpml.audit.neighbours import turned_label
-from dpml.data.partition import TwoGroup
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -53,22 +52,6 @@ def test_the_average_of_local_rounds_is_bounded_and_the_bound_is_reached(lam, op
         for view in ("client", "colluders"):
             alone = max(chains(c, [n], np.array([s]), rounds, 0.0, G) for n, s in zip(sizes, noises, strict=True))
             assert mus[view] == pytest.approx(alone, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "average", "client"),
-    [(TwoGroup(u=1).sizes(ADULT, 32, None), 5.22, 5.32), (TwoGroup(u=9).sizes(ADULT, 32, None), 27.26, 51.8)],
-    ids=["equal", "u=9"],
-)
-def test_known_values(sizes, average, client):
-    """M = 32, T = 1000, lam = 0: 2 G T / (N sigma sqrt((T - 1) s_k^2 + sum s_j^2)) for the smallest client k."""
-    found = proven(wddp(LOGISTIC), problem=problem_of(sizes, 104))
-    assert found["release"] == found["aggregate"] == pytest.approx(average, rel=1e-3)
-    assert found["client"] == pytest.approx(client, rel=1e-3)
-    shares = sizes / sizes.sum()
-    spread = math.sqrt(999 * shares.min() ** 2 + np.sum(shares**2))
-    mu = 2 * (1 + single_imprecision(sizes.sum(), 104)) * 1000 / spread / math.sqrt(16 * 1000 * math.log(1e3)) * 0.25
-    assert found["release"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", [wang, jayaraman])

@@ -11,8 +11,7 @@ from test_clipped import slope_of
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent
-from dpml.privacy import Budget, Problem, gdp
-from dpml.sums import single_imprecision
+from dpml.privacy import Budget, Problem
 
 BUDGET, FREE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 
@@ -62,11 +61,3 @@ def test_a_release_is_the_plain_loop(loss) -> None:
             w = w - np.linalg.solve(hessian, mean + lam * w)
             models.append(w)
         np.testing.assert_allclose(weights[0, draw], np.mean(models[2:], axis=0), rtol=2e-3, atol=1e-3)
-
-
-def test_mu_is_split() -> None:
-    problem, algorithm = Problem(1, 900, 3), PreconditionedDescent(LOGISTIC, budget_share=0.2)
-    mu = gdp.mu_of(1.0, 1e-5)
-    statistics, rounds = algorithm.messages(BUDGET, problem)
-    assert statistics.mu == pytest.approx(math.sqrt(0.2) * mu)
-    assert rounds.mu * (1 + single_imprecision(900, 3)) == pytest.approx(math.sqrt(0.8) * mu)

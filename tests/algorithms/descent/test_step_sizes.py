@@ -51,13 +51,6 @@ def test_the_rule_reads_no_row():
     assert first[-1, 0] == 1 / 0.35
 
 
-def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():
-    assert wang(LOGISTIC, step=0.3).step_selection == "fixed"
-    assert list(wang(LOGISTIC, step=0.3).tried(BUDGET, SMALL)) == [0.3]
-    assert list(wang(LOGISTIC, step_selection="fixed", lam=0.15).tried(BUDGET, SMALL)) == [1 / 0.4]
-    assert wang(LOGISTIC).step_selection == "rule"
-
-
 def test_steps_on_clipped_slopes():
     """Up to 4/L, L = clip (1 - clip), unless a regulariser forgets within the rounds; else step T alone counts."""
     tight, free = {"calibration": "tight", "clip": 0.3}, Budget(math.inf, 1e-3)

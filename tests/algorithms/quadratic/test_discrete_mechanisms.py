@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from examples import LOGISTIC, SQUARED, capefm, fm, release_of, some_parties
 from quick import quick_first
-from scipy import stats
 
 from dpml.algorithms.quadratic.coefficients import whole_products
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
@@ -60,37 +59,6 @@ def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
     cape = discrete(capefm, loss, protocol=protocol)
     np.testing.assert_array_equal(models(cape, parties), models(ssp, parties))
     assert cape.guarantees(BUDGET, parties.problem) == ssp.guarantees(BUDGET, parties.problem)
-
-
-@each_loss
-@each_algorithm
-def test_models_have_the_law_of_those_with_continuous_noise(kind, loss) -> None:
-    """Kolmogorov and Smirnov's test on a projection of 400 models of either noise; false alarm 1e-4 each."""
-    parties = some_parties(loss, N=90)
-    one, other = (
-        release_of(kind(loss, calibration="tight", noise=noise), parties, [Budget(8.0, 1e-5)], 400, seed=seed).weights[
-            0
-        ]
-        @ [0.2, 0.5, 0.8]
-        for seed, noise in enumerate(("continuous", "discrete"))
-    )
-    assert stats.ks_2samp(one, other).pvalue > 1e-4
-
-
-def test_given_their_sum_messages_with_uniform_zero_sum_noise_are_uniform() -> None:
-    """What makes a secure sum of CAPE, counted in a ring of 4 for 3 sites: all (4^3)^2 pairs of its two secrets.
-
-    Site k sends ``f_k + u_k - u_(k+1)``, u uniform; of every f with one sum the law of all messages is the same.
-    """
-    ring, u = 4, np.stack(np.meshgrid(*[np.arange(4)] * 3), axis=-1).reshape(-1, 3)
-
-    def law(f) -> dict[tuple[int, ...], int]:
-        sent, counts = np.unique((np.array(f) + u - np.roll(u, -1, axis=1)) % ring, axis=0, return_counts=True)
-        return dict(zip(map(tuple, sent.tolist()), counts.tolist(), strict=True))
-
-    assert law([0, 0, 3]) == law([1, 3, 3]) == law([2, 0, 1])
-    assert set(law([0, 0, 3]).values()) == {ring}  # 16 of them, all that have the sum
-    assert law([0, 0, 3]) != law([0, 0, 2])
 
 
 # ---- what is proven

@@ -14,8 +14,6 @@ from examples import (
     fm,
     local,
     noisy_coefficients,
-    release_of,
-    unit_noise,
 )
 from quick import quick_first
 from scipy import stats
@@ -88,16 +86,6 @@ def test_every_coefficient_gets_noise_of_its_own_scale_over_the_rows_used(recipe
                 (off, scales.square / math.sqrt(2)),
             ):
                 assert math.sqrt(np.mean(z**2)) == pytest.approx(scale, rel=0.02, abs=1e-9)
-
-
-def test_draws_in_blocks_are_as_many_as_asked_for_and_all_new() -> None:
-    d = 220  # five draws at once
-    algorithm = capefm(SQUARED)
-    assert algorithm.together(Problem(5, 100, d)) == 5
-    release = release_of(algorithm, parties("squared", d=d), [Budget(1.0, 1e-3), Budget(9.0, 1e-3)], 13)
-    assert release.weights.shape == (2, 13, d)
-    assert all(values.shape == (2, 13) for values in release.metrics.values())
-    assert len(np.unique(release.weights.round(12), axis=1)[0]) == 13
 
 
 @pytest.mark.parametrize(
@@ -181,20 +169,3 @@ def test_pure_mechanism_draws_laplace_of_the_counted_scale(calibration) -> None:
         assert stats.kstest(A[:, 0, 1] / scales.square, "laplace").pvalue > 1e-4
     if calibration == "published":
         assert scales.linear == scales.constant == 2 * (D + 1) ** 2 / 0.5
-
-
-def test_matrix_noise_is_symmetric_and_independent_across_entries() -> None:
-    rng = np.random.default_rng(3)
-    given = parties("squared")
-    for mechanism in (
-        capefm(SQUARED),
-        capefm(SQUARED, calibration="tight"),
-        LaplaceFunctionalMechanism(SQUARED),
-        LaplaceFunctionalMechanism(SQUARED, calibration="tight"),
-    ):
-        z0, z1, z2 = unit_noise(mechanism, rng, DRAWS, given.problem)
-        assert np.array_equal(z2, z2.transpose(0, 2, 1))
-        together = np.column_stack([*([] if z0 is None else [z0]), z1, z2[:, *np.triu_indices(D)]])
-        correlation = np.corrcoef(together.T) - np.eye(together.shape[1])
-        assert np.abs(correlation).max() < 5 / np.sqrt(DRAWS)  # 45 pairs at five standard errors
-        assert np.abs(together.mean(axis=0) / together.std(axis=0)).max() < 5 / np.sqrt(DRAWS)
