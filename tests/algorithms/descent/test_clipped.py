@@ -69,8 +69,6 @@ def test_many_parties_of_many_sizes() -> None:
     X, y = ball(rng, sizes.sum(), 3), rng.choice([-1.0, 1.0], sizes.sum())
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     engine = PartyGradients.of(LOGISTIC, X, y, offsets, np.float64)
-    assert sorted(np.concatenate([members for members, _, _ in engine.buckets])) == list(range(3000))
-    assert len(engine.buckets) < 60
     total, _ = engine.clipped_sums(np.zeros((1, 3)), np.array([1e9]))
     means = np.add.reduceat(-y[:, None] * X / 2, offsets[:-1]) / sizes[:, None]
     np.testing.assert_allclose(1e9 * total[0], means.sum(axis=0), rtol=1e-9)

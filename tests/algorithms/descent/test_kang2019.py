@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
 
+from dpml.algorithms.descent.noisy_descent import LocalRounds
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.privacy import Budget, Problem, gdp
@@ -242,3 +243,69 @@ def test_party_sizes_are_those_of_the_partition():
     for rule in (TwoGroup(u=3.0, auxiliary=0.1), Simplex(floor=3), PerParty(n=7), Equal()):
         sizes = party_sizes(rule, 200, 4, np.random.default_rng(7))
         np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
+
+
+# ---- the method of Jayaraman et al. as eq. (2) of Kang et al. 2019 writes it
+
+
+def local_rounds(**options):
+    return LocalRounds(LOGISTIC, sites="clients", **options)
+
+
+def test_eq_2_without_noise_is_the_plain_mean_of_local_descents():
+    parties = dealt(SIZES)
+    prepared = local_rounds(rounds=30, step=0.5, lam=0.1).prepare(parties, np.random.default_rng(0))
+    found = prepared.release([Budget(math.inf, 1e-3)], np.random.default_rng(1), 1).weights[0, 0]
+    models = []
+    for k in range(len(SIZES)):
+        X, y, w = parties.X[parties.of(k)], parties.y[parties.of(k)], prepared.start.copy()
+        for _ in range(30):
+            w -= 0.5 * (-(X.T @ (y / (1 + np.exp(y * (X @ w))))) / len(y) + 0.1 * w)
+        models.append(w)
+    assert found == pytest.approx(np.mean(models, axis=0), abs=1e-6)
+
+
+def test_the_noise_of_eq_2_is_that_of_table_1_in_every_client():
+    """The s.d. over draws after T rounds, gradients made zero: step^2 T sigma^2 / M, sigma by the formula."""
+    parties = dealt(SIZES)
+    parties.X[:] = 0.0
+    models = release_of(local_rounds(rounds=20, step=0.5), parties, [BUDGET], 2000).weights[0]
+    sigma2 = 16 * 20 * math.log(1e3) / (len(SIZES) * SIZES.min() * BUDGET.eps) ** 2
+    ratio = models.var(axis=0, ddof=1).mean() / (20 * 0.25 * sigma2 / len(SIZES))
+    assert abs(ratio - 1) < 4 * math.sqrt(2 / (1999 * 5))  # a false alarm in 16,000
+
+
+def test_eq_2_with_clients_of_equal_size_is_wddp():
+    """ "A special case": the same noise, weights and guarantees."""
+    equal = np.full(6, 20)
+    parties, problem = dealt(equal), problem_of(equal)
+    ours, theirs = (
+        release_of(kind, parties, [BUDGET], 3).weights for kind in (local_rounds(rounds=9), wddp(LOGISTIC, rounds=9))
+    )
+    assert ours == pytest.approx(theirs, rel=1e-12)
+    known = wddp(LOGISTIC).mus(BUDGET, problem)
+    assert local_rounds().mus(BUDGET, problem) == pytest.approx(known)
+
+
+@pytest.mark.parametrize("rounds", [1, 7, 50])
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+def test_no_view_of_eq_2_learns_more_than_is_proven(rounds, lam):
+    """A row that always pulls by G one way, then the other, where curvature is least: the exact mu of both views.
+
+    The client's map is w -> (1 - step lam) w, so its model is Gaussian with a shift and a variance in closed form. The
+    average has the other clients' noise of all rounds too; what is proven counts that of the last round.
+    """
+    problem, one = problem_of(SIZES), local_rounds(rounds=rounds, step=0.2, lam=lam)
+    sigma = math.sqrt(16 * rounds * math.log(1e3)) / (len(SIZES) * SIZES.min() * BUDGET.eps)
+    powers = (1 - 0.2 * lam) ** np.arange(rounds)
+    shift, spread = 2 / SIZES.min() * powers.sum(), sigma * math.sqrt(np.sum(powers**2))
+    exact = {"client": shift / spread, "release": shift / (spread * math.sqrt(len(SIZES)))}
+    mus = one.mus(BUDGET, problem)
+    for view, mu in exact.items():
+        assert mus[view] >= mu
+    assert mus["client"] == mus["colluders"]
+    if lam == 0 or rounds == 1:  # nothing is forgotten; rounding is counted, 2.5e-4 in single precision
+        assert mus["client"] == pytest.approx(exact["client"], rel=3e-4)
+    if rounds == 1:
+        assert mus["release"] == pytest.approx(exact["release"], rel=3e-4)
+    assert gdp.eps_of(mus["client"], 1e-3) > BUDGET.eps

@@ -10,8 +10,7 @@ from scipy.optimize import minimize
 from test_kang2019 import SIZES, dealt, problem_of, proven
 
 from dpml.algorithms.descent.layouts import MeanGradients
-from dpml.audit import audit
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget, gdp
 from dpml.sums import single_imprecision
 
 BUDGET = Budget(0.25, 1e-3)
@@ -73,21 +72,6 @@ def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
     if kind in ("jayaraman", "sums", "once"):
         moved = 2 * clip * (1 + single_imprecision(problem.N, problem.d))
         assert noises[0] == pytest.approx(moved * math.sqrt(50) / gdp.mu_of(BUDGET.eps, BUDGET.delta))
-
-
-@pytest.mark.parametrize(
-    ("loss", "clip", "smoothness"), [(LOGISTIC, 0.1, 0.09), (LOGISTIC, 0.7, 0.25), (SQUARED, 0.3, 2)]
-)
-def test_the_last_model_forgets_as_a_clipped_loss_does(loss, clip, smoothness):
-    """With lam the last model says less than all rounds, by the contraction of the clipped loss."""
-    lam, problem = 0.1, problem_of()
-    for step in (0.3, 1 / (smoothness + lam)):
-        algorithm = wang(loss, clip=clip, rounds=60, lam=lam, step=step, calibrate_for="aggregate", **TIGHT)
-        mus = algorithm.mus(BUDGET, problem)
-        c = max(abs(1 - step * lam), abs(1 - step * (smoothness + lam)))
-        factor = math.sqrt((1 - c**60) / (1 + c**60) * (1 + c) / (1 - c))
-        assert mus["release"] == pytest.approx(factor / math.sqrt(60) * mus["aggregate"], rel=1e-8)
-    assert algorithm.largest == pytest.approx(1 / (smoothness + lam))
 
 
 # ---- what is run
@@ -156,36 +140,9 @@ def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
         np.testing.assert_allclose(found, best.x, atol=3e-4)
 
 
-# ---- what is published stays as it was
-
-
 def test_a_clip_above_all_slopes_is_none():
     parties = dealt()
     ends = [
         release_of(wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT), parties, [BUDGET], 2).weights for clip in (1.0, 7.0)
     ]
     np.testing.assert_array_equal(*ends)
-
-
-# ---- what a rule sets
-
-
-# ---- under attack
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        wang(LOGISTIC, rounds=10, calibrate_for="aggregate", **TIGHT),
-        wang(SQUARED, rounds=10, calibrate_for="aggregate", **TIGHT),
-        wddp(SQUARED, rounds=10, calibrate_for="colluders", **TIGHT),
-    ],
-    ids=lambda a: f"{a.name}-{a.loss.name}",
-)
-@pytest.mark.parametrize("d", [2, 3])
-def test_the_worst_neighbours_show_all_that_is_proven(algorithm, d):
-    found = {f.view: f for f in audit(algorithm, Budget(1.0, 1e-5), Problem(5, 10_000, d), 2000)}
-    assert all(finding.verdict != "BUG" for finding in found.values())
-    for view in found.keys() - {"release"}:
-        assert found[view].power > 0.95

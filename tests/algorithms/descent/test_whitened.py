@@ -19,6 +19,7 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSum
 from dpml.algorithms.descent.whitened import WhitenedDescent, _most
 from dpml.mechanism.discrete import BITS
 from dpml.optim import gradients
+from dpml.optim.convex import optimum
 from dpml.optim.gradients import Rows, mapped
 from dpml.optim.losses import LOSSES, for_task
 from dpml.privacy import Budget, Problem, gdp
@@ -155,7 +156,9 @@ def test_a_row_of_several_classes_has_no_longer_gradient_than_its_clip(clip: flo
     """The clips are no numbers of single precision, two of them are rounded up there."""
     rows = Rows.of(LOSSES["softmax"], np.ones((1, 1)), np.zeros(1), dtype=dtype, clip=clip, classes=3)
     scores = RNG(0).standard_normal((1, 3 * 1000)).astype(dtype) * 30
-    rows.bend(scores, np.eye(1, 3, dtype=dtype))
+    scores[0, :60] = RNG(1).choice([np.nan, np.inf, -np.inf, 1e38, 0.0], 60)
+    with np.errstate(all="ignore"):
+        rows.bend(scores, np.eye(1, 3, dtype=dtype))
     lengths = np.linalg.norm(scores.reshape(-1, 3).astype(float), axis=1) * rows.common / 2
     assert 0.999 * clip < lengths.max() <= clip
 
@@ -235,25 +238,21 @@ CORNERS = np.tile(list(itertools.product([-0.5, 0.5], repeat=4)), (250, 1))
 """Of a cube: white as they are."""
 
 
-@pytest.mark.parametrize("lam", [0.3, 3, 30, 1e3, 1e6])
+@pytest.mark.parametrize("lam", [0.5, 3, 1e3, 1e6])
 def test_a_regulariser_of_any_size_is_minimised(lam: float) -> None:
-    """Of a cube's corners, models are minimisers of the ordinary objective. Steps that are longer than the clip over
-    lam turn the model round, and models grew beyond all numbers from a lam of 3 on."""
-    X, y = CORNERS, np.where(RNG(0).logistic(size=4000) < CORNERS @ [2.0, -1, 0.5, 0], 1.0, -1.0)
-    wdgd = WhitenedDescent(LOSSES["logistic"], lam=lam, clip=1.0)
-    (w,) = release_of(wdgd, dealt("binary", X, y), [Budget(1e4, 1e-5)]).weights[0]
-    theirs = LogisticRegression(C=1 / (lam * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, y)
-    np.testing.assert_allclose(w, theirs.coef_[0], atol=0.02 * np.linalg.norm(theirs.coef_))
+    """Of a cube's corners, models are minimisers of the ordinary objective.
 
-
-@pytest.mark.parametrize("lam", [0.5, 3, 1e6])
-def test_a_regulariser_of_a_regression_is_minimised(lam: float) -> None:
-    """The squared loss has no factor of a half. At a lam of .5 its curvature is the ridge's, and steps are longest."""
-    X, y = CORNERS, np.clip(CORNERS @ [0.8, -0.4, 0.2, 0] + 0.05 * RNG(0).standard_normal(4000), -1, 1)
-    wdgd = WhitenedDescent(LOSSES["squared"], lam=lam)
-    (w,) = release_of(wdgd, dealt("regression", X, y), [Budget(1e4, 1e-5)]).weights[0]
-    exact = np.linalg.solve(2 * X.T @ X / len(y) + lam * np.eye(4), 2 * X.T @ y / len(y))
-    np.testing.assert_allclose(w, exact, atol=1e-3 * np.linalg.norm(exact))
+    Steps longer than the clip over lam turn the model round. The squared loss has no factor of a half; at a lam of 0.5
+    its curvature is the ridge's, and steps are longest.
+    """
+    X, rng = CORNERS, RNG(0)
+    labels = np.where(rng.logistic(size=4000) < X @ [2.0, -1, 0.5, 0], 1.0, -1.0)
+    targets = np.clip(X @ [0.8, -0.4, 0.2, 0] + 0.05 * rng.standard_normal(4000), -1, 1)
+    for name, task, y, off in (("logistic", "binary", labels, 0.02), ("squared", "regression", targets, 1e-3)):
+        wdgd = WhitenedDescent(LOSSES[name], lam=lam, **({"clip": 1.0} if name == "logistic" else {}))
+        (w,) = release_of(wdgd, dealt(task, X, y), [Budget(1e4, 1e-5)]).weights[0]
+        best = optimum(LOSSES[name], X, y, lam)
+        np.testing.assert_allclose(w, best, atol=off * np.linalg.norm(best))
 
 
 def test_rows_without_any_length_give_a_model_of_noise() -> None:
