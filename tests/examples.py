@@ -142,6 +142,11 @@ def unit_rows(M: int, N: int, d: int, zero: bool = False) -> Parties:
     return partition(data, Equal(), M, np.random.default_rng(1))
 
 
+def clipped_slope(loss, t, y, clip):
+    """Return the slope at the score t, as the definition has it."""
+    return np.clip(-y * expit(-y * t) if loss is LOGISTIC else 2 * (t - y), -clip, clip)
+
+
 class Observed:
     """Keeps what a release reports: the noise of all sources, messages, and what some data sets would have sent."""
 

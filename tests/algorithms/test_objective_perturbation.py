@@ -112,15 +112,10 @@ def test_tight_pure_noise_has_the_ridge_that_loses_least(loss: Loss, norm: float
         assert made <= 2 / eps * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("calibration", "eps", "N", "lam", "best"),
-    [("published", 1.0, 50, 0.01, 0.5489), ("published", 0.2, 455, 0.0, None), ("tight", 0.2, 455, 0.0, 0.2)],
-)
-def test_known_proven_eps_of_pure_noise(calibration: str, eps: float, N: int, lam: float, best: float | None) -> None:
+def test_known_proven_eps_of_pure_noise() -> None:
     """0.5489 is what a search over pairs finds, d = 1 and 2, with code of its own."""
-    algorithm = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
-    proven = algorithm.guarantees(Budget(eps), Problem(1, N, 2))[-1].eps
-    assert proven == pytest.approx(best, abs=5e-5) if best else proven < 0.75 * eps
+    published = ObjectivePerturbation(LOGISTIC, lam=0.01).guarantees(Budget(1.0), Problem(1, 50, 2))
+    assert published[-1].eps == pytest.approx(0.5489, abs=5e-5)
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED])
@@ -188,16 +183,9 @@ def test_sigma_star_solves_its_equation(d: int, eps: float, delta: float) -> Non
     assert stats.chi2(d).sf(((sigma**2 * eps - 2) / (2 * sigma)) ** 2) == pytest.approx(delta, rel=1e-9)
 
 
-@pytest.mark.slow_cases("0.1-0.05-0.0001-1")
 @pytest.mark.parametrize(
     ("eps", "delta", "lam", "d"),
-    [
-        (0.1, 0.05, 1.0, 1),
-        (0.1, 0.05, 1e-4, 1),
-        pytest.param(0.1, 0.05, 1e-4, 30, marks=pytest.mark.slow),
-        (1.0, 1e-5, 1e-2, 30),
-        pytest.param(3.0, 1e-3, 1e-4, 1, marks=pytest.mark.slow),
-    ],
+    quick_first([(0.1, 0.05, 1.0, 1), (1.0, 1e-5, 1e-2, 30), (0.1, 0.05, 1e-4, 30), (3.0, 1e-3, 1e-4, 1)], 2),
 )
 def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, lam: float, d: int) -> None:
     problem, budget = Problem(5, 1000, d), Budget(eps, delta)
@@ -225,8 +213,7 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
     assert made.extra <= max(0.0, free - lam) * (1 + 1e-9)  # never more ridge than lessens the noise
 
 
-@pytest.mark.slow_cases("published")
-@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
 def test_gaussian_noise_at_every_size(calibration: str) -> None:
     rng = np.random.default_rng(2)
     for eps in (1e-30, 1e-3, 0.3, 20.0, 3000.0, 1e30, math.inf):
@@ -238,8 +225,6 @@ def test_gaussian_noise_at_every_size(calibration: str) -> None:
             assert made.extra >= 0
             assert made.scale < math.inf
             assert proven(algorithm, Budget(eps, delta), problem)["release"] <= eps * (1 + 1e-6) + 1e-9
-    # what used to be an OverflowError
-    assert proven(GaussianObjectivePerturbation(LOGISTIC, lam=1e-6), Budget(20, 1e-3), Problem(1, 455, 30))
 
 
 @pytest.mark.parametrize(("eps", "lam"), [(1e-30, 1e-9), (1e-12, 1.0), (0.1, 1e-9), (20.0, 1e-9), (30.0, 1e-12)])
@@ -247,12 +232,13 @@ def test_the_slack_does_not_overflow_or_cancel(eps: float, lam: float) -> None:
     with mpmath.workdps(80):
         left = mpmath.mpf(eps) - 2 * mpmath.log1p(mpmath.mpf(0.25) / (1000 * mpmath.mpf(lam)))
         ridge = mpmath.mpf(0.25) / (1000 * mpmath.expm1(mpmath.mpf(eps) / 4)) - mpmath.mpf(lam)
-    assert compute_slack(eps, lam, 1000) == pytest.approx(
-        (0.0, float(left)) if left > 0 else (float(ridge), eps / 2), rel=1e-9
-    )
+    extra, spent = compute_slack(eps, lam, 1000)
+    assert (extra, spent) == pytest.approx((0.0, float(left)) if left > 0 else (float(ridge), eps / 2), rel=1e-9)
+    # it pays for the squared Jacobian
+    assert 2 * math.log1p(0.25 / (1000 * (lam + extra))) <= (eps - spent) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("eps", [1e-30, 1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("eps", [1e-30, 1e-8, 1.0, 1e6, math.inf])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, calibration: str) -> None:
     """A gradient of norm g is noise that is N g away: at most 1e-4, or a 1e-13th of the noise itself."""
@@ -296,21 +282,13 @@ def test_gop_draws_the_noise_that_is_counted(calibration: str, lam: float, shift
 EVERY = (1e-30, 1e-12, 1e-6, 0.05, 1.0, 3000.0, 1e6, 1e30)
 
 
-@pytest.mark.parametrize(("N", "dimensions"), [(2, (1, 9999)), (30_162, (1, 9999)), (10**7, (9999, 1))])
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(
-    N: int, dimensions: tuple[int, int], every: bool
-) -> None:
-    """Without lam, from the smallest to the largest eps that a command line takes; few and many columns in turn.
-
-    Every third eps for each N, another third for the next one, unless all are asked for.
-    """
+@pytest.mark.parametrize(("number", "N"), [(0, 2), (1, 30_162), (2, 10**7)])
+def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(number: int, N: int) -> None:
+    """Without lam, from the smallest to the largest eps that a command line takes; few and many columns in turn."""
     rng = np.random.default_rng(N)
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
-    assert algorithm.lam == 0
-    third = {2: 0, 30_162: 1, 10**7: 2}[N]
-    for number, eps in enumerate(EVERY if every else EVERY[third::3]):
-        d, delta = dimensions[number % 2], 10 ** rng.uniform(-12, -0.31)
+    for eps in EVERY[number::3]:
+        d, delta = int(rng.choice([1, 9999])), 10 ** rng.uniform(-12, -0.31)
         made = sent(algorithm, Budget(eps, delta), Problem(1, N, d))
         assert made.extra > 0
         found = proven(algorithm, Budget(eps, delta), Problem(1, N, d))["release"]

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SIGMOID, SQUARED
+from examples import LOGISTIC, SIGMOID, SQUARED, clipped_slope
 
 from dpml.optim.gradients import Rows
 from dpml.optim.merged_descent import MergedDescent
@@ -24,13 +24,6 @@ def rows_and_labels(loss, n: int, d: int, seed: int = 0):
     X *= (rng.uniform(0.2, 1, n) / np.linalg.norm(X, axis=1))[:, None]
     scores = X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n)
     return X, np.clip(scores, -1, 1) if loss is SQUARED else np.where(scores > 0, 1.0, -1.0)
-
-
-def cut_slope(slopes: Slopes, t, y):
-    """By the losses' formulas."""
-    if slopes.loss is SQUARED:
-        return np.sign(t - y) * np.minimum(2 * np.abs(t - y), slopes.clip)
-    return -y * np.minimum(1 / (1 + np.exp(y * t)), slopes.clip)
 
 
 @pytest.mark.parametrize("slopes", ALL, ids=named)
@@ -67,7 +60,7 @@ def test_constants_of_cut_losses_by_a_fine_grid(slopes):
         y = np.array([label])
         slope = slopes.slope(t[None], y)[0]
         if slopes.cut:
-            np.testing.assert_allclose(slope, cut_slope(slopes, t, label), atol=1e-15)
+            np.testing.assert_allclose(slope, clipped_slope(slopes.loss, t, label, slopes.clip), atol=1e-15)
         bends = np.diff(slope) / np.diff(t)
         assert 0.999 * slopes.lipschitz < np.abs(slope).max() <= slopes.lipschitz
         assert 0.999 * slopes.smoothness < np.abs(bends).max() <= slopes.smoothness * (1 + 1e-6)

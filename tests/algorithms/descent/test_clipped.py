@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of, some_parties
+from examples import LOGISTIC, SQUARED, ball, binary_parties, clipped_slope, release_of, some_parties
 from scipy.optimize import minimize
-from scipy.special import expit
 
 from dpml.algorithms.defaults import CLIP_QUANTILE, DESCENT_RULES
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -19,12 +18,6 @@ from dpml.privacy import Budget, Problem
 from dpml.sums import imprecision
 
 BUDGET = Budget(1.0, 1e-5)
-
-
-def slope_of(loss, t, y, clip):
-    """The slope of one row, as the definition has it."""
-    slope = -y * expit(-y * t) if loss is LOGISTIC else 2 * (t - y)
-    return math.copysign(min(abs(slope), clip), slope)
 
 
 # ---- the engine
@@ -38,7 +31,7 @@ def test_clipped_sums_are_sums_of_clipped_gradients(loss, clip) -> None:
     found = Rows.of(loss, parties.X, parties.y, dtype=np.float64, clip=clip).gradient(w)
     for model, sums in zip(w, found, strict=True):
         rows = zip(parties.X, parties.y, strict=True)
-        np.testing.assert_allclose(sums, sum(slope_of(loss, x @ model, y, clip) * x for x, y in rows), atol=1e-12)
+        np.testing.assert_allclose(sums, sum(clipped_slope(loss, x @ model, y, clip) * x for x, y in rows), atol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
@@ -53,7 +46,7 @@ def test_party_gradients_are_those_of_every_party_alone(loss, rule) -> None:
     for k in range(6):
         rows = list(zip(parties.X[parties.of(k)], parties.y[parties.of(k)], strict=True))
         for b, model in enumerate(w):
-            mean = sum(slope_of(loss, x @ model, y, math.inf) * x for x, y in rows) / len(rows)
+            mean = sum(clipped_slope(loss, x @ model, y, math.inf) * x for x, y in rows) / len(rows)
             length = np.linalg.norm(mean)
             np.testing.assert_allclose(each[k, b], mean / max(clip[b], length), rtol=1e-12, atol=1e-14)
             assert within[k, b] == (length <= clip[b])
@@ -96,7 +89,7 @@ def test_a_row_moves_a_sum_by_twice_the_clip_and_no_more(loss) -> None:
     def moved(v):
         w, x, other = v[:2], in_ball(v[2:4]), in_ball(v[4:6])
         y, z = (np.sign(v[6]), np.sign(v[7])) if loss is LOGISTIC else np.tanh(v[6:8])
-        return np.linalg.norm(slope_of(loss, x @ w, y, clip) * x - slope_of(loss, other @ w, z, clip) * other)
+        return np.linalg.norm(clipped_slope(loss, x @ w, y, clip) * x - clipped_slope(loss, other @ w, z, clip) * other)
 
     assert 0.99 * 2 * clip <= farthest(moved, 8) <= 2 * clip * (1 + 1e-12)
 
@@ -143,7 +136,7 @@ def plainly(algorithm, parties, schedule, noises):
     N = len(parties.y)
     for z in noises:
         rows = zip(parties.X, parties.y, strict=True)
-        total = sum(slope_of(algorithm.loss, x @ w, y, schedule.clip) * x for x, y in rows)
+        total = sum(clipped_slope(algorithm.loss, x @ w, y, schedule.clip) * x for x, y in rows)
         noisy = total / schedule.clip + schedule.noise * z
         w = w - schedule.step * (noisy / N + algorithm.lam * w / schedule.clip)
         models.append(w)

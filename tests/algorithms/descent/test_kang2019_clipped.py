@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, Observed, jayaraman, release_of, wang, wddp
+from examples import LOGISTIC, SQUARED, Observed, clipped_slope, jayaraman, release_of, wang, wddp
 from quick import quick_first
 from scipy.optimize import minimize
 from test_kang2019 import SIZES, dealt, problem_of, proven
@@ -22,13 +22,6 @@ KINDS = {
     "sums": (wddp, {}),
     "once": (wddp, {"variant": "once"}),
 }
-
-
-def cut(loss, scores, y, clip):
-    """The slopes by the losses' formulas."""
-    if loss is SQUARED:
-        return np.clip(2 * (scores - y), -clip, clip)
-    return -y * np.minimum(1 / (1 + np.exp(y * scores)), clip)
 
 
 # ---- what a row moves
@@ -110,7 +103,7 @@ def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip)
             weights = np.full(len(rows), 1 / len(rows)) if kind == "local" else v[rows]
             for z in noise:
                 drawn = z[g, i] if kind == "local" else z[:, i].sum(axis=0) / math.sqrt(len(z))
-                w = w - step * (X.T @ (weights * cut(loss, X @ w, y, clip)) + lam * w + scale * drawn)
+                w = w - step * (X.T @ (weights * clipped_slope(loss, X @ w, y, clip)) + lam * w + scale * drawn)
             ends.append(w)
         expected = np.average(ends, axis=0, weights=sizes) if kind == "local" else ends[0]
         np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
