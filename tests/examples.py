@@ -9,6 +9,7 @@ from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.quadratic.coefficients import polynomial
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.data.sets.synthetic import Synthetic
@@ -23,6 +24,7 @@ SOFTMAX, SIGMOID = LOSSES["softmax"], LOSSES["sigmoid"]
 fm, capefm, conv, local = (
     partial(FunctionalMechanism, sites=sites) for sites in ("curator", "cape", "independent", "last")
 )
+dpfm = partial(LaplaceFunctionalMechanism, calibration="tight")
 nn_cape, nn_conv, nn_nonpriv = (partial(Network, sites=sites) for sites in ("cape", "independent", "none"))
 wang, jayaraman, wddp = (partial(NoisyDescent, sites=sites) for sites in ("curator", "mpc", "clients"))
 

@@ -9,7 +9,6 @@ from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wd
 
 from dpml.algorithms.descent.noisy_descent import LocalRounds
 from dpml.audit.neighbours import synthetic_parties
-from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -236,13 +235,6 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
     np.testing.assert_allclose(released(once, parties), released(equal, parties), rtol=1e-5, atol=1e-6)
     if calibration == "published":
         assert proven(equal, problem=parties.problem)["release"] == theirs["release"]
-
-
-def test_party_sizes_are_those_of_the_partition():
-    data = dealt([200]).data
-    for rule in (TwoGroup(u=3.0, auxiliary=0.1), Simplex(floor=3), PerParty(n=7), Equal()):
-        sizes = party_sizes(rule, 200, 4, np.random.default_rng(7))
-        np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
 
 
 # ---- the method of Jayaraman et al. as eq. (2) of Kang et al. 2019 writes it

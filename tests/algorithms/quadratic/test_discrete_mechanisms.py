@@ -6,11 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, capefm, dealt, fm, release_of, some_parties
+from examples import LOGISTIC, SQUARED, capefm, dealt, dpfm, fm, release_of, some_parties
 from quick import quick_first
 
 from dpml.algorithms.quadratic.coefficients import whole_products
-from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.audit.worst_cases import worst_case
 from dpml.data.partition import Parties
@@ -127,22 +126,20 @@ def test_products_of_integers_are_those_of_pythons(bits: int) -> None:
 # ---- exact Laplace noise
 
 
-def dpfm(loss, noise: str = "discrete") -> LaplaceFunctionalMechanism:
-    return LaplaceFunctionalMechanism(loss, calibration="tight", noise=noise)
-
-
 @each_loss
 def test_of_exact_laplace_noise_what_is_proven_is_what_was_asked_for(loss) -> None:
     for problem in (Problem(1, 1, 1), Problem(4, 400, 10), Problem(3, 10**7, 1000)):
         for eps in (0.1, 1.0, 30.0, 1e6):
-            (proven,) = [g for g in dpfm(loss).guarantees(Budget(eps), problem) if g.basis == "proven"]
+            (proven,) = [
+                g for g in dpfm(loss, noise="discrete").guarantees(Budget(eps), problem) if g.basis == "proven"
+            ]
             assert eps * (1 - 2e-5) <= proven.eps <= eps
 
 
 @each_loss
 def test_exact_laplace_noise_of_width_zero_gives_the_continuous_release(loss) -> None:
     one, other = (
-        release_of(dpfm(loss, noise), some_parties(loss), [Budget(math.inf)]).weights
+        release_of(dpfm(loss, noise=noise), some_parties(loss), [Budget(math.inf)]).weights
         for noise in ("discrete", "continuous")
     )
     np.testing.assert_allclose(one, other, atol=2e-4)
@@ -150,7 +147,7 @@ def test_exact_laplace_noise_of_width_zero_gives_the_continuous_release(loss) ->
 
 @each_loss
 def test_no_floating_point_noise_is_drawn(loss) -> None:
-    mechanism = dpfm(loss).prepare(some_parties(loss), np.random.default_rng(0))
+    mechanism = dpfm(loss, noise="discrete").prepare(some_parties(loss), np.random.default_rng(0))
     only_bytes = SimpleNamespace(bytes=np.random.default_rng(0).bytes)
     assert np.isfinite(mechanism.release([BUDGET], only_bytes, 2).weights).all()
 
@@ -159,7 +156,7 @@ def test_no_floating_point_noise_is_drawn(loss) -> None:
 @pytest.mark.parametrize("d", quick_first([1, 2, 6], 2))
 def test_no_neighbours_integers_move_farther_than_is_proven(loss, d: int) -> None:
     """The eps of pairs of rows, from their integers and the scales of the noise; the worst come near."""
-    algorithm, rng, budget = dpfm(loss), np.random.default_rng(6), Budget(2.0)
+    algorithm, rng, budget = dpfm(loss, noise="discrete"), np.random.default_rng(6), Budget(2.0)
     problem = Problem(1, 2, d)
     (sent,) = algorithm.messages(budget, problem)
     bits = sent.of.resolution(sent.block_widths(), problem)
