@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, capefm, fm, some_parties
+from examples import LOGISTIC, capefm, conv, fm, local, some_parties
 from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -34,6 +34,9 @@ PROGRAMS = {
     "fm": fm(LOGISTIC, "tight"),
     "capefm": capefm(LOGISTIC, "tight"),
     "capefm published": capefm(LOSSES["squared"]),
+    "fm published": fm(LOGISTIC),
+    "conv": conv(LOSSES["squared"]),
+    "local": local(LOGISTIC, "tight"),
 }
 CARRIERS = {
     "simulated": {},
@@ -45,6 +48,7 @@ IMPOSSIBLE = {
     *(("psgd", carrier) for carrier in ("discrete", "discrete secagg")),
     *(("fm", carrier) for carrier in ("secagg", "discrete secagg")),
     *(("capefm published", carrier) for carrier in ("discrete", "discrete secagg")),
+    *((name, carrier) for name in ("fm published", "conv", "local") for carrier in CARRIERS if carrier != "simulated"),
 }
 PAIRS = [(name, carrier) for name in PROGRAMS for carrier in CARRIERS if (name, carrier) not in IMPOSSIBLE]
 each = pytest.mark.parametrize(("name", "carrier"), PAIRS, ids=[f"{name}-{carrier}" for name, carrier in PAIRS])

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from examples import LOGISTIC, SQUARED, dpfm, release_of, some_parties
-from quick import quick_first
 from scipy.special import expit
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -197,19 +196,6 @@ def test_all_budgets_have_a_guarantee_that_is_no_larger_and_room_in_the_ring(alg
                     variance = variance_of(width / abs(step), Problem(1, 1, 1), 1)
                     assert wrap_probability(1 << 61, variance, 1, 10**6) < 1e-300
                     assert variance < 1 << 112
-
-
-@pytest.mark.slow_cases("ssp_descent-party-1", "ssp_descent-sample-1", "ssp_descent-sample-9")
-@pytest.mark.parametrize("M", quick_first([1, 9, 2], 2))
-@each_unit
-@each_algorithm
-def test_the_smallest_data_and_the_least_and_largest_budgets_have_models(algorithm, unit, M) -> None:
-    """N = M rows of one number, or two rows; one party alone is no party level."""
-    M = max(M, 1 + (unit == "party"))
-    parties = some_parties(M=M, N=max(M, 2), d=1)
-    budgets = [Budget(eps, 1e-5) for eps in (1e-6, 1.0, 1e6, 1e30, math.inf)]
-    made = short(algorithm, LOGISTIC, unit=unit, noise="discrete", rounds=3)
-    assert np.isfinite(release_of(made, parties, budgets, 2).weights).all()
 
 
 @pytest.mark.parametrize(

@@ -82,14 +82,6 @@ def test_it_has_guarantees_in_every_view(kind, unit) -> None:
 
 @pytest.mark.parametrize("noise", ["continuous", "discrete"])
 @pytest.mark.parametrize("unit", ["sample", "party"])
-def test_without_noise_all_ways_to_add_up_give_one_model(kind, unit, noise) -> None:
-    plain = models(kind(LOGISTIC, unit=unit, clip=0.2), NONE)
-    other = models(kind(LOGISTIC, unit=unit, clip=0.2, protocol="secagg", noise=noise), NONE)
-    assert np.allclose(plain, other, rtol=1e-5, atol=1e-5)  # the grid has 20 bits
-
-
-@pytest.mark.parametrize("noise", ["continuous", "discrete"])
-@pytest.mark.parametrize("unit", ["sample", "party"])
 def test_parties_on_machines_of_their_own_make_the_model_of_one_process_bit_for_bit(kind, unit, noise) -> None:
     algorithm, pooled = kind(LOGISTIC, unit=unit, noise=noise), parties()
     sums = sums_of(algorithm, Setting(BUDGET, pooled.problem, SIZES))

@@ -14,7 +14,7 @@ from dpml.mechanism.sharing import (
     Sharing,
     TrustedCurator,
 )
-from dpml.privacy import Problem, gdp, noise
+from dpml.privacy import Problem, gdp
 
 SHARINGS = [CapeNoise(1.0), CapeNoise(3.0), CapeNoise(MASK), IndependentNoise(), TrustedCurator(("release", "client"))]
 SITES = [1, 2, 3, 4, 7, 10]
@@ -91,14 +91,3 @@ def test_the_sum_that_is_drawn_at_once_has_the_law_of_the_sources_sum(sharing: S
     for drawn in (at_once, total):
         assert np.abs(drawn.mean(axis=0)).max() < 5.2 / math.sqrt(n)
         assert np.abs(drawn.T @ drawn / n - np.eye(size)).max() < 5.2 * math.sqrt(2 / n)
-
-
-@pytest.mark.parametrize("spread", [1.0, 3.0, MASK])
-@pytest.mark.parametrize("M", SITES)
-def test_the_sources_of_cape_are_messages_and_the_secrets_in_them(M: int, spread: float) -> None:
-    """From one stream: the secrets are the ehat as drawn, and a message less its centred secret is the site's own g."""
-    (messages, secrets) = np.split(CapeNoise(spread).observed(np.random.default_rng(5), 200, M, 4)[1], 2)
-    ehat, g = noise.cape_parties(np.random.default_rng(5), 200, M, 4)
-    assert np.allclose(secrets, spread * ehat.transpose(1, 0, 2), rtol=1e-14)
-    own = messages - secrets + secrets.mean(axis=0)
-    assert np.allclose(own * math.sqrt(M), g.transpose(1, 0, 2), atol=1e-11 * spread)

@@ -41,17 +41,6 @@ def test_with_evaluations_enough_it_is_the_minimum() -> None:
     assert 0 < (np.abs(w) > 1 - 1e-4).any(axis=1).sum() < 20
 
 
-def test_where_indefinite_it_ends_where_nothing_near_is_lower() -> None:
-    rng = np.random.default_rng(4)
-    A, b = stack(rng, 30, 8, shift=0)
-    start = usual_start(8)
-    w = stop_in_box(A, b, start)
-    assert np.all(values(A, b, w) < values(A, b, np.broadcast_to(start, w.shape)))
-    for _ in range(200):
-        near = np.clip(w + 1e-3 * rng.standard_normal(w.shape), -1, 1)
-        assert np.all(values(A, b, near) >= values(A, b, w) - 1e-4)
-
-
 def stopped(objective: Callable[[np.ndarray], float], start: np.ndarray, budget: int) -> tuple[np.ndarray, int]:
     """The same method on one function, step by step, with gradients by differences: where it is, and its calls."""
     d, calls = len(start), 0
@@ -110,14 +99,6 @@ def test_it_stops_where_the_evaluations_of_the_objective_are_used_up(shift: floa
             assert np.allclose(together[i], alone, atol=2e-3)
     gradient = approx_fprime(start, lambda w: w @ A[0] @ w + b[0] @ w)
     assert np.allclose(gradient, 2 * A[0] @ start + b[0], rtol=1e-3, atol=1e-3)
-
-
-def test_problems_do_not_touch_each_other() -> None:
-    A, b = stack(np.random.default_rng(6), 9, 10, shift=2)
-    b[::2] *= 1e4  # some end early
-    together = stop_in_box(A, b, usual_start(10), 300)
-    for i in range(9):
-        assert np.allclose(stop_in_box(A[i : i + 1], b[i : i + 1], usual_start(10), 300)[0], together[i], atol=1e-9)
 
 
 def test_it_stops_where_the_authors_solver_stopped(raw) -> None:

@@ -9,6 +9,7 @@ from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wd
 
 from dpml.algorithms.descent.noisy_descent import LocalRounds
 from dpml.audit.neighbours import synthetic_parties
+from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -157,15 +158,22 @@ def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, options):
 
 
 def test_local_rounds_add_up_noise_of_every_client():
-    """The s.d. over draws of a model after T rounds, gradients made zero: step^2 T sum (N_k/N sigma_k)^2 per entry."""
-    parties = dealt()
+    """The s.d. over draws of a model after T rounds, gradients made zero: step^2 T sum (N_k/N sigma_k)^2 per entry.
+
+    Eq. (2) has plain means, and the noise of Table 1 in every client.
+    """
+    parties, M = dealt(), len(SIZES)
     parties.X[:] = 0.0
-    for options in (KINDS["paper"], KINDS["tight client"]):
-        algorithm = wddp(LOGISTIC, rounds=20, step=0.5, **options)
-        release = release_of(algorithm, parties, [BUDGET], 2000)
-        scales = noise_of_clients(algorithm) * SIZES / SIZES.sum()
-        expected = 20 * 0.25 * np.sum(scales**2)
-        ratio = release.weights[0].var(axis=0, ddof=1).mean() / expected
+    each = 16 * 20 * math.log(1e3) / (M * SIZES.min() * BUDGET.eps) ** 2
+    for algorithm, variance in (
+        *(
+            (kind, np.sum((noise_of_clients(kind) * SIZES / SIZES.sum()) ** 2))
+            for kind in (wddp(LOGISTIC, rounds=20, step=0.5, **KINDS[name]) for name in ("paper", "tight client"))
+        ),
+        (local_rounds(rounds=20, step=0.5), each / M),
+    ):
+        models = release_of(algorithm, parties, [BUDGET], 2000).weights[0]
+        ratio = models.var(axis=0, ddof=1).mean() / (20 * 0.25 * variance)
         assert abs(ratio - 1) < 4 * math.sqrt(2 / (1999 * 5))  # a false alarm in 16,000
 
 
@@ -237,6 +245,13 @@ def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibr
         assert proven(equal, problem=parties.problem)["release"] == theirs["release"]
 
 
+def test_party_sizes_are_those_of_the_partition():
+    data = dealt([200]).data
+    for rule in (TwoGroup(u=3.0, auxiliary=0.1), Simplex(floor=3), PerParty(n=7), Equal()):
+        sizes = party_sizes(rule, 200, 4, np.random.default_rng(7))
+        np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
+
+
 # ---- the method of Jayaraman et al. as eq. (2) of Kang et al. 2019 writes it
 
 
@@ -255,16 +270,6 @@ def test_eq_2_without_noise_is_the_plain_mean_of_local_descents():
             w -= 0.5 * (-(X.T @ (y / (1 + np.exp(y * (X @ w))))) / len(y) + 0.1 * w)
         models.append(w)
     assert found == pytest.approx(np.mean(models, axis=0), abs=1e-6)
-
-
-def test_the_noise_of_eq_2_is_that_of_table_1_in_every_client():
-    """The s.d. over draws after T rounds, gradients made zero: step^2 T sigma^2 / M, sigma by the formula."""
-    parties = dealt(SIZES)
-    parties.X[:] = 0.0
-    models = release_of(local_rounds(rounds=20, step=0.5), parties, [BUDGET], 2000).weights[0]
-    sigma2 = 16 * 20 * math.log(1e3) / (len(SIZES) * SIZES.min() * BUDGET.eps) ** 2
-    ratio = models.var(axis=0, ddof=1).mean() / (20 * 0.25 * sigma2 / len(SIZES))
-    assert abs(ratio - 1) < 4 * math.sqrt(2 / (1999 * 5))  # a false alarm in 16,000
 
 
 def test_eq_2_with_clients_of_equal_size_is_wddp():

@@ -110,39 +110,23 @@ def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so()
     assert furthest == pytest.approx(2 * clip, rel=1e-9)
 
 
-@pytest.mark.parametrize("where", ["nowhere", "all", "inner", "inner bias", "outer", "outer bias"])
-def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks(where: str) -> None:
+def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks() -> None:
     """Each block is clipped, or not, whatever the others are; the outer bias never is: a slope is at most 1."""
     X, y = rows(5, seed=2)
-    given = models(B=2, seed=5, scale=300 if where == "all" else 1)
-    if where == "inner bias":
-        X[:, :-1] *= 1e-6
-        given.outer[:-1] *= 1e3
-    elif where == "inner":
-        given.outer[:-1] *= 300
-    elif where == "outer":
-        given.inner *= 1e3
-        given.outer *= 1e-3
+    given = models(B=40, seed=5)
+    rng = np.random.default_rng(0)
+    given.inner *= rng.choice([0.01, 1.0, 300.0], 40)[:, None]
+    given.outer *= rng.choice([0.01, 1.0, 300.0], 40)
     found = sum_of_clipped_terms(given, X, y, LOSS).flat()
     inner = np.arange(H * (D + 1)).reshape(H, D + 1)
-    blocks = {
-        "inner": inner[:, :-1].ravel(),
-        "inner bias": inner[:, -1],
-        "outer": np.arange(H * (D + 1), SIZE - 1),
-        "outer bias": np.array([SIZE - 1]),
-    }
+    blocks = inner[:, :-1].ravel(), inner[:, -1], np.arange(H * (D + 1), SIZE - 1), np.array([SIZE - 1])
     terms = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() / 25 for i in range(5)])
-    long = {name: np.linalg.norm(terms[..., block], axis=-1) > 1 for name, block in blocks.items()}
-    if where in blocks:
-        assert long[where].any() == (where != "outer bias")
-        assert not long[where].all()
-    else:
-        assert np.any(list(long.values())) == (where == "all")
-    for block in blocks.values():
+    cut = np.stack([np.linalg.norm(terms[..., block], axis=-1) > 1 for block in blocks[:3]])
+    assert {tuple(kinds) for kinds in cut.reshape(3, -1).T} >= {(0, 0, 0), (1, 1, 1), (0, 1, 0), (1, 1, 0), (0, 0, 1)}
+    for block in blocks:
         norms = np.linalg.norm(terms[..., block], axis=-1, keepdims=True)
-        np.testing.assert_allclose(
-            found[:, block], (terms[..., block] / np.maximum(1, norms)).sum(axis=0), rtol=1e-9, atol=1e-12
-        )
+        expected = (terms[..., block] / np.maximum(1, norms)).sum(axis=0)
+        np.testing.assert_allclose(found[:, block], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> None:

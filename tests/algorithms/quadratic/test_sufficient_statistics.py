@@ -14,7 +14,6 @@ from examples import (
     Observed,
     ball,
     clipped_slope,
-    fm,
     noisy_coefficients,
     release_of,
     some_parties,
@@ -45,35 +44,6 @@ def statistics_noise(algorithm: SufficientStatistics, problem: Problem) -> tuple
 
 
 # ---- the sensitivity
-
-
-def far_apart(algorithm: SufficientStatistics, problem: Problem, starts: int = 16) -> float:
-    """The farthest that two rows' (X'X, X'y) are apart, in units of their noise, by multi-start ascent."""
-    d, rng = problem.d, np.random.default_rng(0)
-    on_square, on_linear = statistics_noise(algorithm, problem)
-
-    def distance(v: np.ndarray) -> float:
-        x, z = (row / max(1.0, np.linalg.norm(row)) for row in (v[:d], v[d : 2 * d]))
-        square, linear = np.outer(x, x) - np.outer(z, z), np.tanh(v[-2]) * x - np.tanh(v[-1]) * z
-        return float(np.sum(square**2) / on_square**2 + np.sum(linear**2) / on_linear**2)
-
-    begin = (rng.standard_normal(2 * d + 2) * 2 for _ in range(starts))
-    return math.sqrt(max(-minimize(lambda v: -distance(v), start, method="L-BFGS-B").fun for start in begin))
-
-
-@each_loss
-@pytest.mark.parametrize("d", [2, 4])
-def test_mu_is_how_far_two_rows_are_apart(loss: Loss, d: int) -> None:
-    """By search, and in closed form: mu^2 = (2 r + 2 + r^2/2)/s^2, with noise s on X'X and s/sqrt r on X'y."""
-    algorithm, problem = SufficientStatistics(loss), Problem(1, 100, d)
-    (mu,) = {g.mu for g in algorithm.guarantees(BUDGET, problem)}
-    on_square, on_linear = statistics_noise(algorithm, problem)
-    r = (on_square / on_linear) ** 2
-    assert 0 < r < 2
-    assert mu == pytest.approx(math.sqrt(2 * r + 2 + r * r / 2) / on_square, rel=1e-9)
-    found = far_apart(algorithm, problem)
-    assert found <= mu * (1 + 1e-6)
-    assert found == pytest.approx(mu, rel=2e-3)
 
 
 @pytest.mark.slow
@@ -131,23 +101,6 @@ def test_without_noise_it_is_least_squares(loss: Loss) -> None:
     )
 
 
-def test_lam_is_part_of_the_objective() -> None:
-    given = some_parties(SQUARED)
-    w = release_of(SufficientStatistics(SQUARED, lam=0.7), given, [NONE], 1, seed=0).weights[0, 0]
-    gradient = 2 * given.X.T @ (given.X @ w - given.y) / 200 + 0.7 * w
-    assert np.abs(gradient).max() < 1e-10
-
-
-def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
-    """`ssp` with M = 1 and `fm`, tight, are the same mechanism: from one stream, the same models."""
-    given, budgets = some_parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
-    releases = [
-        release_of(algorithm, given, budgets, 50, seed=2).weights
-        for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
-    ]
-    assert np.allclose(*releases, rtol=1e-9)
-
-
 # ---- several classes
 
 
@@ -186,15 +139,6 @@ def test_no_two_rows_are_farther_apart_than_is_counted(K: int, d: int) -> None:
         assert found[1] <= found[0] * (1 + 1e-6)
         assert found[0] == pytest.approx(proven, rel=1e-3)
         assert max(found) <= proven * (1 + 1e-9)
-
-
-def test_the_sensitivity_in_closed_form() -> None:
-    """The most of A a (2 + 2 c) + B (2 - 2 c^2), A and B the squares of 2/T1 and 1/T2, a = 1 - 1/K."""
-    for K in (2, 6):
-        (message,) = SufficientStatistics(SOFTMAX).messages(BUDGET, Problem(1, 100, 20, classes=K))
-        linear, square, _ = np.array(message.units) * message.noise
-        A, B = 4 / linear**2 * (1 - 1 / K), 1 / square**2
-        assert (message.sensitivity / message.noise) ** 2 == pytest.approx(2 * A + 2 * B + A * A / (2 * B), rel=1e-12)
 
 
 def test_without_noise_it_is_least_squares_of_centred_codes() -> None:
