@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -65,6 +66,30 @@ def test_every_wrong_value_is_refused_by_the_name_of_its_key(name: str) -> None:
             replace(algorithm, lam=0.0)
     elif "lam" in vars(algorithm):
         replace(algorithm, lam=0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "key"),
+    [
+        ("wang", {"clip": 0.1}, "clip"),
+        ("wang", {"clip": 0.1, "calibration": "tight", "loss": LOSSES["sigmoid"]}, "clip"),
+        ("wang", {"step": 0.1, "step_selection": "oracle"}, "step"),
+        ("wddp", {"calibration": "tight", "variant": "once", "calibrate_for": "client"}, "calibrate_for"),
+        ("jayaraman_local", {"calibration": "tight"}, "tight"),
+        ("psgd", {"variant": "halving", "rounds": 401}, "rounds"),
+        ("psgd", {"variant": "halving", "calibration": "tight"}, "variant"),
+        ("avg", {"variant": "sum", "calibration": "tight"}, "variant"),
+    ],
+)
+def test_values_that_exclude_each_other_are_refused_by_name(name: str, options: dict[str, Any], key: str) -> None:
+    with pytest.raises(UserError, match=key):
+        replace(algorithms()[name], **options)
+
+
+@pytest.mark.parametrize("name", ["soft", "vote"])
+def test_votes_need_auxiliary_rows(name: str) -> None:
+    with pytest.raises(UserError, match=r"partition\.auxiliary"):
+        algorithms()[name].guarantees(Budget(1.0), Problem(2, 90, 2, auxiliary=0))
 
 
 @pytest.mark.parametrize("name", algorithms())

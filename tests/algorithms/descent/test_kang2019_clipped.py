@@ -109,30 +109,6 @@ def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip)
         np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
 
 
-@pytest.mark.slow
-def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
-    """Huber's loss, and the logistic loss that goes on straight where it is as steep as the clip: SciPy's minimum."""
-    budget, lam = Budget(math.inf, 1e-3), 0.02
-    for loss, clip in ((LOGISTIC, 0.2), (SQUARED, 0.3), (SQUARED, 1e3)):
-        parties = dealt([300], loss=loss)
-        algorithm = wang(loss, clip=clip, lam=lam, rounds=2000, **TIGHT)
-        found = release_of(algorithm, parties, [budget]).weights[0, 0]
-
-        def cost(w, loss=loss, clip=clip, parties=parties):
-            t = parties.X @ w
-            if loss is SQUARED:
-                off = np.abs(t - parties.y)
-                losses = np.where(2 * off <= clip, off**2, clip * off - clip**2 / 4)
-            else:
-                margin, bend = parties.y * t, math.log(1 / clip - 1)
-                straight = np.log1p(np.exp(-bend)) - clip * (margin - bend)
-                losses = np.where(margin < bend, straight, np.log1p(np.exp(-margin)))
-            return losses.mean() + lam / 2 * w @ w
-
-        best = minimize(cost, np.zeros(5), tol=1e-12, method="BFGS", options={"gtol": 1e-9})
-        np.testing.assert_allclose(found, best.x, atol=3e-4)
-
-
 def test_a_clip_above_all_slopes_is_none():
     parties = dealt()
     ends = [

@@ -98,19 +98,14 @@ def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(alg
         _, b, A = noisy_coefficients(prepared, [budget], np.random.default_rng(1), draws)
         largest = np.linalg.eigvalsh(A[0] - exact_coefficients(prepared)[2])[:, -1].mean() / rows
         A, b = A[0] / rows, b[0] / rows
-        if calibration == "published":
-            models = lambda edge, A=A, b=b: minimise_quadratic(A + 3 * edge * np.eye(d), b)[0]  # noqa: E731
-        else:
-            models = lambda edge, A=A, b=b: minimise_floored(A, b, SPECTRAL_FLOOR * edge)[0]  # noqa: E731
 
-        def off(edge: float, models=models, weights=weights) -> float:
-            return float(np.linalg.norm(models(edge) - weights) / np.linalg.norm(weights))
+        def off(edge: float, A=A, b=b, weights=weights) -> float:
+            ridge, floor = A + 3 * edge * np.eye(d), SPECTRAL_FLOOR * edge
+            models, _ = minimise_quadratic(ridge, b) if calibration == "published" else minimise_floored(A, b, floor)
+            return float(np.linalg.norm(models - weights) / np.linalg.norm(weights))
 
-        edges = largest * np.linspace(0.98, 1.12, 15)
-        best = edges[np.argmin([off(edge) for edge in edges])]
-        assert 0.98 < best / largest < 1.12
-        assert off(best) < 0.02
-        assert off(1.3 * best) > 0.02
+        best = min(largest * np.linspace(0.99, 1.11, 13), key=off)
+        assert off(best) < 0.02 < off(1.3 * best)
 
 
 @pytest.mark.parametrize(
