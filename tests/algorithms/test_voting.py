@@ -198,7 +198,8 @@ def test_ties_go_to_plus_one_and_to_the_lowest_class() -> None:
 @pytest.mark.slow
 def test_mixed_scikit_learn_classifiers_vote() -> None:
     """A tree, a logistic regression and naive Bayes in turn, by path, node and object; two parties have one label."""
-    kinds = ["sklearn.tree.DecisionTreeClassifier", {"_target_": "sklearn.linear_model.LogisticRegression", "C": 10.0}]
+    regression = {"_target_": "sklearn.linear_model.LogisticRegression", "C": 10.0}
+    kinds = ["sklearn.tree.DecisionTreeClassifier", regression, GaussianNB()]
     for K in (1, 3):
         parties = labelled_parties(K, 9)
         y = parties.y.copy()
@@ -207,24 +208,17 @@ def test_mixed_scikit_learn_classifiers_vote() -> None:
         parties = dataclasses.replace(parties, y=y)
         X = parties.X_auxiliary
         seeds = np.random.default_rng(0).integers(2**31, size=9)
-        shares = vote_shares(parties, X, 1e-2, False, [*kinds, GaussianNB()], seeds)
+        shares = vote_shares(parties, X, 1e-2, False, kinds, seeds)
         expected = np.zeros_like(shares)
         for k in range(9):
             own = parties.of(k)
-            if k in (3, 4):
-                label = np.full(len(X), y[0])
-            else:
-                seed = int(seeds[k])
-                model = (
-                    DecisionTreeClassifier(random_state=seed),
-                    LogisticRegression(C=10.0, random_state=seed),
-                    GaussianNB(),
-                )[k % 3]
-                label = model.fit(parties.X[own], y[own]).predict(X)
+            tree, line = DecisionTreeClassifier(random_state=seeds[k]), LogisticRegression(C=10, random_state=seeds[k])
+            models = (tree, line, GaussianNB())
+            label = np.full(len(X), y[0]) if k in (3, 4) else models[k % 3].fit(parties.X[own], y[own]).predict(X)
             expected += hard_targets(label, parties.problem.classes) / 9
         assert np.allclose(shares, expected)
         for kind in (Soft, Vote, Individual):
-            kind(loss_of(K), local=[*kinds, GaussianNB()]).prepare(parties, np.random.default_rng(0))
+            kind(loss_of(K), local=kinds).prepare(parties, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("kind", ["ExtraTreeClassifier", "DecisionTreeClassifier"])

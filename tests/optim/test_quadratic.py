@@ -108,13 +108,3 @@ def test_a_floor_of_zero_trims() -> None:
         quadratic.minimise_floored(A, b, np.zeros(40)), quadratic.minimise_quadratic(A, b), strict=True
     ):
         assert np.allclose(found, expected, atol=1e-10)
-
-
-@pytest.mark.usefixtures("either_way")
-def test_a_floor_serves_stacks_of_stacks() -> None:
-    """(budgets, draws, d, d), and a floor (budgets, 1)."""
-    A, b = stack(np.random.default_rng(5), 12, 4, shift=0)
-    w, trimmed = quadratic.minimise_floored(A.reshape(3, 4, 4, 4), b.reshape(3, 4, 4), np.array([[0.1], [1.0], [5.0]]))
-    one_by_one, _ = quadratic.minimise_floored(A, b, np.repeat([0.1, 1.0, 5.0], 4))
-    assert trimmed.shape == (3, 4)
-    assert np.allclose(w.reshape(12, 4), one_by_one)

@@ -213,16 +213,6 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
                 assert max(proven(algorithm, budget).values()) == pytest.approx(eps, rel=1e-9)
 
 
-def test_tight_is_wang_without_a_trusted_place():
-    """The sum of all shares is exactly the central noise, whatever the sizes; colluders cost sqrt(M/H)."""
-    problem = problem_of()
-    central = noise_of_rounds(wang(LOGISTIC, calibration="tight", calibrate_for="aggregate"))
-    for view, more in (("aggregate", 1.0), ("colluders", math.sqrt(problem.M / problem.honest))):
-        shared = wddp(LOGISTIC, calibration="tight", calibrate_for=view)
-        (rounds,) = shared.messages(BUDGET, problem)
-        assert rounds.block_widths() == pytest.approx([central * more])
-
-
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibration):
     """Eq. (4) as printed: the same models number for number, and the same guarantees, whoever else colludes."""
