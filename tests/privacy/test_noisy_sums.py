@@ -163,15 +163,6 @@ def test_what_eta_leaves_is_reached_by_a_constant_shift(rounds: int, balance: fl
     assert found <= alone * (1 + 1e-9)
 
 
-@pytest.mark.slow
-def test_showing_the_scales_costs_nothing_where_the_exact_proof_ends() -> None:
-    for eps, rounds, delta in ((1.0, 100, 1e-5), (0.05, 1000, 1e-3)):
-        exact = proven(rounds, eps, 1, 127, 0.0, delta)
-        scales = proven(rounds, eps, 1, 128, 0.0, delta)
-        assert (exact[1], scales[1]) == (EXACT, SCALES)
-        assert scales[0] == pytest.approx(exact[0], rel=0.01)
-
-
 @pytest.mark.parametrize(("shape", "rounds", "delta"), [(100.0, 1, 1e-2), (2e3, 50, 1e-3)])
 def test_scales_too_small_to_be_counted_are_an_infinite_loss(shape: float, rounds: int, delta: float) -> None:
     """Of probability 1e-4 delta/T at most (Chernoff): they count with all of it."""
