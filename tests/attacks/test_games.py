@@ -40,9 +40,8 @@ FEATURES, ROWS = 8, 60
 EPS, DELTA = 0.01, 1e-5
 TIMES, MANY = 30, 29
 DRAWN = 10_000  # numbers by which an attacker gets to know a sampler
-MESSAGES = 2  # of a release, that an attacker looks at
-PLAYED = [("ssp", "AB"), ("ssp", "RS"), ("dpfm", "RS"), pytest.param("dpgd", "AB", marks=pytest.mark.slow)]
-"""Every kind of noise: statistics, coefficients, and rounds."""
+PLAYED = [("ssp", "AB"), ("ssp", "RS"), ("dpfm", "RS")]
+"""Gaussian noise by classification and regression, and Laplace noise: each release is one noisy sum."""
 
 Laws = list[tuple[BlockSampler, int]]
 """The laws from which the noise of a vector was drawn, and that of how many numbers each."""
@@ -93,54 +92,36 @@ class Seen:
     """The same by real arithmetic, without a grid, (2, k)."""
 
 
-@dataclass(frozen=True)
-class Spied:
-    """The answer (k,) of a message of a release, what it was asked about, and the laws of its discrete noise."""
-
-    number: int
-    at: tuple[Any, ...]
-    answer: np.ndarray
-    laws: Laws
-
-
 class Game:
-    """Releases of either of two neighbouring files by one algorithm."""
+    """Releases of either of two neighbouring files by one algorithm, which sends one noisy sum."""
 
     def __init__(self, patch: Any, algo: str, names: str, *words: str, **chosen: Any) -> None:
         self.requests = [requested(algo, name, *words, **chosen) for name in names]
-        self.patch, self.rng = patch, np.random.default_rng(0)
-        self.spied: list[Spied] = []
         self.laws: Laws = []
-        self.statement: tuple[str, ...] = ()
-        self._longest: dict[BlockSampler, float] = {}
-        self._seed()
-        self._spy()
-        self.mechanisms = [self._prepared(request) for request in self.requests]
-
-    def _seed(self) -> None:
-        """The system's random numbers are those of a seed, so that a test gives the same result every time."""
+        self.answer = np.zeros(0)
+        # the system's random numbers are those of a seed, so that a test gives the same result every time
         system = np.random.default_rng(1)
-        self.patch.setattr(entropy, "os", SimpleNamespace(urandom=system.bytes))
-        self.patch.setattr(entropy, "secrets", SimpleNamespace(randbits=lambda bits: int(system.integers(2**63))))
-
-    def _spy(self) -> None:
-        """Hear what a release draws, and what it makes of it."""
-        ask, sample = Carrier.ask, BlockSampler.sample
+        patch.setattr(entropy, "os", SimpleNamespace(urandom=system.bytes))
+        patch.setattr(entropy, "secrets", SimpleNamespace(randbits=lambda bits: int(system.integers(2**63))))
+        ask, self.sample = Carrier.ask, BlockSampler.sample
 
         def drawn(law: BlockSampler, shape: tuple[int, ...], source: Any) -> np.ndarray:
             self.laws.append((law, shape[-1]))
-            return sample(law, shape, source)
+            return self.sample(law, shape, source)
 
-        def heard(carrier: Carrier, number: int, *at: Any) -> np.ndarray:
-            self.laws.clear()
-            answer = ask(carrier, number, *at)
-            copies = tuple(np.array(each) for each in at)
-            self.spied.append(Spied(number, copies, answer[0].copy(), list(self.laws)))
-            return answer
+        def heard(carrier: Carrier, number: int) -> np.ndarray:
+            self.answer = ask(carrier, number)
+            return self.answer
 
-        self.patch.setattr(BlockSampler, "sample", drawn)
-        self.patch.setattr(Carrier, "ask", heard)
-        self._ask, self._sample = ask, sample
+        patch.setattr(BlockSampler, "sample", drawn)
+        patch.setattr(Carrier, "ask", heard)
+        carriers = [
+            Carrier(self._prepared(request), [request.budget], Quiet(PCG64(0)), 1, None) for request in self.requests
+        ]
+        self.steps, self.widths = _steps(carriers[0])
+        self.ran = np.array([ask(carrier, 0)[0] for carrier in carriers]) / self.steps
+        terms = [carrier.mechanism.terms(carrier.statistic(0)) for carrier in carriers]
+        self.real = np.array([term.total().reshape(-1) for term in terms]) / self.steps
 
     def _prepared(self, request: Request) -> Any:
         data = request.dataset.load(request.files, request.N, np.random.default_rng(0))
@@ -149,37 +130,27 @@ class Game:
 
     def play(self, times: int) -> list[tuple[int, Seen]]:
         """Which file was released, and what is seen of the release."""
-        return [(which, self.released(which)) for which in self.rng.integers(2, size=times).tolist()]
+        rng = np.random.default_rng(0)
+        return [(which, self.released(which)) for which in rng.integers(2, size=times).tolist()]
 
     def released(self, which: int) -> Seen:
         place, ledger = Path("model.json"), Path("model.ledger")
         for file in (place, ledger):
             file.unlink(missing_ok=True)
-        self.spied.clear()
         self.laws.clear()
         model, _ = release(self.requests[which], Ledger(ledger), None, place)
         self.statement = model.statement
-        seen = []
-        for each in self.spied[:MESSAGES]:
-            carriers = [Carrier(m, [self.requests[0].budget], Quiet(PCG64(0)), 1, None) for m in self.mechanisms]
-            steps, widths = _steps(carriers[0], each.number)
-            ran = np.array([self._ask(carrier, each.number, *each.at)[0] for carrier in carriers]) / steps
-            terms = [carrier.mechanism.terms(carrier.statistic(each.number)) for carrier in carriers]
-            real = np.array([term.total(*each.at).reshape(-1) for term in terms]) / steps
-            seen.append((each.answer / steps, *self._noise(each.laws, widths), ran, real))
-        return Seen(*(np.concatenate(parts, axis=-1) for parts in zip(*seen, strict=True)))
+        widths, reach = self.widths, np.full(len(self.widths), np.inf)
+        if self.laws:
+            widths, reach = (
+                np.concatenate([np.full(size, of(law)) for law, size in self.laws]) for of in (width, self.reach)
+            )
+        return Seen(self.answer[0] / self.steps, widths, reach, self.ran, self.real)
 
-    def _noise(self, laws: Laws, declared: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The width and the reach of the noise of all numbers (k,), by the laws that it was drawn from, if any were."""
-        if not laws:
-            return declared, np.full(len(declared), np.inf)
-        return tuple(np.concatenate([np.full(size, of(law)) for law, size in laws]) for of in (width, self._reach))
-
-    def _reach(self, law: BlockSampler) -> float:
-        if law not in self._longest:
-            drawn = self._sample(law, (DRAWN,), np.random.default_rng(3).bytes)
-            self._longest[law] = float(np.abs(drawn).max())
-        return self._longest[law]
+    @cache  # noqa: B019
+    def reach(self, law: BlockSampler) -> float:
+        """The longest noise that the attacker got from the sampler."""
+        return float(np.abs(self.sample(law, (DRAWN,), np.random.default_rng(3).bytes)).max())
 
 
 def width(law: BlockSampler) -> float:
@@ -187,15 +158,14 @@ def width(law: BlockSampler) -> float:
     return float(law.scale) if isinstance(law, DiscreteLaplace) else math.sqrt(law.variance)
 
 
-def _steps(carrier: Carrier, number: int) -> tuple[np.ndarray, np.ndarray]:
+def _steps(carrier: Carrier) -> tuple[np.ndarray, np.ndarray]:
     """What a step of every number is, 1 without a grid, and the width of its noise in steps."""
-    message, problem = carrier.messages[0][number], carrier.problem
-    of, d = message.of, problem.d
+    message, d = carrier.messages[0][0], carrier.problem.d
+    of = message.of
     widths = message.widths(d) * np.repeat(of.deviations(d), of.lengths(d))
     if carrier.mechanism.algorithm.noise != "discrete":
         return np.ones(len(widths)), widths
-    if not carrier.sharing.secure:
-        problem = replace(problem, M=1, colluders=0)
+    problem = replace(carrier.problem, M=1, colluders=0)
     steps = np.repeat(of.steps(of.resolution(message.block_widths(), problem), problem), of.lengths(d))
     return steps, widths / np.abs(steps)
 
