@@ -55,25 +55,13 @@ CROWDS = GaussianObjectivePerturbation, ObjectivePerturbation
 # ---- floors
 
 
-@pytest.mark.slow_cases("gop-logistic-0.0-0.95_0", "gop-logistic-0.01-0.81_0")
 @pytest.mark.parametrize(
     ("algorithm", "floor"),
     [
-        # no minimiser is longer than 5.28 at lam = 0.01, which leaves .8183
         (GaussianObjectivePerturbation(LOGISTIC), 0.81),
-        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), 0.95),
-        *(
-            pytest.param(
-                GaussianObjectivePerturbation(LOGISTIC, calibration="tight", **changes), floor, marks=pytest.mark.slow
-            )
-            for changes, floor in (
-                ({"lam": 0.01}, 0.81),
-                ({"shift": 2.0}, 0.95),
-                ({"lam": 0.01, "shift": 4.0}, 0.81),
-                ({"lam": 1e-3}, 0.95),
-                ({"lam": 1e-5}, 0.95),
-            )
-        ),
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=2.0), 0.95),
+        # no minimiser is longer than 5.28 at lam = 0.01, which leaves .8183
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=0.01), 0.81),
         (ObjectivePerturbation(LOGISTIC), 0.985),
         (ObjectivePerturbation(LOGISTIC, calibration="tight"), 0.99),
         (ObjectivePerturbation(LOGISTIC, calibration="tight", lam=0.01), 0.81),
@@ -97,28 +85,18 @@ def test_a_row_of_a_small_party_swings_its_model_from_end_to_end(n, lam, floor) 
     assert floor <= shown(LocalAggregation(LOGISTIC, calibration="tight", lam=lam), Problem(5, 5 * n, 2)) <= 1 + 1e-6
 
 
-@pytest.mark.slow_cases("GaussianObjectivePerturbation-5-1")
-@pytest.mark.parametrize(
-    ("kind", "N", "d"),
-    [
-        pytest.param(kind, N, d, marks=[pytest.mark.slow] if N > 6 or (d > 1 and kind in CROWDS) else [])
-        for kind in (*CROWDS, LocalAggregation, Soft, Vote, Average)
-        for N in (5, 6, 40)
-        for d in (1, 2, 3)
-    ],
-)
-def test_there_are_neighbours_of_every_size(kind, N, d) -> None:
+@pytest.mark.parametrize("d", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [*CROWDS, LocalAggregation, Soft, Vote, Average])
+def test_there_are_neighbours_of_every_size(kind, d) -> None:
     """And nothing shows more than is proven."""
-    for auxiliary in (1, 2, 7):
+    algorithm = kind(LOGISTIC, calibration="tight")
+    for N, auxiliary in ((5, 1), (6, 2), (40, 7)):
         problem = Problem(5, N, d, auxiliary=auxiliary, classes=2)
-        algorithm = kind(LOGISTIC, calibration="tight")
         pair = worst_case(algorithm, BUDGET, problem)
         assert [parties.problem.N for parties in pair] == [N, N]
         *_, exposure = exposures(algorithm, pair, BUDGET)
         known = gdp.eps_of(exposure.distance(), 1e-5) if algorithm.name == "gop" else exposure.distance()
         assert known <= proven(algorithm, problem) * (1 + 1e-6)
-        if not hasattr(algorithm, "local"):
-            break
 
 
 @pytest.mark.parametrize("kind", [ObjectivePerturbation, LocalAggregation, Soft])
