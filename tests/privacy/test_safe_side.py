@@ -213,8 +213,8 @@ def test_perturbed_objectives() -> None:
 # Whole algorithms: what they report of the noise that they draw.
 
 NAMES = [
-    "dpgd", "ssp", "ssp_descent", "wdgd", "adassp", "newton", "fm", "capefm", "dpfm", "conv", "local", "psgd", "outpert",
-    "avg", "vote", "soft", "la", "objpert", "gop", "amp", "wang", "jayaraman", "wddp",
+    "dpgd", "ssp", "ssp_descent", "wdgd", "adassp", "newton", "fm", "capefm", "dpfm", "conv", "local", "psgd",
+    "outpert", "avg", "vote", "soft", "la", "objpert", "gop", "amp", "wang", "jayaraman", "wddp",
 ]  # fmt: skip
 
 
