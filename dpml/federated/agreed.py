@@ -30,6 +30,8 @@ from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, re
 Scalar = str | float | int | bool | None
 
 _NAME = re.compile(r"[A-Za-z0-9_.+-]{1,40}")  # of an algorithm or an option, and a word that is its value
+_LONGEST = 200  # characters of a column's name
+_MOST = 10_000  # columns that are left out, or steps
 _SET = {"loss", "calibration", "protocol"}  # of an algorithm's options: what a federation chooses itself
 
 
@@ -40,14 +42,14 @@ def _word(value: Any, key: str) -> str:
 
 
 def _column(value: Any, key: str) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise UserError(f"{key} must be names of printable characters, got {str(value)[:60]!r}.")
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not value.isprintable():
+        raise UserError(f"{key} must be names of at most {_LONGEST} printable characters, got {str(value)[:60]!r}.")
     return value
 
 
 def _columns(value: Any, key: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise UserError(f"{key} must be a list of names.")
+    if not isinstance(value, list | tuple) or len(value) > _MOST:
+        raise UserError(f"{key} must be a list of at most {_MOST:,} names.")
     return tuple(_column(each, key) for each in value)
 
 

@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.protocols import FixedPoint, Session, Topology, in_process
-from dpml.protocols.transports import Transport
+from dpml.protocols.transports import Dropouts, Transport
 
 # the codec refuses |ehat_k| beyond this many standard deviations: once in 10^57 numbers
 _MOST_STDS = 16.0
@@ -49,6 +49,7 @@ def cape_sum(  # many parameters: the sum, its noise, and who carries it
     spread: float,
     rounding: Generator,
     transport: Transport = in_process,
+    dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> Cape:
     """Return the sum of the sites' shares with CAPE's noise, by secure aggregation.
@@ -59,7 +60,7 @@ def cape_sum(  # many parameters: the sum, its noise, and who carries it
         drawn: standard Gaussian noise, (draws, M, d) each: ``ehat / s`` and ``sqrt(M) g``.
         spread: s, the noise_std of the zero-sum noise in units of tau.
         rounding: rounds ``ehat`` to the codec's grid; need not be secret.
-        transport, topology: as in `dpml.protocols.secure_sum`.
+        transport, dropouts, topology: as in `dpml.protocols.secure_sum`.
     """
     parties = len(shares)
     codec = codec_of(parties, spread)
@@ -69,7 +70,7 @@ def cape_sum(  # many parameters: the sum, its noise, and who carries it
     sent = shares[:, None, None] + scales[:, None] * (ehat + 1 / math.sqrt(parties) * g)[:, None]
     inputs, plaintext = encoded.reshape(parties, -1), sent.reshape(parties, -1)
     session = Session.of(parties, inputs.shape[1], topology, beside=plaintext.shape[1])
-    outcome = transport(session, inputs, plaintext, None)
+    outcome = transport(session, inputs, plaintext, dropouts)
     received = outcome.beside.reshape(-1, *sent.shape[1:])
     zero_sum = codec.decode(outcome.total).reshape(encoded.shape[1:])
     messages = received - scales[:, None] * (zero_sum / len(received))

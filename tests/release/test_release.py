@@ -262,7 +262,7 @@ def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monke
 
 
 def a_model(**changes: object) -> Model:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), (), Range(0.0, 50.0))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), Range(0.0, 50.0))  # type: ignore[arg-type]
     weights = np.array([[0.1, 0.25, -1 / 3, 0.5]])
     ssp = SufficientStatistics(LOSSES["squared"], noise="discrete")
     facts = facts_about(ssp, Problem(1, 500, 3), Budget(1.0, 1e-5))
@@ -284,7 +284,7 @@ def test_a_model_reads_back_bit_for_bit(tmp_path) -> None:
 
 
 def test_a_target_on_a_log_scale_is_predicted_in_its_own_unit() -> None:
-    stated = ColumnBounds("x", {"a": Range(0, 10), "b": ("p", "q")}, (), (), Range(0, 50, log=True))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0, 10), "b": ("p", "q")}, (), Range(0, 50, log=True))  # type: ignore[arg-type]
     plain = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
     found = a_model(stated=stated).predictions(np.array([[7.5, 1.0]]))["prediction"]
     assert found == pytest.approx(np.exp(plain) - 1)
@@ -302,7 +302,7 @@ def test_the_bounds_may_list_the_columns_in_another_order(run_command, people, t
 
 
 def test_every_class_has_a_column_of_probabilities() -> None:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0)}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0)}, ("red", "amber", "green"))  # type: ignore[arg-type]
     weights = np.array([[1.0], [-1.0], [0.5]])
     model = a_model(task="multiclass", loss="softmax", stated=stated, weights=weights, steps=("symmetric",))
     X = np.array([[10.0], [0.0], [5.0], [0.0]])
@@ -324,7 +324,7 @@ def test_predictions_are_those_of_the_formula() -> None:
 
 def an_additive_model() -> Model:
     """Of a, piecewise linear between 0, 2, 5 and 10, and of b."""
-    stated = ColumnBounds("x", {"a": Range(0, 10, edges=(2, 5)), "b": ("p", "q")}, (), (), Range(0, 50))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0, 10, edges=(2, 5)), "b": ("p", "q")}, (), Range(0, 50))  # type: ignore[arg-type]
     weights = np.array([[0.3, -0.1, 3.0, -1.0, 2.0, 0.5]])
     return a_model(stated=stated, weights=weights, steps=("one_hot", "spline", "max_norm"))
 
@@ -342,7 +342,7 @@ def test_shapes_are_the_additive_model() -> None:
 
 @pytest.mark.parametrize("name", ["../../evil", *(pytest.param(name, marks=pytest.mark.slow) for name in ("=1", ""))])
 def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
-    stated = ColumnBounds("x", {name: Range(0, 10), "b": ("=p", "q")}, (), ("a", "$b_{1$"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {name: Range(0, 10), "b": ("=p", "q")}, ("a", "$b_{1$"))  # type: ignore[arg-type]
     model = a_model(
         task="binary", loss="logistic", stated=stated, weights=np.ones((1, 3)), steps=("one_hot",), scale=1.0
     )
@@ -352,7 +352,7 @@ def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
 
 
 def test_every_class_has_its_shape(tmp_path) -> None:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, ("red", "amber", "green"))  # type: ignore[arg-type]
     weights = np.array([[1.0, 0, 1], [-1.0, 1, 0], [0.5, 0, 0]])
     model = a_model(
         task="multiclass", loss="softmax", stated=stated, weights=weights, steps=("one_hot", "symmetric"), scale=1.0
