@@ -162,7 +162,7 @@ MUTANTS = (
         "dpml/privacy/guarantee.py",
         "math.ceil(M / 3) - 1",
         "math.floor(M / 3) - 1",
-        "privacy/test_adversary.py::test_a_number_a_share_or_the_papers",
+        "privacy/test_guarantee.py::test_colluders_are_a_number_a_share_or_the_papers",
     ),
     Mutant(
         "dpml/privacy/noise.py",
@@ -308,7 +308,7 @@ MUTANTS = (
         "dpml/privacy/discrete/sampler.py",
         "keep &= ~(negative & (x == 0))",
         "keep &= ~(negative & (x == 1))",
-        "privacy/test_discrete_laplace.py::test_every_integer_has_its_probability",
+        "privacy/test_discrete_noise.py::test_every_integer_has_its_probability",
     ),
     Mutant(
         "dpml/release/facts.py",
