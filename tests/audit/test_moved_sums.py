@@ -30,6 +30,7 @@ from test_planted import (
 
 from dpml.algorithms import Release
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.audit import audit
 from dpml.audit.exposure import Quiet
 from dpml.audit.neighbours import with_rows
@@ -151,6 +152,7 @@ def test_an_attacker_who_adds_up_equal_rows_once_has_the_sums_of_a_release(algor
 
 
 MAPPED = WDGD, WDGD_GRID, WDGD_CLASSES, replace(WDGD, loss=SQUARED, clip=0.2)
+PURE = LaplaceFunctionalMechanism(LOSSES["logistic"], calibration="tight", noise="discrete")
 MOVED = DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS
 
 
