@@ -568,7 +568,7 @@ class Counting:
     [
         *((replace(algorithm, protocol="secagg"), 1) for algorithm in (CAPE, SSP)),
         *((algorithm, 1) for algorithm in (ADASSP, LOCAL, FM_LAPLACE)),
-        (NEWTON, 10), (WANG, 20), (SECURE, 20), (replace(PSGD_PUBLISHED, protocol="secagg"), 20),
+        (NEWTON, 10), (WANG, 20), (replace(PSGD_PUBLISHED, protocol="secagg"), 20),
     ],
     ids=name,
 )  # fmt: skip
