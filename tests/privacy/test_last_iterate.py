@@ -90,6 +90,12 @@ def test_rounds_without_noise_or_memory():
     assert last_iterate_mu(np.ones(5), np.zeros(5), np.zeros(5)) == 0
 
 
+def test_what_is_no_round_is_refused():
+    for rounds in (([1.0], [1.0], [-1.0]), ([1.0], [math.nan], [1.0]), ([math.inf], [1.0], [1.0]), ([1.0], [1.0], [])):
+        with pytest.raises(ValueError, match="must"):
+            last_iterate_mu(*rounds)
+
+
 @pytest.mark.parametrize("c", [0.0, 1e-9, 0.9, 1 - 1e-9, 1.0])
 @pytest.mark.parametrize("T", [1, 50, 1_000_000])
 def test_constant_rounds(c, T):

@@ -80,7 +80,7 @@ def exact_deltas(eps: float, parties: int, d: int, at: list[float]) -> list[floa
     return found
 
 
-@pytest.mark.parametrize(("eps", "parties", "d"), [(1.0, 1, 1), (0.5, 3, 1), (2.0, 3, 3), (8.0, 1, 6)])
+@pytest.mark.parametrize(("eps", "parties", "d"), [(1.0, 1, 1), (0.5, 10, 1), (1.0, 2, 2), (2.0, 3, 3), (8.0, 1, 6)])
 def test_the_loss_of_one_sum_by_integration(eps: float, parties: int, d: int) -> None:
     losses = laplace_sums.losses(eps, parties, d)
     assert losses.at.max() <= eps
