@@ -125,7 +125,8 @@ def _sorted(group: int, rows: Group, height: int) -> Packed:
         columns = np.flatnonzero(used[some].any(axis=0))
         own = merged[np.ix_(some, columns)]
         scaled = (own * added[some, None]).T
-        blocks.append(Block(columns, own.astype(np.float32), scaled.astype(np.float32)))
+        all_of_them = len(columns) == half.shape[1]  # which need not be gathered
+        blocks.append(Block(... if all_of_them else columns, own.astype(np.float32), scaled.astype(np.float32)))
     return Packed(group, blocks, (half.T @ constants)[:, None])
 
 

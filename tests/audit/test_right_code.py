@@ -251,7 +251,7 @@ class Counting:
 
 OBSERVED = [
     (CAPE_REAL, 1), (SSP_REAL, 1), (ADASSP, 1), (LOCAL, 1), (COEFFICIENTS[-1], 1),
-    (NEWTON, 10), (WANG, 20), (SECURE, 20),
+    (NEWTON, 10), (WANG, 20),
     pytest.param(replace(PSGD, protocol="secagg"), 20, marks=slow),
     (replace(PSGD_PUBLISHED, protocol="secagg"), 20),
 ]  # fmt: skip

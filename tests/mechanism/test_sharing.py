@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpml.algorithms.descent.layouts import ClientNoise
 from dpml.mechanism.sharing import (
     MASK,
     CapeNoise,
@@ -103,7 +104,20 @@ def test_the_sum_that_is_drawn_at_once_has_the_law_of_the_sources_sum(sharing: S
         assert np.abs(drawn.T @ drawn / n - np.eye(size)).max() < 5.2 * math.sqrt(2 / n)
 
 
-@pytest.mark.parametrize("sharing", [*SHARINGS, SecureSumNoise()], ids=str)
+@pytest.mark.parametrize("weights", [(1.0,), (0.6, 0.8), (0.1, 0.3, math.sqrt(0.9))], ids=len)
+@pytest.mark.parametrize("law", ["gaussian", "single_gaussian"])
+def test_the_sum_of_unequal_clients_noise_has_the_law_of_noise_drawn_at_once(weights, law) -> None:
+    """Two-sample Kolmogorov-Smirnov, false alarm 1e-6, seeded."""
+    sharing, M = ClientNoise(weights, True), len(weights)
+    at_once = sharing.total(np.random.default_rng(1), 3000, M, 3, law)
+    total, parts = sharing.observed(np.random.default_rng(2), 3000, M, 3, law)
+    assert at_once.dtype == total.dtype == parts.dtype
+    assert np.allclose(np.tensordot(weights, parts, axes=1), total, atol=1e-5)
+    assert stats.ks_2samp(at_once.ravel(), total.ravel()).pvalue > 1e-6
+    assert stats.kstest(at_once.ravel().astype(float), "norm").pvalue > 1e-6
+
+
+@pytest.mark.parametrize("sharing", [*SHARINGS, SecureSumNoise(), ClientNoise((0.6, 0.8), True)], ids=str)
 def test_drawing_a_sum_takes_as_many_numbers_for_many_parties_as_for_few(sharing: Sharing) -> None:
     """A generator that drew the same numbers is in the same state."""
     few, many = np.random.default_rng(3), np.random.default_rng(3)
