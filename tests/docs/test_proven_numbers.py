@@ -1,12 +1,10 @@
 """Privacy numbers in the sentences of pages are computed: proven ones rounded up, lower bounds and claims kept down."""
 
 import json
-import math
 import re
 from pathlib import Path
 
 import pytest
-from scipy.optimize import brentq
 
 import dpml
 from dpml.privacy import gdp
@@ -95,20 +93,3 @@ def test_a_recipe_with_equal_weights() -> None:
     mean, *_, client = dpml.check(flower=flower, clients=10, rounds=100, weight=1)
     assert f'"ε = 1" is {written(client.proven, 3)} for each client' in page("howto/check")
     assert f"whoever sees only the mean of ten has {written(mean.proven, 3)};" in page("howto/check")
-
-
-def below(excess, low: float, high: float, parts: int = 10) -> float:
-    """The largest tenth up to which an excess that only grows is not positive."""
-    return math.floor(parts * brentq(excess, low, high)) / parts
-
-
-def test_up_to_where_the_claim_of_amp_holds() -> None:
-    published = {"algo": "amp", "calibration": "published", "N": 30162, "d": 104}
-    most = [
-        below(lambda eps, d=delta: proven(**published, eps=eps, delta=d) - eps, 10, 30, parts=1)
-        for delta in (1e-5, 1e-3, 0.005, 0.05)
-    ]
-    first, *others = map("{:g}".format, most)
-    said = rf"$\varepsilon = {first}$ on Adult's size at $\delta = 10^{{-5}}$, "
-    said += "{} at $10^{{-3}}$, {} at 0.005 and {} at 0.05.".format(*others)
-    assert said in page("privacy/perturbed_minima")

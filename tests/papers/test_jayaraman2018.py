@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import release_of, unit_rows, wddp
-from made_up import NO_POINTS, decide, made_up
+from made_up import NO_POINTS, decide
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize
@@ -201,47 +201,3 @@ def test_verdicts_on_theorems_and_table():
     made = table["metric"] == "generated"
     more = table.assign(value=table["value"].where(~made, table["value"] * 6))
     assert [decide(*about(name, more)) for name in ("JT.1", "JT.2")] == ["not reproduced", "reproduced"]
-
-
-RIVALS = ("pathak", "local_output", "local_objective", "wddp")
-GAPS = (
-    {"nonpriv": (1e-16, 1e-16)}
-    | dict.fromkeys(("jayaraman", "psgd"), (2e-3, 2e-3))
-    | {"la": (1e-3, 2e-3)}
-    | dict.fromkeys(RIVALS, (0.1, 0.3))
-)
-SHARES = {
-    name: tuple(0.99 - loss / 10 for loss in gaps) if name in RIVALS else (0.98995, 0.98995)
-    for name, gaps in GAPS.items()
-}
-SHARES |= {"nonpriv": (0.99, 0.99), "la": (0.99, 0.98995)}
-WORSE = {"la": (0.99, 0.98995, 0.98, 0.9)}
-PARTIES = {"jayaraman": (2e-3,) * 4, "la": (1e-3, 2e-3, 5e-3, 0.1)}
-
-
-def evidence(gaps=GAPS, shares=SHARES, parties=PARTIES, rounds=(2e-3, 2e-3)):
-    """All of the paper's figures as one; the blocks of `parties` have the larger M."""
-    tables = []
-    for metric, values, other in (("optimality_gap", gaps, parties), ("accuracy", shares, WORSE)):
-        values = {name: (*means, *(means[1:] * 2)) for name, means in values.items()} | other
-        for law in ("table", "proof"):
-            made = made_up({f"all_{law}": values}, {law: (100, 1000, 5000, 50_000)}, metric, noise=1e-6)
-            tables.append(made.rows.rename(columns={law: "M"}))
-        known = {"jayaraman": rounds if metric == "optimality_gap" else (0.98995, 0.98995)}
-        known["nonpriv"] = values["nonpriv"][:2]
-        made = made_up({"the_rounds": known}, {"rounds": (200, 500)}, metric, noise=1e-6)
-        table = made.rows.rename(columns={"rounds": "algo.rounds"}).assign(block="rounds")
-        alike = table["algo"] == "nonpriv"  # the rounds are another's
-        table.loc[alike, "value"] = table[alike].groupby("seed")["value"].transform("first")
-        tables.append(table)
-    axes = {"all_table": "M", "all_proof": "M", "rounds": "algo.rounds"}
-    return Evidence(pd.concat(tables, ignore_index=True), NO_POINTS, axes)
-
-
-MEASURED = {name: claim for name, claim in CLAIMS.items() if name[1] in "12A"}
-
-
-@pytest.mark.slow
-def test_a_figure_as_the_text_describes_it():
-    found = {name: decide(claim, evidence()) for name, claim in MEASURED.items()}
-    assert found == dict.fromkeys(MEASURED, "reproduced")

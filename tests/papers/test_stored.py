@@ -73,10 +73,6 @@ def test_a_point_that_more_seeds_could_refute_is_undecided():
     points = published([1] * 8 + [3, 3])
     verdict = judge(agrees(BLOCK, ["capefm"]), flat(points, 5.0, 10))
     assert verdict.decision == "undecided with these seeds"
-    (group,) = verdict.groups(verdict.readings[0])
-    assert (group["outcome"], group["hold"], group["of"]) == ("is undecided", 8, 10)
-    found = by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1)
-    assert repr(found) == repr(Comparison(True))  # its slack is NaN, which Python 3.13 finds unlike itself
 
 
 @pytest.mark.parametrize("heavy", [False, True])
