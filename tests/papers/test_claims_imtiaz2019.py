@@ -94,7 +94,7 @@ def test_depends_on_delta(change, decision):
     ("name", "found", "decision"),
     [
         ("I3.2", fig3(), "reproduced"),
-        ("I3.3", fig3(), "reproduced"),
+        ("I3.3", fig3(d50_eps=GOOD | {"capefm": [9, 5, 1.1]}), "reproduced"),
         ("I3.3", fig3(d20_eps=GOOD), "not reproduced"),
         ("I3.2", fig3(eps=GOOD | {"dpfm": [7, 4, 1]}), "not reproduced"),
         ("I3.5", fig3(), "reproduced"),
