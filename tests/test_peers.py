@@ -48,26 +48,6 @@ def test_what_it_costs_to_count_a_replaced_row_as_two_steps_is_as_said():
         assert 0.795 < mst < 0.825
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("eps", "low", "high"), [(0.1, 0.99, 1.0), (4.0, 0.91, 0.93)])
-def test_the_same_of_sampled_batches_by_another_accountant(eps, low, high):
-    """Of Opacus: 200 rounds on a tenth of the rows. dp-accounting finds eps to a thousandth of it or better."""
-    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    relation = pytest.importorskip("dp_accounting").NeighboringRelation
-
-    def width(eps, delta, neighbours):
-        def excess(sigma):
-            single = pld.from_gaussian_mechanism(
-                sigma, sampling_prob=0.1, neighboring_relation=neighbours, value_discretization_interval=eps / 1000
-            )
-            return single.self_compose(200).get_epsilon_for_delta(delta) - eps
-
-        return brentq(excess, 4 / eps, 20 / eps, rtol=1e-3)
-
-    two_steps = width(eps / 2, rows.DELTA / (1 + np.exp(eps / 2)), relation.ADD_OR_REMOVE_ONE)
-    assert low <= width(eps, rows.DELTA, relation.REPLACE_ONE) / two_steps <= high
-
-
 # ---- MST
 
 

@@ -1,9 +1,7 @@
 """The experiments that come with dpml: their files hang together, and templates are no experiments."""
 
-import re
 from functools import cache
 
-import pandas as pd
 import pytest
 
 from dpml import packs
@@ -13,8 +11,7 @@ from dpml.config.experiments import names, selected
 from dpml.files import shipped_folder
 from dpml.reporting.cards import card_of
 from dpml.reporting.charts import read_published
-from dpml.running import metrics
-from dpml.running.rows import COLUMNS, EPS
+from dpml.running.rows import COLUMNS
 from dpml.running.spec import is_computed, parts
 
 FILES = sorted(path for path in shipped_folder("experiments").glob("*/*.yaml") if path.name != "card.yaml")
@@ -77,17 +74,3 @@ def test_every_claim_of_a_paper_belongs_to_an_experiment():
 def test_all_are_options_and_templates_are_not():
     assert set(selected("all")) == set(NAMES) == {name for name in names() if "/" in name}
     assert TEMPLATES
-
-
-@pytest.mark.parametrize("pack", PACKS)
-def test_every_metric_is_explained_by_the_reference_or_by_the_card_of_its_pack(pack):
-    general = set(re.findall(r"``(\w+)``", f"{metrics.__doc__} {metrics.evaluate.__doc__}"))
-    found = set()
-    for name, experiment in experiments(pack).items():
-        kept = {panel.y for panel in experiment.panels}
-        kept |= {metric.rpartition(".")[2] for metric in experiment.metrics}
-        path = shipped_folder("experiments").parent / "results" / f"{name}.csv"
-        kept |= set(pd.read_csv(path, usecols=["metric"], dtype=str)["metric"].dropna()) if path.is_file() else set()
-        found |= kept - general - set(EPS)
-    card = card_of(pack)
-    assert found == (set(card.metrics) if card else set())

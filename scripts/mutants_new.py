@@ -1,0 +1,257 @@
+"""How strong is the suite? Break one operator or number of a formula, run the tests of its line, and say who noticed.
+
+A mutant exchanges + and -, * and /, < and <=, > and >=, or == and !=, or adds 1 to a number, in a copy of the
+repository. Coverage records once which tests of the rooms execute a line. Of these, a mutant gets those that execute
+the least, as many as take `SECONDS` together. It survives when all of them pass, or when no test executes its line.
+Where a mutant changes nothing that could be wrong, `mutants_reasons.yaml` says why.
+
+    python scripts/mutants.py --jobs 2                     a few mutants of every room
+    python scripts/mutants.py privacy --sample 60          more of one room, a folder of dpml/
+
+Exit status 1: more than `--allowed` of the mutants survive without a reason, or a test fails without any mutant.
+"""
+
+import argparse
+import ast
+import hashlib
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate, repeat
+from pathlib import Path
+from queue import Queue
+
+import coverage
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("privacy", "mechanism", "algorithms", "protocols", "release", "running")
+SECONDS = 10.0  # of tests that a mutant gets
+COPIED = ("dpml", "conf", "docs", "experiments", "scripts", "tests", "README.md", "pyproject.toml")
+LOADED = ("numpy", "scipy.stats", "scipy.optimize", "pandas", "sklearn.linear_model", "mpmath", "pytest")
+"""What most tests import: once, and each mutant's process is a fork."""
+PAIRS = (
+    ((ast.Add, "+"), (ast.Sub, "-")),
+    ((ast.Mult, "*"), (ast.Div, "/")),
+    ((ast.Lt, "<"), (ast.LtE, "<=")),
+    ((ast.Gt, ">"), (ast.GtE, ">=")),
+    ((ast.Eq, "=="), (ast.NotEq, "!=")),
+)
+SWAPS: dict[type[ast.AST], tuple[str, str]] = {
+    operator: (old, new) for pair in PAIRS for (operator, old), (_, new) in (pair, pair[::-1])
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Bytes `start` to `end` of a file are `new`; the line there was `before` and is `after`, without indentation.
+
+    By its two lines a reason finds a mutant, wherever the line has moved.
+    """
+
+    file: str
+    line: int
+    start: int
+    end: int
+    new: bytes
+    before: str
+    after: str
+
+    @staticmethod
+    def at(file: str, content: bytes, start: int, end: int, new: str) -> "Mutant":
+        """Return the mutant that replaces some bytes of a file's content."""
+        changed = content[:start] + new.encode() + content[end:]
+        line = content.count(b"\n", 0, start)
+        before, after = (text.split(b"\n")[line].decode().strip() for text in (content, changed))
+        return Mutant(file, line + 1, start, end, new.encode(), before, after)
+
+
+def mutants(file: str) -> Iterator[Mutant]:
+    """Yield all mutants of a file."""
+    content = (ROOT / file).read_bytes()
+    starts = list(accumulate((len(line) + 1 for line in content.split(b"\n")), initial=0))
+
+    def swapped(operator: ast.AST, left: ast.expr, right: ast.expr) -> Iterator[Mutant]:
+        if type(operator) in SWAPS:
+            old, new = SWAPS[type(operator)]
+            after_left = starts[(left.end_lineno or 0) - 1] + (left.end_col_offset or 0)
+            start = content.index(old.encode(), after_left, starts[right.lineno - 1] + right.col_offset)
+            yield Mutant.at(file, content, start, start + len(old), new)
+
+    for node in _formulas(ast.parse(content)):
+        if isinstance(node, ast.BinOp):
+            yield from swapped(node.op, node.left, node.right)
+        elif isinstance(node, ast.Compare):
+            for operator, left, right in zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False):
+                yield from swapped(operator, left, right)
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
+            start, end = (starts[node.lineno - 1] + column for column in (node.col_offset, node.end_col_offset or 0))
+            yield Mutant.at(file, content, start, end, f"({node.value!r} + 1)")
+
+
+def _formulas(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes but those in the text of messages."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.JoinedStr | ast.Raise | ast.Assert):
+            yield from _formulas(child)
+
+
+def sampled(room: str, size: int, seed: int) -> list[Mutant]:
+    """Return some mutants of a room; one that is among them stays there, whatever else is changed."""
+    files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "dpml" / room).rglob("*.py"))
+
+    def place(mutant: Mutant) -> bytes:
+        return hashlib.sha256(f"{seed} {mutant.file} {mutant.before} {mutant.after}".encode()).digest()
+
+    return sorted((mutant for file in files for mutant in mutants(file)), key=place)[:size]
+
+
+class Contexts:
+    """Which tests execute which lines, and how long they take; recorded in a folder if they are not there."""
+
+    def __init__(self, folder: Path, rooms: Sequence[str], jobs: int) -> None:
+        if not (folder / "times.xml").exists():
+            self._record(folder, rooms, jobs)
+        data = coverage.CoverageData(str(folder / "contexts"))
+        data.read()
+        self._seconds: dict[str, float] = {}
+        for case in ET.parse(folder / "times.xml").iter("testcase"):
+            file = case.attrib["classname"].replace(".", "/")
+            self._seconds[f"{file}.py::{case.attrib['name']}"] = float(case.attrib["time"])
+        self._lines: dict[str, dict[int, set[str]]] = {}
+        self._executed: dict[str, int] = defaultdict(int)
+        for path in data.measured_files():
+            by_line = data.contexts_by_lineno(path)  # a context is a test and its phase
+            lines = {line: {each.rpartition("|")[0] for each in tests} for line, tests in by_line.items()}
+            self._lines[Path(path).relative_to(ROOT).as_posix()] = lines
+            for test in (test for tests in lines.values() for test in tests):
+                self._executed[test] += 1
+
+    @staticmethod
+    def _record(folder: Path, rooms: Sequence[str], jobs: int) -> None:
+        folder.mkdir(exist_ok=True, parents=True)
+        options = ["--cov=dpml", "--cov-context=test", "--cov-report=", f"--junitxml={folder / 'times.xml'}"]
+        processes = ["-n", str(jobs)] if jobs > 1 else ["-n", "0", "--dist", "no"]  # else no context is recorded
+        words = ["-q", *processes, "-p", "no:cacheprovider", *options, *(f"tests/{room}" for room in rooms)]
+        environment = os.environ | {"COVERAGE_FILE": str(folder / "contexts")}
+        if subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, env=environment, check=False).returncode:
+            (folder / "times.xml").unlink(missing_ok=True)
+            sys.exit("a test fails without any mutant")
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Return the tests of a mutant: `SECONDS` of those that execute its line, at most three of a parametrisation.
+
+        A line that runs when the module is imported is executed by all that execute any line of the file.
+        """
+        lines = self._lines.get(mutant.file, {})
+        found = lines.get(mutant.line, set())
+        if found == {""}:
+            found = set().union(*lines.values())
+        chosen, seconds, of_function = [], 0.0, defaultdict[str, int](int)
+        for test in sorted(found - {""}, key=lambda test: (self._executed[test], test)):
+            function = test.partition("[")[0]
+            taken = self._seconds.get(test, 1.0)
+            if of_function[function] < 3 and seconds + taken < SECONDS:
+                chosen.append(test)
+                of_function[function] += 1
+                seconds += taken
+        return chosen
+
+
+def passes(copy: Path, tests: Sequence[str], limit: float | None) -> bool:
+    """Return whether tests pass in a copy of the repository, within so many seconds."""
+    process = multiprocessing.get_context("forkserver").Process(target=_pytest, args=(copy, tests))
+    process.start()
+    process.join(limit)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid or 0, signal.SIGKILL)  # what the tests have started goes with them
+    process.join()
+    return process.exitcode == 0
+
+
+def _pytest(copy: Path, tests: Sequence[str]) -> None:
+    os.setsid()
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+    sys.dont_write_bytecode = True
+    os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
+    with Path(os.devnull).open("w") as nowhere:
+        for number in (1, 2):
+            os.dup2(nowhere.fileno(), number)
+    sys.exit(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]))
+
+
+def survives(mutant: Mutant, tests: Sequence[str], copies: "Queue[Path]") -> bool:
+    """Return whether a mutant's tests pass although it is there."""
+    copy = copies.get()
+    place = copy / mutant.file
+    whole = place.read_bytes()
+    try:
+        place.write_bytes(whole[: mutant.start] + mutant.new + whole[mutant.end :])
+        return not tests or passes(copy, tests, 10 * SECONDS)
+    finally:
+        place.write_bytes(whole)
+        copies.put(copy)
+
+
+def copied(copy: Path) -> Path:
+    """Copy what tests need, so that it may be broken."""
+    copy.mkdir()
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, copy / name)
+    return copy
+
+
+def main() -> int:
+    """Try the mutants and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", help=f"folders of dpml/ (default: {' '.join(ROOMS)})")
+    parser.add_argument("--sample", type=int, default=4, help="mutants of each room (default: 4)")
+    parser.add_argument("--seed", type=int, default=0, help="which mutants (default: 0)")
+    parser.add_argument("--allowed", type=float, default=0.2, help="share of survivors without a reason (default: 0.2)")
+    parser.add_argument("--contexts", type=Path, help="folder that keeps which test executes what")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    multiprocessing.get_context("forkserver").set_forkserver_preload(list(LOADED))
+    reasons = yaml.safe_load(Path(__file__).with_name("mutants_reasons.yaml").read_text(encoding="utf-8"))
+    known = {(each["file"], each["line"], each["becomes"]) for each in reasons}
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:
+        rooms = options.rooms or ROOMS
+        contexts = Contexts(options.contexts or Path(folder), rooms, options.jobs)
+        chosen = [mutant for room in rooms for mutant in sampled(room, options.sample, options.seed)]
+        tests = [contexts.tests(mutant) for mutant in chosen]
+        copies: Queue[Path] = Queue()
+        for number in range(options.jobs):
+            copies.put(copied(Path(folder) / str(number)))
+        left = 0
+        for mutant, alive in zip(chosen, pool.map(survives, chosen, tests, repeat(copies)), strict=True):
+            harmless = (mutant.file, mutant.before, mutant.after) in known
+            left += alive and not harmless
+            said = "noticed " if not alive else "harmless" if harmless else "SURVIVES"
+            print(f"{said}  {mutant.file}:{mutant.line}: {mutant.before}  ->  {mutant.after}", flush=True)
+        sound = passes(copies.get(), sorted(set().union(*tests)), None)
+    print(f"{left} of {len(chosen)} mutants survive without a reason")
+    if not sound:
+        print("the tests fail without any mutant: nothing above counts", file=sys.stderr)
+    return int(left > options.allowed * len(chosen) or not sound)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
