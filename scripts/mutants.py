@@ -218,7 +218,7 @@ MUTANTS = (
         "dpml/optim/losses.py",
         "linear_bound=2 * float(np.sqrt(1 - 1 / classes))",
         "linear_bound=2 * (1 - 1 / classes)",
-        "algorithms/quadratic/test_several_classes.py::test_no_two_rows_are_farther_apart_than_is_counted",
+        "algorithms/quadratic/test_sufficient_statistics.py::test_no_two_rows_are_farther_apart_than_is_counted",
     ),
     Mutant(
         "dpml/mechanism/sharing.py",

@@ -192,7 +192,7 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
             rows = read_rows(with_file(dataset, path, bounds))
         except UserError as error:
             raise UserError(str(error).replace(str(bounds), str(stated.path))) from None
-    names = list(rows.stated)
+    names = list(rows.columns)
     X = rows.X[:, [names.index(name) for name in stated.columns]]
     X, _, _ = stated_apply(dataset.steps, X, X[:0], stated.columns)
     y = rows.y if stated.target is None else scale_target(rows.y, rows.y[:0], stated.target)[0]

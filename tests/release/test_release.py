@@ -21,6 +21,7 @@ from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data.csv.column_bounds import ColumnBounds
+from dpml.data.csv.columns import Date
 from dpml.data.info import Range
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
@@ -345,7 +346,7 @@ def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monke
 
 
 def a_model(**changes: object) -> Model:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), (), Range(0.0, 50.0))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), Range(0.0, 50.0))  # type: ignore[arg-type]
     weights = np.array([[0.1, 0.25, -1 / 3, 0.5]])
     ssp = SufficientStatistics(LOSSES["squared"], noise="discrete")
     facts = facts_about(ssp, Problem(1, 500, 3), Budget(1.0, 1e-5))
@@ -367,7 +368,7 @@ def test_a_model_reads_back_bit_for_bit(tmp_path) -> None:
 
 
 def test_a_target_on_a_log_scale_is_predicted_in_its_own_unit() -> None:
-    stated = ColumnBounds("x", {"a": Range(0, 10), "b": ("p", "q")}, (), (), Range(0, 50, log=True))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0, 10), "b": ("p", "q")}, (), Range(0, 50, log=True))  # type: ignore[arg-type]
     plain = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
     found = a_model(stated=stated).predictions(np.array([[7.5, 1.0]]))["prediction"]
     assert found == pytest.approx(np.exp(plain) - 1)
@@ -385,7 +386,7 @@ def test_the_bounds_may_list_the_columns_in_another_order(run_command, people, t
 
 
 def test_every_class_has_a_column_of_probabilities() -> None:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0)}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0)}, ("red", "amber", "green"))  # type: ignore[arg-type]
     weights = np.array([[1.0], [-1.0], [0.5]])
     model = a_model(task="multiclass", loss="softmax", stated=stated, weights=weights, steps=("symmetric",))
     X = np.array([[10.0], [0.0], [5.0], [0.0]])
@@ -407,7 +408,7 @@ def test_predictions_are_those_of_the_formula() -> None:
 
 def an_additive_model() -> Model:
     """Of a, piecewise linear between 0, 2, 5 and 10, and of b."""
-    stated = ColumnBounds("x", {"a": Range(0, 10, edges=(2, 5)), "b": ("p", "q")}, (), (), Range(0, 50))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0, 10, edges=(2, 5)), "b": ("p", "q")}, (), Range(0, 50))  # type: ignore[arg-type]
     weights = np.array([[0.3, -0.1, 3.0, -1.0, 2.0, 0.5]])
     return a_model(stated=stated, weights=weights, steps=("one_hot", "spline", "max_norm"))
 
@@ -441,7 +442,7 @@ def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> N
 @pytest.mark.slow_cases("=1+1")
 @pytest.mark.parametrize("name", quick_first(["../../evil", "=1+1", "a/b", "", "x" * 300, "\x1b[2J"], 2))
 def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
-    stated = ColumnBounds("x", {name: Range(0, 10), "b": ("=p", "q")}, (), ("a", "$b_{1$"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {name: Range(0, 10), "b": ("=p", "q")}, ("a", "$b_{1$"))  # type: ignore[arg-type]
     model = a_model(
         task="binary", loss="logistic", stated=stated, weights=np.ones((1, 3)), steps=("one_hot",), scale=1.0
     )
@@ -454,13 +455,13 @@ def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
 @pytest.mark.parametrize("days", [(18262.0, 18263.0), (18262.0, 19723.0), (-719162.0, 2932896.0)])
 def test_shapes_of_dates_have_dates_below_them(tmp_path, days) -> None:
     """Of a day, of four years, and of all years that a file can state."""
-    stated = ColumnBounds("x", {"seen": Range(*days)}, (), ("a", "b"), dates={"seen": "iso"})  # type: ignore[arg-type]
+    stated = ColumnBounds("x", {"seen": Date(Range(*days))}, ("a", "b"))  # type: ignore[arg-type]
     model = a_model(task="binary", loss="logistic", stated=stated, weights=np.ones((1, 1)), steps=("symmetric",))
     assert len(write(model, tmp_path / "out")) == 3
 
 
 def test_every_class_has_its_shape(tmp_path) -> None:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, ("red", "amber", "green"))  # type: ignore[arg-type]
     weights = np.array([[1.0, 0, 1], [-1.0, 1, 0], [0.5, 0, 0]])
     model = a_model(
         task="multiclass", loss="softmax", stated=stated, weights=weights, steps=("one_hot", "symmetric"), scale=1.0

@@ -330,7 +330,7 @@ def test_an_objective_is_of_one_row_and_one_release(change, tmp_path, capsys) ->
 def model(algorithm: Any, M: int = 1, C: int = 0) -> dict[str, Any]:
     """A model's file, without its checksum."""
     facts = facts_about(algorithm, Problem(M, 2000, 7, colluders=C), BUDGET, dealt="natural")
-    columns = ColumnBounds(Path("x"), {"a": Range(0.0, 1.0)}, (), ("no", "yes"), None)
+    columns = ColumnBounds.of_columns(Path("x"), {"a": Range(0.0, 1.0)}, ("no", "yes"))
     made = Model(
         "binary", "logistic", "y", columns, ("symmetric",), np.array([[1.5]]), facts.held, statement(facts),
         "algo=dpgd eps=1", {"dpml": "0.3.0", "numpy": "2.0.0rc1"}, certificate=facts.certificate,

@@ -38,8 +38,3 @@ def test_releases_in_step_are_those_of_each_alone(M, rule, loss) -> None:
         for key, values in one.metrics.items():
             np.testing.assert_array_equal(values, other.metrics[key])
         np.testing.assert_allclose(one.weights, other.weights, rtol=1e-5, atol=1e-6 * np.abs(one.weights).max())
-
-
-def test_tight_noise_and_noise_of_clients_in_a_sum_keep_the_rows_in_place() -> None:
-    assert not wang(LOGISTIC, calibration="tight").in_step
-    assert not wddp(LOGISTIC, variant="synchronous").in_step

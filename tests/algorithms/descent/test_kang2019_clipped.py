@@ -3,18 +3,14 @@
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
-from examples import LOGISTIC, SIGMOID, SQUARED, Observed, jayaraman, release_of, wang, wddp
+from examples import LOGISTIC, SQUARED, Observed, clipped_slope, jayaraman, release_of, wang, wddp
 from quick import quick_first
 from scipy.optimize import minimize
 from test_kang2019 import SIZES, dealt, problem_of, proven
 
-from dpml.algorithms.defaults import SLOPE_CLIP
 from dpml.algorithms.descent.layouts import MeanGradients
-from dpml.audit import audit
-from dpml.errors import UserError
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget, gdp
 from dpml.sums import single_imprecision
 
 BUDGET = Budget(0.25, 1e-3)
@@ -26,13 +22,6 @@ KINDS = {
     "sums": (wddp, {}),
     "once": (wddp, {"variant": "once"}),
 }
-
-
-def cut(loss, scores, y, clip):
-    """The slopes by the losses' formulas."""
-    if loss is SQUARED:
-        return np.clip(2 * (scores - y), -clip, clip)
-    return -y * np.minimum(1 / (1 + np.exp(y * scores)), clip)
 
 
 # ---- what a row moves
@@ -78,21 +67,6 @@ def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
         assert noises[0] == pytest.approx(moved * math.sqrt(50) / gdp.mu_of(BUDGET.eps, BUDGET.delta))
 
 
-@pytest.mark.parametrize(
-    ("loss", "clip", "smoothness"), [(LOGISTIC, 0.1, 0.09), (LOGISTIC, 0.7, 0.25), (SQUARED, 0.3, 2)]
-)
-def test_the_last_model_forgets_as_a_clipped_loss_does(loss, clip, smoothness):
-    """With lam the last model says less than all rounds, by the contraction of the clipped loss."""
-    lam, problem = 0.1, problem_of()
-    for step in (0.3, 1 / (smoothness + lam)):
-        algorithm = wang(loss, clip=clip, rounds=60, lam=lam, step=step, calibrate_for="aggregate", **TIGHT)
-        mus = algorithm.mus(BUDGET, problem)
-        c = max(abs(1 - step * lam), abs(1 - step * (smoothness + lam)))
-        factor = math.sqrt((1 - c**60) / (1 + c**60) * (1 + c) / (1 - c))
-        assert mus["release"] == pytest.approx(factor / math.sqrt(60) * mus["aggregate"], rel=1e-8)
-    assert algorithm.largest == pytest.approx(1 / (smoothness + lam))
-
-
 # ---- what is run
 
 
@@ -129,44 +103,10 @@ def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip)
             weights = np.full(len(rows), 1 / len(rows)) if kind == "local" else v[rows]
             for z in noise:
                 drawn = z[g, i] if kind == "local" else z[:, i].sum(axis=0) / math.sqrt(len(z))
-                w = w - step * (X.T @ (weights * cut(loss, X @ w, y, clip)) + lam * w + scale * drawn)
+                w = w - step * (X.T @ (weights * clipped_slope(loss, X @ w, y, clip)) + lam * w + scale * drawn)
             ends.append(w)
         expected = np.average(ends, axis=0, weights=sizes) if kind == "local" else ends[0]
         np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
-
-
-@pytest.mark.slow
-def test_without_noise_it_comes_to_the_least_of_the_clipped_loss():
-    """Huber's loss, and the logistic loss that goes on straight where it is as steep as the clip: SciPy's minimum."""
-    budget, lam = Budget(math.inf, 1e-3), 0.02
-    for loss, clip in ((LOGISTIC, 0.2), (SQUARED, 0.3), (SQUARED, 1e3)):
-        parties = dealt([300], loss=loss)
-        algorithm = wang(loss, clip=clip, lam=lam, rounds=2000, **TIGHT)
-        found = release_of(algorithm, parties, [budget]).weights[0, 0]
-
-        def cost(w, loss=loss, clip=clip, parties=parties):
-            t = parties.X @ w
-            if loss is SQUARED:
-                off = np.abs(t - parties.y)
-                losses = np.where(2 * off <= clip, off**2, clip * off - clip**2 / 4)
-            else:
-                margin, bend = parties.y * t, math.log(1 / clip - 1)
-                straight = np.log1p(np.exp(-bend)) - clip * (margin - bend)
-                losses = np.where(margin < bend, straight, np.log1p(np.exp(-margin)))
-            return losses.mean() + lam / 2 * w @ w
-
-        best = minimize(cost, np.zeros(5), tol=1e-12, method="BFGS", options={"gtol": 1e-9})
-        np.testing.assert_allclose(found, best.x, atol=3e-4)
-
-
-def test_secure_sums_of_clipped_gradients_are_the_pooled_ones():
-    """Any number of clients: the same models as at one place, without noise."""
-    parties, budget = dealt(loss=SQUARED), Budget(math.inf, 1e-3)
-    ends = [release_of(kind(SQUARED, rounds=40, **TIGHT), parties, [budget]).weights for kind in (wang, wddp)]
-    np.testing.assert_array_equal(*ends)
-
-
-# ---- what is published stays as it was
 
 
 def test_a_clip_above_all_slopes_is_none():
@@ -175,58 +115,3 @@ def test_a_clip_above_all_slopes_is_none():
         release_of(wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT), parties, [BUDGET], 2).weights for clip in (1.0, 7.0)
     ]
     np.testing.assert_array_equal(*ends)
-
-
-# ---- what a rule sets
-
-
-def test_a_clip_that_nobody_sets_is_the_rules_where_noise_is_tight():
-    for kind in (wang, jayaraman, wddp):
-        published, tight = kind(LOGISTIC), kind(LOGISTIC, **TIGHT)
-        assert (published.rounds, published.clip, published.ruled) == (1000, None, ())
-        assert (tight.rounds, tight.clip, tight.ruled) == (1000, SLOPE_CLIP, ("clip",))
-        assert kind(SQUARED, clip=0.7, **TIGHT).ruled == ()
-        assert kind(SIGMOID, **TIGHT).clip is None
-
-
-@pytest.mark.slow
-def test_rows_show_the_clip_that_a_rule_has_set(run_command):
-    words = ["dpml-run", "algo=wang", "draws=2", "eps=1", "algo.rounds=3"]
-    assert run_command(*words, "calibration=tight", "hydra.run.dir=tight").code == 0
-    assert set(pd.read_csv("tight/rows.csv")["algo.clip"]) == {SLOPE_CLIP}
-    assert run_command(*words, "hydra.run.dir=published").code == 0
-    assert "algo.clip" not in pd.read_csv("published/rows.csv").columns
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"clip": 0.1}, "algo.clip needs calibration=tight"),
-        ({"clip": 0.1, "loss": SIGMOID, **TIGHT}, "algo.clip needs loss=logistic or loss=squared"),
-        ({"loss": SQUARED}, "loss=squared is not Lipschitz, so that algo=wang has to clip its slopes"),
-    ],
-)
-def test_mistakes_are_one_sentence(options, says):
-    with pytest.raises(UserError, match=says):
-        wang(**({"loss": LOGISTIC} | options))
-
-
-# ---- under attack
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        wang(LOGISTIC, rounds=10, calibrate_for="aggregate", **TIGHT),
-        wang(SQUARED, rounds=10, calibrate_for="aggregate", **TIGHT),
-        wddp(SQUARED, rounds=10, calibrate_for="colluders", **TIGHT),
-    ],
-    ids=lambda a: f"{a.name}-{a.loss.name}",
-)
-@pytest.mark.parametrize("d", [2, 3])
-def test_the_worst_neighbours_show_all_that_is_proven(algorithm, d):
-    found = {f.view: f for f in audit(algorithm, Budget(1.0, 1e-5), Problem(5, 10_000, d), 2000)}
-    assert all(finding.verdict != "BUG" for finding in found.values())
-    for view in found.keys() - {"release"}:
-        assert found[view].power > 0.95

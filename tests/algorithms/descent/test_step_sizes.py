@@ -7,8 +7,6 @@ import pytest
 from examples import LOGISTIC, jayaraman, release_of, wang, wddp
 from test_kang2019 import dealt
 
-from dpml.audit import audit
-from dpml.errors import UserError
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
@@ -51,13 +49,6 @@ def test_the_rule_reads_no_row():
     assert first.shape == (4, 4)
     assert np.all(np.diff(first[:, 0]) >= 0)
     assert first[-1, 0] == 1 / 0.35
-
-
-def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():
-    assert wang(LOGISTIC, step=0.3).step_selection == "fixed"
-    assert list(wang(LOGISTIC, step=0.3).tried(BUDGET, SMALL)) == [0.3]
-    assert list(wang(LOGISTIC, step_selection="fixed", lam=0.15).tried(BUDGET, SMALL)) == [1 / 0.4]
-    assert wang(LOGISTIC).step_selection == "rule"
 
 
 def test_steps_on_clipped_slopes():
@@ -117,14 +108,6 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
         rng.bit_generator.state = states[0].bit_generator.state
         alone = mechanism.release([budget], rng, 3).weights[0]
         np.testing.assert_allclose(found.weights[e], alone, rtol=1e-4, atol=1e-5)
-
-
-def test_validation_needs_a_client_of_five_rows_and_cannot_be_audited():
-    algorithm = wang(LOGISTIC, step_selection="validated", rounds=4)
-    with pytest.raises(UserError, match="no client here has five rows"):
-        released(algorithm, dealt([4, 3]))
-    with pytest.raises(UserError, match="has no guarantee that could be audited"):
-        audit(algorithm, BUDGET, SMALL, 100)
 
 
 # ---- by an oracle
