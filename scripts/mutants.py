@@ -1,9 +1,9 @@
 """How strong is the suite? Break one operator or number of a formula, run the tests of its line, and say who noticed.
 
 A mutant exchanges + and -, * and /, < and <=, > and >=, or == and !=, or adds 1 to a number, in a copy of the
-repository. Coverage records once which tests of the rooms execute a line. Of these, a mutant gets those that execute
-the least, as many as take `SECONDS` together. It survives when all of them pass, or when no test executes its line.
-Where a mutant changes nothing that could be wrong, `mutants_reasons.yaml` says why.
+repository. Coverage records once which tests of the rooms, and which golden releases, execute a line. Of these, a
+mutant gets those that execute the least, as many as take `SECONDS` together. It survives when all of them pass, or when
+no test executes its line. Where a mutant changes nothing that could be wrong, `mutants_reasons.yaml` says why.
 
     python scripts/mutants.py --jobs 2                     a few mutants of every room
     python scripts/mutants.py privacy --sample 60          more of one room, a folder of dpml/
@@ -141,7 +141,7 @@ class Contexts:
         folder.mkdir(exist_ok=True, parents=True)
         options = ["--cov=dpml", "--cov-context=test", "--cov-report=", f"--junitxml={folder / 'times.xml'}"]
         processes = ["-n", str(jobs)] if jobs > 1 else ["-n", "0", "--dist", "no"]  # else no context is recorded
-        words = ["-q", *processes, "-p", "no:cacheprovider", *options, *(f"tests/{room}" for room in rooms)]
+        words = ["-q", *processes, *options, "tests/golden", *(f"tests/{room}" for room in rooms)]
         environment = os.environ | {"COVERAGE_FILE": str(folder / "contexts")}
         if subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, env=environment, check=False).returncode:
             (folder / "times.xml").unlink(missing_ok=True)

@@ -198,14 +198,6 @@ def test_all_budgets_have_a_guarantee_that_is_no_larger_and_room_in_the_ring(alg
                     assert variance < 1 << 112
 
 
-@pytest.mark.parametrize(
-    ("N", "width", "bits"),
-    [(1000, 0.0, 20), (1 << 21, 0.0, 20), (1 << 22, 0.0, 19), (9, 2.0**15, 20), (9, 2.0**16, 19), (9, 2.0**20, 17)],
-)
-def test_there_are_fewer_bits_for_very_many_rows_and_very_wide_noise(N, width, bits) -> None:
-    assert Coefficients(SQUARED).resolution([2 * width, width, width], Problem(1, N, 3)) == bits
-
-
 def test_slopes_have_fewer_steps_where_the_noise_is_wide() -> None:
     assert slope_steps("sample", 100, 2.0**16) == 1 << 18
     assert slope_steps("sample", 100, 2.0**20) == 1 << 15

@@ -58,6 +58,22 @@ def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
     assert [(g.view, g.eps, g.mu) for g in mine] == [(g.view, g.eps, g.mu) for g in its]
 
 
+def test_given_their_sum_messages_with_uniform_zero_sum_noise_are_uniform() -> None:
+    """What makes a secure sum of CAPE, counted in a ring of 4 for 3 sites: all (4^3)^2 pairs of its two secrets.
+
+    Site k sends ``f_k + u_k - u_(k+1)``, u uniform; of every f with one sum the law of all messages is the same.
+    """
+    ring, u = 4, np.stack(np.meshgrid(*[np.arange(4)] * 3), axis=-1).reshape(-1, 3)
+
+    def law(f) -> dict[tuple[int, ...], int]:
+        sent, counts = np.unique((np.array(f) + u - np.roll(u, -1, axis=1)) % ring, axis=0, return_counts=True)
+        return dict(zip(map(tuple, sent.tolist()), counts.tolist(), strict=True))
+
+    assert law([0, 0, 3]) == law([1, 3, 3]) == law([2, 0, 1])
+    assert set(law([0, 0, 3]).values()) == {ring}  # 16 of them, all that have the sum
+    assert law([0, 0, 3]) != law([0, 0, 2])
+
+
 # ---- what is proven
 
 
