@@ -2,6 +2,12 @@
 
 Prints each side's CPU seconds and the ratio, as median (min to max) over the repeats, and writes results/benchmarks.md.
 Where the slow side would take minutes, it does a share of the work and its time is scaled up. The table says so.
+
+    python scripts/benchmark.py experiments [WORDS]
+
+prints what a run has cost: the cells of every experiment and their CPU seconds, as the run has kept them. WORDS are
+those of that run, such as ``results_dir=DIR`` or ``experiment=NAME`` (by default all). Cells that other code has made
+count as cells to run.
 """
 
 import argparse
@@ -9,6 +15,8 @@ import math
 import os
 import platform
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
@@ -236,6 +245,21 @@ def sums_cases() -> list[Case]:
     return cases
 
 
+def experiments(words: Sequence[str]) -> None:
+    """Print the CPU seconds of the run of these words by experiment, as far as its cells are kept."""
+    words = list(words) if any(word.startswith("experiment=") for word in words) else ["experiment=all", *words]
+    results = next((word.partition("=")[2] for word in words if word.startswith("results_dir=")), "results")
+    run = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()", *words, "run.dry=true"]
+    subprocess.run(run, stdout=subprocess.DEVNULL, check=True)
+    plan = pd.read_csv(Path(results) / "plan.csv", low_memory=False)
+    cells = plan[plan["status"] != "computed"].drop_duplicates("key")  # a shared cell stands at its first experiment
+    by_experiment = cells.groupby("experiment", sort=False)
+    table = by_experiment["seconds"].agg(kept="count", seconds="sum").round(1)
+    table["to run"] = by_experiment["status"].agg(lambda status: (status == "to run").sum())
+    table.loc["all"] = table.sum()
+    print(table.to_string())
+
+
 def seconds(work: Callable[[], object]) -> float:
     """CPU time of one call: on a busy machine the clock tells of others, too."""
     start = time.process_time()
@@ -251,6 +275,9 @@ def spread(values: list[float]) -> str:
 def main() -> None:
     """Run every case `--repeats` times, the two sides in turn."""
     threadpool_limits(1)  # on a busy machine, BLAS threads mostly wait for each other
+    if sys.argv[1:2] == ["experiments"]:
+        experiments(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
