@@ -68,8 +68,8 @@ MUTANTS = (
     # weights of an estimator's rows
     Mutant(
         "dpml/api/rows.py",
-        "return np.minimum(weights, 1.0)",
-        "return weights / weights.max()",
+        "return [np.minimum(weights, 1.0)]",
+        "return [weights / weights.max()]",
         "api/test_weights.py::test_a_weight_above_1_counts_as_1",
     ),
     Mutant(

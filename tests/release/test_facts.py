@@ -207,7 +207,7 @@ def test_ranges_that_were_fitted_are_not_saved_whatever_is_set_later(tmp_path) -
     with pytest.warns(PrivacyWarning, match="Give bounds"):
         model.fit(*rows())
     model.set_params(y_bounds=(0, 1))
-    with pytest.raises(UserError, match="y_bounds were fitted to the rows"):
+    with pytest.raises(UserError, match="fitted to the rows"):
         model.save(tmp_path / "m.json", unsafe=True)
 
 
