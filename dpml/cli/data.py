@@ -9,7 +9,7 @@ import numpy as np
 
 from dpml.api.settings import Settings, is_private
 from dpml.arrays import Array, Index
-from dpml.cli.columns import print_table
+from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
@@ -27,7 +27,7 @@ _EXPLAINED = (
 
 
 def _files(arguments: Namespace) -> Files:
-    return Files(arguments.data_dir, arguments.mirror, arguments.offline, getattr(arguments, "into", None))
+    return Files(arguments.data_dir, into=getattr(arguments, "into", None))
 
 
 def _named(arguments: Namespace) -> dict[str, Source]:
@@ -127,17 +127,6 @@ def _problem(raw: Raw, path: Path) -> str:
     """Return what is wrong with a file, after reading all of it; empty if nothing is."""
     content = fresh_content(path, raw.separator)
     return difference(raw, content) or change(raw, path, content)
-
-
-def run_path(arguments: Namespace) -> None:
-    """Print the paths of the raw files of some sets, or the folders."""
-    files = _files(arguments)
-    if not arguments.names:
-        _print_folders(files)
-        return
-    for source in _named(arguments).values():
-        for raw in source.info.files:
-            print(files.local(source.info, raw.name) or f"missing: {files.target / source.info.name / raw.name}")
 
 
 def _print_folders(files: Files) -> None:

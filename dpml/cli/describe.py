@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from dpml.cli.columns import print_table
+from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE, value, written
 from dpml.data.csv import column_bounds
 from dpml.data.csv.column_bounds import WRITTEN

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from dpml import packs
-from dpml.cli import completion, load
+from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
-from dpml.cli.files import add_own_file, add_written
+from dpml.cli.files import add_written
 from dpml.errors import UserError, nearest
+from dpml.files import shipped_folder
 from dpml.version import __version__
 
 _EXAMPLES = """\
@@ -21,6 +22,20 @@ examples:
   dpml predict model.json NEW.csv
   dpml guarantee algo=capefm eps=0.1 --why
   dpml federate try A.csv B.csv C.csv --bounds bounds.yaml --set eps=1 delta=1e-6"""
+
+
+_COMPLETED = {"bash": "_dpml_settings", "zsh": "_dpml_settings"}
+"""The functions that complete KEY=VALUE, in the shells that have one."""
+
+# bash splits a word at "=": the function looks at both parts, and returns the part that follows
+_BASH = """\
+_dpml_settings() {
+  local word="$1" before="${COMP_WORDS[COMP_CWORD-1]}"
+  [[ $word == "=" ]] && word="$before="
+  [[ $before == "=" ]] && word="${COMP_WORDS[COMP_CWORD-2]}=$1"
+  compgen -W "@SETTINGS" -- "$word" | if [[ $word == *=* ]]; then sed 's/^[^=]*=//'; else cat; fi
+}"""
+_ZSH = "_dpml_settings() { compadd -S '' -- @SETTINGS }"
 
 
 def main() -> None:
@@ -45,7 +60,16 @@ def _main() -> None:
 
 def run_completion(arguments: argparse.Namespace) -> None:
     """Print a script that completes commands, options and settings in a shell."""
-    print(completion.script(parser(), arguments.shell))
+    import shtab
+    import yaml
+
+    conf = shipped_folder("conf")
+    groups = ("algo", "dataset", "partition")
+    words = [f"{group}={path.stem}" for group in groups for path in sorted((conf / group).glob("*.yaml"))]
+    keys = yaml.safe_load((conf / "config.yaml").read_text(encoding="utf-8"))
+    words += [f"{key}=" for key in keys if key not in ("defaults", "hydra", *groups)]
+    preamble = {shell: text.replace("@SETTINGS", " ".join(words)) for shell, text in (("bash", _BASH), ("zsh", _ZSH))}
+    print(shtab.complete(parser(), arguments.shell, preamble=preamble))  # type: ignore[arg-type]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -99,6 +123,10 @@ def _output(command: argparse.ArgumentParser, metavar: str | None = None, text: 
     command.add_argument("-o", "--output", type=Path, metavar=metavar, help=text, **more)
 
 
+def _several(command: argparse.ArgumentParser, name: str, metavar: str, text: str | None = None, **more: Any) -> None:
+    command.add_argument(name, nargs="+", action="extend", metavar=metavar, help=text, **more)
+
+
 def _flag(command: argparse.ArgumentParser, name: str, text: str) -> None:
     command.add_argument(name, action="store_true", help=text)
 
@@ -106,7 +134,7 @@ def _flag(command: argparse.ArgumentParser, name: str, text: str) -> None:
 def _settings(command: argparse.ArgumentParser, text: str, metavar: str = "KEY=VALUE") -> None:
     _config_dir(command)
     words = command.add_argument("overrides", nargs="*", metavar=metavar, help=text)
-    words.complete = completion.SETTINGS  # type: ignore[attr-defined]
+    words.complete = _COMPLETED  # type: ignore[attr-defined]
 
 
 def _config_dir(command: argparse.ArgumentParser) -> None:
@@ -156,23 +184,20 @@ def _data(commands: Any) -> None:
         command.add_argument("--data-dir", metavar="DIR", help=help_)
         if names:
             command.add_argument("names", nargs=number, metavar="NAME", help=names)
-        command.set_defaults(mirror=None, offline=True)
         return command
 
     action("list", "list every data set, and whether it is here")
     get = action("get", "fetch, verify and parse data sets", "as in `dpml data list`, or all", "+")
-    get.add_argument("--mirror", metavar="URL", help="a copy of a data folder to fetch from (default: $DPML_MIRROR)")
     get.add_argument("--into", metavar="DIR", help="put the files there (default: the user's cache)")
-    _flag(get, "--offline", "fetch nothing (as does DPML_OFFLINE=1)")
-    get.set_defaults(offline=False)
     action("check", "read every raw file that is here again and compare its content", "which sets (default: all)")
-    names = "the raw files of these sets (default: the folders)"
-    action("path", "print where data files and parsed arrays are", names)
     text = "print how a run would read a CSV or Parquet file of your own"
     more = ". All of it is read from the rows and is as private as they are."
     describe = _command(actions, "describe", "describe.run", text, more)
     _path(describe, "file", "FILE", "FILE.csv, .csv.gz, or .parquet")
-    add_own_file(describe)
+    describe.add_argument("--label", metavar="COLUMN", help="the column to predict (dataset.label)")
+    describe.add_argument("--party", metavar="COLUMN", help="the column that says whose a row is (dataset.party)")
+    _several(describe, "--drop", "COLUMN", "columns that are not used (dataset.drop)", default=[])
+    add_written(describe)
     _path(describe, "--bounds", "FILE.yaml", "count the values outside what this file states")
     _path(describe, "--bounds-out", "FILE.yaml", "write a file for dataset.bounds, to be edited")
     text = "deal the rows of a data set as a run would, and print how unequal the parties are"
@@ -187,11 +212,9 @@ def _models(commands: Any) -> None:
     text = "a CSV or Parquet file, and settings as for dpml-run, one value each; no seed"
     _settings(release, text, "FILE | KEY=VALUE")
     _path(release, "--bounds", "FILE.yaml", "what is publicly known of the file's columns (dataset.bounds)")
-    add_own_file(release)
     _output(release, None, "the model's file (default: %(default)s)", default=Path("model.json"))
     _path(release, "--ledger", "FILE", "default: beside the data, DATA.ledger")
-    text = "publish what code that is not part of dpml says of itself, which nobody here has proven"
-    _flag(release, "--declared", text)
+    _flag(release, "--declared", "publish a guarantee that code from outside dpml declares, and nobody has proven")
     _cap(release)
     _floating(release)
 
@@ -241,6 +264,8 @@ def _guarantees(commands: Any) -> None:
     text = "compute what anybody's training recipe guarantees in every view"
     check = _command(commands, "check", "privacy.run_check", text, ": docs/howto/check.md.")
     check.add_argument("overrides", nargs="*", metavar="RECIPE.yaml | KEY=VALUE", help="rounds, noise_multiplier, ...")
+    text = "exit with 1 if a claim is false, also if it is unproven (default), or never"
+    check.add_argument("--fail-on", choices=("false", "unproven", "never"), default="unproven", help=text)
     _json(check)
     _certificate(check)
 
@@ -282,7 +307,7 @@ def _federate(commands: Any) -> None:
     sign = action("sign", "sign a plan, and take in the signatures of other copies of it")
     _path(sign, "plan", "plan.json")
     _path(sign, "--key", None, "the signing key; without it signatures are only put together")
-    _path(sign, "--copies", "plan.json", "that others signed", nargs="+", action="extend", default=[])
+    _several(sign, "--copies", "plan.json", "that others signed", type=Path, default=[])
     tls = action("tls", "write an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key")
     tls.add_argument("host", metavar="HOST", help="the name or address by which parties call the aggregator")
     tls.add_argument("-o", "--folder", type=Path, required=True)
@@ -312,8 +337,7 @@ def _plan(command: argparse.ArgumentParser) -> None:
         "eps, delta, algo (default: wdgd), algo.*, loss, count_errors, dataset.label, dataset.drop, dataset.missing, "
         "dataset.steps, dataset.na, dataset.encoding, dataset.separator, dataset.decimal"
     )
-    words: dict[str, Any] = {"nargs": "+", "action": "extend", "required": True, "metavar": "KEY=VALUE", "help": help_}
-    command.add_argument("--set", dest="overrides", **words)
+    _several(command, "--set", "KEY=VALUE", help_, dest="overrides", required=True)
 
 
 def _adversary(command: argparse.ArgumentParser) -> None:
@@ -332,19 +356,14 @@ def _waiting(command: argparse.ArgumentParser, answers: bool = False) -> None:
 def _papers(commands: Any) -> None:
     plot = _command(commands, "plot", "papers.run_plot", "draw a figure for a paper from a run, a sweep or a figure")
     table = _command(commands, "table", "papers.run_table", "write a table for a paper from a run, a sweep or a figure")
-    several: dict[str, Any] = {"nargs": "+", "action": "extend"}
     for command in (plot, table):
         _path(command, "path", "RUN", "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE")
         help_ = "the metrics (default: accuracy or rmse, and the optimality gap)"
-        command.add_argument("--y", "--metric", dest="metric", metavar="METRIC", help=help_, **several)
-        help_ = "only rows with these settings: algo=capefm,fm M=5"
-        command.add_argument("--where", default=[], metavar="KEY=VALUE", help=help_, **several)
+        _several(command, "--y", "METRIC", help_, dest="metric")
+        _several(command, "--where", "KEY=VALUE", "only rows with these settings: algo=capefm,fm M=5", default=[])
         _flag(command, "--force", "replace the file")
     plot.add_argument("--x", help="eps, delta, M, N, another setting, or inverse_eps (default: what varies)")
-    plot.add_argument("--log", choices=("x", "y", "xy", "none"), help="axes with a log scale (default: automatic)")
     plot.add_argument("--width", default="3.3in", help="such as 3.3in or 8cm (default: %(default)s, a column)")
-    text = "lines NAME: TEXT, for algorithms, entries of the legend, settings and metrics"
-    _path(plot, "--labels", "FILE.yaml", text)
     _output(plot, None, ".pdf, .png or .svg (default: %(default)s)", default=Path("figure.pdf"))
     _output(table, None, ".md, .csv, .parquet or .tex (default: print Markdown)")
     merge = _command(commands, "merge", "papers.run_merge", "put the tables of several runs or sweeps together")

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from dpml.cli.columns import print_table
+from dpml.cli.console import print_table
 from dpml.cli.files import own_file
 from dpml.errors import UserError
 from dpml.files import to_json
@@ -35,7 +35,7 @@ def run_release(arguments: Namespace) -> None:
     from dpml.api.settings import Settings
     from dpml.release.release import release
 
-    settings = Settings(own_file(arguments, arguments.overrides), config_dir=arguments.config_dir)
+    settings = Settings(own_file(arguments.overrides, arguments.bounds), config_dir=arguments.config_dir)
     allowed = {"floating": arguments.floating, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)
@@ -109,7 +109,7 @@ def run_ledger(arguments: Namespace) -> None:
     totals = _totals(entries, arguments.delta)
     if arguments.json:
         releases = [asdict(entry) for entry in entries]
-        print(to_json({"releases": releases, "totals": totals, "caps": [asdict(cap) for cap in caps]}))
+        print(to_json("dpml-ledger-1", releases=releases, totals=totals, caps=[asdict(cap) for cap in caps]))
         return
     console = Screen()
     heads = ["release", "date (UTC)", "algorithm", "unit", "eps published", "eps worst", "delta", "model"]

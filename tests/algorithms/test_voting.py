@@ -197,11 +197,12 @@ def test_a_mixed_ensemble_from_the_command_line(run_command, tmp_path) -> None:
 
 def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> None:
     words = ["guarantee", "algo=soft", "eps=0.5", "M=20000", "N=1000000", "d=120", "partition.auxiliary=0.1"]
-    published, proven = json.loads(run_command("dpml", *words, "--json").out)
+    published, proven = json.loads(run_command("dpml", *words, "--json").out)["views"]
     assert (published["unit"], published["eps"], published["delta"]) == ("party", 0.5, 0)
     assert proven["eps"] == pytest.approx(0.25, rel=1e-4)  # the logistic loss's factor 2; the solver's tolerance
-    assert json.loads(run_command("dpml", *words, "calibration=tight", "--json").out)[0]["eps"] == pytest.approx(0.5)
-    protected = json.loads(run_command("dpml", *words, "algo.protect_auxiliary=true", "--json").out)[1]["eps"]
+    (tight, *_) = json.loads(run_command("dpml", *words, "calibration=tight", "--json").out)["views"]
+    assert tight["eps"] == pytest.approx(0.5)
+    protected = json.loads(run_command("dpml", *words, "algo.protect_auxiliary=true", "--json").out)["views"][1]["eps"]
     n = 100_000
     assert protected == pytest.approx(0.5 * ((n - 1) / 20_000 + 2) / (2 * (n - 1) / 20_000 + 2), rel=1e-4)
     refused = run_command("dpml", "guarantee", "algo=soft", "partition.auxiliary=0")

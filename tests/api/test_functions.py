@@ -181,7 +181,7 @@ def plain(values):
 
 def test_guarantees_are_those_of_the_command(run_command):
     words = ("algo=capefm", "eps=0.1", "delta=1e-5", "M=10", "N=5000", "d=30")
-    printed = json.loads(run_command("dpml", "guarantee", *words, "--json").out)
+    printed = json.loads(run_command("dpml", "guarantee", *words, "--json").out)["views"]
     assert plain(dpml.guarantee("algo=capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30)) == printed
 
 
@@ -189,7 +189,7 @@ def test_guarantees_are_those_of_the_command(run_command):
 @pytest.mark.usefixtures("unsearched")
 def test_findings_are_those_of_the_command(run_command):
     words = ("algo=ssp", "dataset=synthetic", "eps=1", "delta=1e-5", "M=2", "draws=500")
-    printed = json.loads(run_command("dpml", "audit", *words, "--json").out)
+    printed = json.loads(run_command("dpml", "audit", *words, "--json").out)["views"]
     for finding in printed:
         del finding["judgement"], finding["rates"]
     found = plain(dpml.attack(*words))

@@ -3,7 +3,7 @@
 import pytest
 from rich.cells import cell_len
 
-from dpml.cli.columns import print_table
+from dpml.cli.console import print_table
 from dpml.screen import Screen
 
 HEADS = ("view", "proven ε", "source")
@@ -24,14 +24,6 @@ def test_nothing_is_cut_on_a_narrow_terminal(capsys) -> None:
     assert max(map(cell_len, lines)) <= 14
     texts = "".join(cell for line in (HEADS, *LINES) for cell in line)
     assert sorted("".join(lines).replace(" ", "").replace("─", "")) == sorted(texts.replace(" ", ""))
-
-
-def test_a_terminal_of_no_width_is_one_of_the_usual_width(capsys, monkeypatch) -> None:
-    monkeypatch.setenv("COLUMNS", "0")
-    print_table(Screen(), HEADS, LINES)
-    out = capsys.readouterr().out
-    print_table(Screen(width=80), HEADS, LINES)
-    assert capsys.readouterr().out == out
 
 
 def test_a_screen_shows_texts_as_they_are(capsys) -> None:

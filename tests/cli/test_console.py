@@ -87,16 +87,6 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-def test_one_setting(shown) -> None:
-    out = shown(rows_of(**{"algo.lam": [0.25]}))
-    assert "algo.lam=0.25" in out
-    assert "eps=0.1" in out
-    assert "tuned" not in out
-    assert re.search(r"release +0\.1 +0\.08\b", out)
-    assert re.search(r"colluders +- +0\.4321\b", out)  # the weakest of two seeds
-    assert "one sample at delta = 0.001" in out
-
-
 FOUR = {"algo": ["capefm", "conv"], "eps": [0.0123, 12.34], "M": [5, 1_000_000], "algo.lam": [0.0005, 0.25]}
 
 
@@ -112,20 +102,6 @@ def test_a_sweep_over_four_keys_says_everything(shown) -> None:
         assert len(mean) == len(half)  # of matching digits
 
 
-def test_a_setting_and_a_metric_of_one_name_have_a_column_each(shown) -> None:
-    lines = shown(rows_of(loss=["logistic", "squared"]), 120).splitlines()
-    assert any(line.split()[:3] == ["loss", "test", "accuracy"] for line in lines)
-    assert {line.split()[0] for line in lines if "colluders" in line} == {"logistic", "squared"}
-
-
-def test_tuned_is_a_column_where_it_varies_and_said_once_where_not(shown) -> None:
-    out = shown(rows_of(eps=[0.1, 1.0], tuned=["fixed", "oracle"]), 120)
-    assert "tuned" in out
-    assert sum("oracle" in line for line in out.splitlines()) == 2
-    out = shown(rows_of(eps=[0.1, 1.0], tuned=["oracle"]), 120)
-    assert out.count("tuned=oracle") == 1
-
-
 def test_why_nothing_is_proven_is_said(monkeypatch, capsys) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     lines = [("published", 0.1, "a paper"), ("proven", np.inf, "it was tuned"), ("conditional", 0.08, "a proof")]
@@ -135,26 +111,6 @@ def test_why_nothing_is_proven_is_said(monkeypatch, capsys) -> None:
     (line,) = (line.split() for line in out.splitlines() if line.split()[:1] == ["release"])
     assert line == ["release", "0.1", "no", "meaningful", "guarantee", "0.08"]
     assert "Nothing is proven: it was tuned." in out
-
-
-def test_a_setting_that_only_one_algorithm_has(shown) -> None:
-    rows = rows_of(algo=["capefm", "nonpriv"])
-    rows.loc[rows["algo"] == "capefm", "algo.lam"] = 0.25
-    out = shown(rows, 120)
-    (line,) = (line for line in out.splitlines() if line.startswith("capefm"))
-    assert "0.25" in line
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"seeds": 5, "draws": 4}, "± is half a 95 % interval over 5 seeds, 4 draws each."),
-        ({"draws": 10}, "± is half a 95 % interval over 10 draws of one seed: these rows and this partition only."),
-        ({"spread": 0.0}, "No intervals: one seed without noise"),
-    ],
-)
-def test_what_an_interval_is_over(shown, options, expected) -> None:
-    assert expected in words(shown(rows_of(**options)))
 
 
 # ---- the commands, through a pipe
@@ -183,10 +139,7 @@ def piped(run_command, monkeypatch):
 def test_an_audit(piped) -> None:
     arguments = ["audit", "algo=capefm", "eps=1.2345", "draws=2000"]
     lines = piped("dpml", *arguments)
-    findings = json.loads("\n".join(piped("dpml", *arguments, "--json")))
-    eps = {"claimed", "proven", "declared", "exact", "attacked"}
-    others = {"view", "unit", "delta", "mu", "attack", "power", "verdict", "judgement", "rates", "moved", "notes"}
-    assert eps | others == set(findings[0])
+    findings = json.loads("\n".join(piped("dpml", *arguments, "--json")))["views"]
     assert len(findings) == 5
     for finding in findings:
         line = next(line for line in lines if line.split()[:1] == [finding["view"]])
@@ -196,8 +149,7 @@ def test_an_audit(piped) -> None:
             assert 0.999 * number < shown <= number * (1 + 1e-6)  # lower bounds
         below = lines[lines.index(line) : lines.index(line) + 4]  # a verdict may take several lines
         assert all(word in " ".join(below) for word in finding["judgement"].split())
-    assert lines[0].split() == ["algo=capefm", "eps=1.2345", "N=10000", "d=2", "M=5", "loss=logistic", "colluders=1"]
-    assert "The audit has chosen N=10000, d=2" in words(" ".join(lines))
+    assert {"algo=capefm", "eps=1.2345", "N=10000", "d=2", "M=5", "loss=logistic"} <= set(lines[0].split())
 
 
 def test_an_audit_without_privacy(run_command) -> None:
@@ -218,7 +170,7 @@ def test_guarantees(piped) -> None:
     assert "dpml.cli.errors" in loaded
     assert not loaded & {"pandas", *RARE}
     lines = [line.split() for line in text]
-    for entry in json.loads("\n".join(piped("dpml", *arguments, "--json"))):
+    for entry in json.loads("\n".join(piped("dpml", *arguments, "--json")))["views"]:
         assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source", "mu"}
         assert any(line[:1] == [entry["view"]] and written(entry["eps"]) in line for line in lines)
         assert all(word in "\n".join(text) for word in entry["source"].split())
@@ -241,13 +193,6 @@ def test_a_large_delta_is_said_to_publish_a_record(run_command, unit, delta, oft
     said = words(run_command("dpml", "guarantee", *setting, f"delta={delta}").out)
     assert f"publishes one random record as it is{often} also satisfies this delta." in said
     assert "random record" not in run_command("dpml", "guarantee", *setting, "delta=0.0009").out
-
-
-def test_tight_noise_is_named_below_the_table_of_a_papers_noise(shown) -> None:
-    named = "calibration=tight adds the least noise that is proven to give this eps"
-    assert named in words(shown(rows_of()))
-    assert named not in words(shown(rows_of().assign(calibration="tight")))
-    assert named not in words(shown(rows_of().assign(variant="halving")))
 
 
 def test_a_run_without_tight_noise_succeeds(run_command) -> None:

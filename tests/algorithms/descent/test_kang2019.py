@@ -335,7 +335,7 @@ def test_the_command_knows_the_sizes_of_a_run(run_command):
     words = ["algo=wddp", "partition=simplex", "partition.floor=9", "M=6", "eps=0.25", "algo.rounds=2", "seed=3"]
     outcome = run_command("dpml", "guarantee", *words, "--json")
     assert outcome.code == 0, outcome.err
-    said = max(entry["eps"] for entry in json.loads(outcome.out))
+    said = max(entry["eps"] for entry in json.loads(outcome.out)["views"])
     assert run_command("dpml-run", *words, "draws=2", "hydra.run.dir=out").code == 0
     rows = pd.read_csv("out/rows.csv")
     assert rows["proven_eps"].unique() == pytest.approx([said], rel=1e-12)
