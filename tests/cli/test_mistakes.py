@@ -227,3 +227,42 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell, command: str) -> None:
     done = shell(f"set -o pipefail; {{ sleep 0.2; {command}; }} | true")
     assert done.stderr == ""
     assert done.returncode in (0, 1)  # argparse does not mind
+
+
+# ---- words, and their completion
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("p", {"plot", "predict"}),
+        ("data des", {"describe"}),
+        ("release --ca", {"--cap", "--cap-delta"}),
+        ("guarantee algo = cap", {"capefm"}),
+        ("release ep", {"eps="}),
+    ],
+)
+def test_bash_completes(run_command, words, expected) -> None:
+    done = run_command("dpml", "completion", "bash")
+    assert (done.code, done.err) == (0, "")
+    ask = f'COMP_WORDS=(dpml {words}); COMP_CWORD={len(words.split())}; _shtab_dpml; echo "${{COMPREPLY[@]}}"'
+    found = subprocess.run(["bash", "-c", done.out + ask], capture_output=True, text=True, check=True)
+    assert set(found.stdout.split()) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("dpml guarantee algo=capefm --eps 1", "write eps=1"),
+        ("dpml-run -m --algo.shift 2", "write algo.shift=2"),
+        ("dpml release --delta", "write delta=VALUE"),
+        ("dpml gaurantee algo=capefm", "did you mean 'guarantee'"),
+        ("dpml data lst", "did you mean 'list'"),
+        ("dpml run algo=capefm", "write dpml-run"),
+    ],
+)
+def test_what_to_write_instead(run_command, command, said) -> None:
+    done = run_command(*command.split())
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert done.err.count("\n") == 1
