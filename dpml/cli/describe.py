@@ -19,7 +19,7 @@ from dpml.screen import Screen
 _SHOWN = 3  # categories shown per column
 
 
-def run(arguments: Namespace) -> None:
+def run_describe(arguments: Namespace) -> None:
     """Print what a file holds; with --bounds also the values outside them; with --bounds-out write bounds to edit."""
     target = arguments.bounds_out
     if target is not None and arguments.label is None:

@@ -13,19 +13,8 @@ AS_PRIVATE = "All this is computed from the rows without noise, and as private a
 READING = ("encoding", "separator", "decimal", "na")
 
 
-def add_written(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how a file is written."""
-    help_ = "utf-8 (the default), utf-16, latin-1, cp1252, ... (dataset.encoding)"
-    parser.add_argument("--encoding", metavar="NAME", help=help_)
-    help_ = "the character between values, or comma, semicolon, tab, bar (default: automatic)"
-    parser.add_argument("--separator", metavar="CHARACTER", help=help_)
-    parser.add_argument("--decimal", metavar="NAME", help="point (the default) or comma")
-    help_ = "texts that stand for a missing value, besides the usual ones (dataset.na)"
-    parser.add_argument("--na", nargs="+", action="extend", default=[], metavar="TEXT", help=help_)
-
-
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `add_written` that are given."""
+    """Return the options about how a file is written that are given."""
     given = {key: getattr(arguments, key) for key in READING}
     return {key: tuple(value) if key == "na" else value for key, value in given.items() if value}
 

@@ -28,7 +28,7 @@ def run_plot(arguments: Namespace) -> None:
 
     output, width = arguments.output, _width(arguments.width)
     refuse_overwriting(output, arguments.force, ("pdf", "png", "svg"))
-    charts = chosen(arguments.path).where(arguments.where).charts(arguments.x, arguments.metric)
+    charts = chosen(arguments.path).where(arguments.where).charts(arguments.x, arguments.y)
     figure, caption = paper_figure(charts, width)
     save_as(figure, output, dpi=300)
     print(output)
@@ -51,7 +51,7 @@ def run_table(arguments: Namespace) -> None:
     if arguments.output:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
     rows = chosen(arguments.path).where(arguments.where)
-    table = run_table(rows.summary, arguments.metric, rows.claims)
+    table = run_table(rows.summary, arguments.y, rows.claims)
     if arguments.output is None:
         print(str(table.written("md")), end="")
         return
