@@ -154,7 +154,8 @@ _OPTIONS = {
 
 _SETTING = ("overrides", "--config-dir")
 _WRITTEN = ("--encoding", "--separator", "--decimal", "--na")
-_AGREED_ON, _ADVERSARY = ("--bounds", "--set"), ("--colluders", "--dropouts", "--floating")
+_AGREED_ON = (("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True)), "--set")
+_ADVERSARY = ("--colluders", "--dropouts", "--floating")
 _LOCAL = ("--config-dir", "--data-dir")
 _CHOSEN = ("path", "--y", "--where", "--force")
 _CAP = ("--ledger", "--cap", "--cap-delta")
@@ -183,7 +184,18 @@ def parser() -> argparse.ArgumentParser:
     add("check", "read every raw file that is here again and compare its content", *_LOCAL, "names")
     text = "print how a run would read a CSV or Parquet file of your own. It is as private as the rows"
     bounds = ("--bounds", _path("FILE.yaml", "count the values outside what this file states"))
-    add("describe", text, "file", "--label", "--party", "--drop", *_WRITTEN, bounds, "--bounds-out")
+    add(
+        "describe",
+        text,
+        "file",
+        "--label",
+        "--party",
+        "--drop",
+        *_WRITTEN,
+        bounds,
+        "--bounds-out",
+        run="describe.run_describe",
+    )
     text = "deal the rows of a data set as a run would, and print how unequal the parties are"
     add("partition", text, *_SETTING, "--figure")
 
@@ -193,16 +205,8 @@ def parser() -> argparse.ArgumentParser:
     add("release", text, words, "--config-dir", "--bounds", _MODEL, *_CAP, "--declared", "--floating")
     add("show", "print what a published model says, and its coefficients", "model", "--shapes")
     text = "print the predictions of a published model for the rows of a file, as CSV"
-    add(
-        "predict",
-        text,
-        "model",
-        "file",
-        "--proba",
-        "--class",
-        *_WRITTEN,
-        ("--output", _path(None, "default: the screen")),
-    )
+    table = ("--output", _path(None, "default: the screen"))
+    add("predict", text, "model", "file", "--proba", "--class", *_WRITTEN, table, run="predict.run_predict")
     ledger = ("ledger", _path("FILE", "the ledger, as `dpml release` names it"))
     add("ledger", "print what has been released about some people, and its total", ledger, "--delta", "--json")
 
@@ -269,7 +273,7 @@ def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable
         parent = commands.add_parser(group, help=text, description=f"{text[:1].upper()}{text[1:]}.")
         commands = parent.add_subparsers(required=True, metavar="ACTION")
 
-    def add(name: str, text: str, *options: str | tuple[str, dict[str, Any]]) -> None:
+    def add(name: str, text: str, *options: str | tuple[str, dict[str, Any]], run: str = run) -> None:
         command = commands.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.")
         command.set_defaults(run=run.format(name), parser=command)
         for option in options:
