@@ -37,17 +37,15 @@ def run_guarantee(arguments: Namespace) -> None:
         return
     console = Screen()
     console.print(release.about, style="bold")
-    views = list(dict.fromkeys(guarantee.view for guarantee in guarantees))
-    held = {guarantee.view: guarantee for guarantee in guarantees if guarantee.basis in HELD}
-    claims = {
-        guarantee.view: guarantee
-        for guarantee in guarantees
-        if guarantee.basis == "published" and math.isfinite(guarantee.eps)
-    }
-    conditional = {guarantee.view: guarantee for guarantee in guarantees if guarantee.basis == "conditional"}
+    held = {each.view: each for each in guarantees if each.basis in HELD}
+    claims = {each.view: each for each in guarantees if each.basis == "published" and math.isfinite(each.eps)}
+    conditional = {each.view: each for each in guarantees if each.basis == "conditional"}
     columns = {"claimed ε": claims, f"{next(iter(held.values())).basis} ε": held, "if fixed beforehand": conditional}
-    columns = {head: of for head, of in columns.items() if of}
-    lines = [[v, *(eps_text(of[v].eps) if v in of else "-" for of in columns.values()), held[v].source] for v in views]
+    columns = {head: views for head, views in columns.items() if views}
+    lines = [
+        [view, *(eps_text(views[view].eps) if view in views else "-" for views in columns.values()), each.source]
+        for view, each in held.items()
+    ]
     print_table(console, ["view", *columns, "source"], lines)
     first = guarantees[0]
     console.print(f"ε for one {first.unit} at delta = {written(first.delta, 6)}")
@@ -96,9 +94,7 @@ def run_audit(arguments: Namespace) -> None:
             console.print(f"The audit has chosen {', '.join(shortened)}: give these keys to attack another setting.")
         _show_findings(findings, draws)
         console.print(f"{monotonic() - begun:.0f} seconds")
-    if arguments.figure is not None and all(finding.rates is None for finding in findings):
-        error.print("No figure: no view was attacked.")
-    elif arguments.figure is not None:
+    if arguments.figure is not None and any(finding.rates is not None for finding in findings):
         from dpml.reporting.trade_off import draw  # loads Matplotlib
 
         command = f"dpml audit {' '.join(arguments.overrides)}"

@@ -155,7 +155,7 @@ def test_an_audit(piped) -> None:
 
 def test_an_audit_without_privacy(run_command) -> None:
     done = run_command("dpml", "audit", "algo=nonpriv", "--figure", "none.png")
-    assert (done.code, done.err.splitlines()[-1]) == (0, "No figure: no view was attacked.")
+    assert done.code == 0
     assert "no privacy" in done.out
 
 
