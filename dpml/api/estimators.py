@@ -266,7 +266,7 @@ class _PrivateLinear(_Fitted):
             task=task,
             loss=for_task(task).name,
             label="label",
-            stated=ColumnBounds(Path(path), columns, (), classes, target),
+            stated=ColumnBounds.of_columns(Path(path), columns, classes, target),
             steps=("symmetric", *["bias"] * self._constant, "sample_norm"),
             weights=self._weights,
             guarantees=self.facts_.guarantees if self.facts_.open else self.facts_.held,
