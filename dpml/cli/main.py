@@ -224,6 +224,26 @@ def parser() -> argparse.ArgumentParser:
     drop = ("--drop", _number(float, 0.0, "share of parties that vanish before they send theirs"))
     add("secagg", text, "-M", "-d", drop)
 
+    _add_federation(commands)
+    add = _adder(commands, "papers.run_{}")
+    figure = ("--output", _path(None, ".pdf, .png or .svg (default: %(default)s)", default=Path("figure.pdf")))
+    add("plot", "draw a figure for a paper from a run, a sweep or a figure", *_CHOSEN, "--x", "--width", figure)
+    table = ("--output", _path(None, ".md, .csv, .parquet or .tex (default: print Markdown)"))
+    add("table", "write a table for a paper from a run, a sweep or a figure", *_CHOSEN, table)
+    merged = ("--output", _path(None, "default: %(default)s", default=Path("results/merged")))
+    add("merge", "put the tables of several runs or sweeps together", "folders", merged)
+    text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
+    add("report", text, "--pack", "results")
+    add("cite", "print BibTeX of dpml and of the papers whose figures it regenerates", "--pack", "name")
+    text = "a model, a certificate, or results, a paper or a figure (default: %(default)s)"
+    stored = ("path", _path("FILE|FOLDER", text, nargs="?", default=Path("results")))
+    add("verify", "compute a model's guarantees, or the verdicts and tables of results, again", "--pack", stored)
+    text = "print a script that completes commands, options and settings in your shell: docs/howto/commands.md"
+    _adder(commands, "main.run_{}")("completion", text, "shell")
+    return top
+
+
+def _add_federation(commands: Any) -> None:
     text = "train one model on the rows of parties that keep them on their own machines: docs/federation.md"
     add = _adder(commands, "federate.run_{}", text, "federate")
     text = "rehearse all of it on this machine, one party per file; charges no ledger"
@@ -244,23 +264,6 @@ def parser() -> argparse.ArgumentParser:
     text = "take the sums of the parties that call, and make the model"
     certificate = ("--certificate", _path("FILE.pem", "the aggregator's certificate, for TLS"))
     add("aggregator", text, "--plan", "--listen", certificate, "--certificate-key", *waits, _to("model.json"))
-
-    add = _adder(commands, "papers.run_{}")
-    figure = ("--output", _path(None, ".pdf, .png or .svg (default: %(default)s)", default=Path("figure.pdf")))
-    add("plot", "draw a figure for a paper from a run, a sweep or a figure", *_CHOSEN, "--x", "--width", figure)
-    table = ("--output", _path(None, ".md, .csv, .parquet or .tex (default: print Markdown)"))
-    add("table", "write a table for a paper from a run, a sweep or a figure", *_CHOSEN, table)
-    merged = ("--output", _path(None, "default: %(default)s", default=Path("results/merged")))
-    add("merge", "put the tables of several runs or sweeps together", "folders", merged)
-    text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
-    add("report", text, "--pack", "results")
-    add("cite", "print BibTeX of dpml and of the papers whose figures it regenerates", "--pack", "name")
-    text = "a model, a certificate, or results, a paper or a figure (default: %(default)s)"
-    stored = ("path", _path("FILE|FOLDER", text, nargs="?", default=Path("results")))
-    add("verify", "compute a model's guarantees, or the verdicts and tables of results, again", "--pack", stored)
-    text = "print a script that completes commands, options and settings in your shell: docs/howto/commands.md"
-    _adder(commands, "main.run_{}")("completion", text, "shell")
-    return top
 
 
 def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable[..., None]:
