@@ -68,17 +68,6 @@ def test_a_sweep_has_the_tables_and_the_cells_of_the_command(run_command):
     pd.testing.assert_frame_equal(as_read(result.guarantees), pd.read_csv("out/guarantees.csv"))
 
 
-@pytest.mark.slow
-def test_a_run_writes_cells_only_and_the_command_finds_them(run_command, tmp_path, capsys):
-    result = dpml.run("algo=fm", M=1, draws=2, results_dir="kept")
-    assert "run: 0 cached, 1 to run" in capsys.readouterr().out
-    assert [path.name for path in (tmp_path / "kept").iterdir()] == [".cells"]
-    said = run_command("dpml-run", "algo=fm", "M=1", "draws=2", "results_dir=kept", "hydra.run.dir=out").out
-    assert "run: 1 cached, 0 to run" in said
-    pd.testing.assert_frame_equal(as_read(result.rows), pd.read_csv("out/rows.csv"))
-    assert "block" not in result.rows
-
-
 def test_a_result_is_read_as_a_table_and_a_figure(folder):
     result = dpml.run(algo="fm", loss=["logistic", "squared"], M=1, draws=2)
     table = result.table(["loss", "accuracy"])  # a setting and a metric have the same name

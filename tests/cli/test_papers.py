@@ -77,15 +77,6 @@ def test_a_table_of_anything(run_command, made, what, kind) -> None:
     assert {"md": "training loss", "csv": "loss_interval", "tex": r"\num{"}[kind] in Path(f"t.{kind}").read_text()
 
 
-def test_a_figure_of_one_block(made) -> None:
-    """Its panels are those of the figure that show the block."""
-    whole = chosen(made / "results/mine/tiny")
-    blocks = [panel.block for panel in whole.panels]
-    (first, *_) = blocks
-    shown = whole.where([f"block={first}"]).charts(None, None)
-    assert [chart.panel.block for chart in shown] == [first] * blocks.count(first)
-
-
 def test_a_table_has_the_numbers_of_the_rows(run_command, made) -> None:
     assert run_command("dpml", "table", f"{made}/sweep", "-o", "t.csv").code == 0
     rows, table = pd.read_csv(made / "sweep" / "rows.csv"), pd.read_csv("t.csv")
