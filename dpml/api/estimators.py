@@ -96,7 +96,7 @@ class _PrivateLinear(_Fitted):
     calibration: str | None = "tight"
     colluders: float | None = None
     algo_options: Mapping[str, Any] | None = None
-    ledger: Ledger | str | None = None
+    ledger: Ledger | str | Path | None = None
     random_state: int | None = None
 
     def __getstate__(self) -> Any:
@@ -135,7 +135,7 @@ class _PrivateLinear(_Fitted):
             holdings = None
             if party is not None:
                 holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), owners(party).tobytes())
-            ledger = Ledger(Path(self.ledger)) if isinstance(self.ledger, str) else self.ledger or current()
+            ledger = Ledger(Path(self.ledger)) if isinstance(self.ledger, str | Path) else self.ledger or current()
             setting, entry = self._enter(facts, ledger, holdings)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:

@@ -139,16 +139,11 @@ def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
 
 @pytest.mark.slow
 def test_what_was_set_or_varies_is_a_column_named_as_on_the_command_line(run_command):
-    outcome = run_command("dpml-run", "-m", "algo=capefm", "algo.lam=0,1", "partition=two_group", "partition.u=2",
+    run_command("dpml-run", "-m", "algo=capefm", "algo.lam=0,1", "partition=two_group", "partition.u=2",
                           "hydra.sweep.dir=s")  # fmt: skip
     rows = pd.read_csv("s/rows.csv")
     assert set(rows["algo.lam"]) == {0.0, 1.0}
     assert set(rows["partition.u"]) == {2.0}
-    means = rows[rows["metric"] == "loss"].groupby("algo.lam")["value"].mean()
-    assert outcome.out.count("\n") > 4
-    for mean in means:
-        assert f"{mean:.3g}" in outcome.out
-    assert f"{rows.loc[rows['metric'] == 'loss', 'value'].mean():.3g} " not in outcome.out
 
 
 # ---- many draws
