@@ -65,7 +65,7 @@ def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
     common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
     words = [f"{key}={_short(value)}" for key, value in common.items() if key != "tuned" or value not in _TUNED]
     console.print("  ".join(words), style="bold")
-    table = run_table(summary, _metrics(summary), claims_in(guarantees)).texts
+    table = run_table(summary, _metrics(summary, bool(varying)), claims_in(guarantees)).texts
     if varying:
         print_table(console, table["columns"], table["rows"])
     else:
@@ -85,12 +85,15 @@ def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
         console.print(_TIGHT)
 
 
-def _metrics(summary: "pd.DataFrame") -> list[str] | None:
-    """Return the metrics to show: the main ones, the user's own, which have a dot, and what explains a bad result."""
+def _metrics(summary: "pd.DataFrame", several: bool) -> list[str] | None:
+    """Return the metrics to show: the main ones, the user's own, which have a dot, and what explains a bad result.
+
+    The table of several settings has no room for explanations.
+    """
     from dpml.reporting.run_table import MAIN
 
     present = list(dict.fromkeys(summary["metric"]))
-    trimmed = (summary.loc[summary["metric"] == "trimmed", "mean"] > 0).any()
+    trimmed = not several and (summary.loc[summary["metric"] == "trimmed", "mean"] > 0).any()
     return [name for name in present if name in MAIN or "." in name or (name == "trimmed" and trimmed)] or None
 
 
