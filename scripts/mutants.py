@@ -448,8 +448,8 @@ MUTANTS = (
     ),
     Mutant(
         "dpml/reporting/claim_tests.py",
-        "if won > len(values) / 2 else",
-        "if won >= len(values) / 2 else",
+        '"most": lambda n: n // 2 + 1,',
+        '"most": lambda n: (n + 1) // 2,',
         "reporting/test_claims.py::test_logic_with_what_is_undecided",
     ),
 )

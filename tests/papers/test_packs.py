@@ -79,7 +79,7 @@ def test_groups_readings_and_placeholders(tmp_path):
         (("blocks:", "block:"), "unknown key 'block' in improves in claim 'T1' of .*: did you mean 'blocks'?"),
         ((", algorithms: [fm]", ""), "improves in claim 'T1' of .* needs a value for 'algorithms'"),
         (("figure: f, ", ""), "claim 'T1' of .* needs a value for 'figure'"),
-        (("text: t", "text: t, txt: u"), "unknown key 'txt' in a claim of"),
+        (("text: t", "text: t, txt: u"), "unknown key 'txt' in claim 'T1' of"),
         (("figure: f", "figure: f, readings: los"), "unknown readings 'los' in claim 'T1' of .*: did you mean 'loss'?"),
         (("claims:", "claims: {}\nclams:"), "unknown key 'clams' in .*: did you mean 'claims'?"),
         (("title: Tiny", "title: &a Tiny\nreadings: *a"), "has an alias"),

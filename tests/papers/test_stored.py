@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from made_up import NO_POINTS
 
-from dpml.reporting.claim_points import agrees, by_chance, nine_in_ten
+from dpml.reporting.claim_tests import agrees, by_chance, nine_in_ten
 from dpml.reporting.claims import Claim, Evidence, Reading
 from dpml.reporting.criteria import Comparison
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.reporting import claim_exact, claim_points, claim_tests, claims
+from dpml.reporting import claim_exact, claim_tests, claims
 from dpml.reporting.claims import Check, Claim, Evidence, Group, NotComputedError, Reading
 from dpml.reporting.criteria import Comparison
 
@@ -116,7 +116,9 @@ def test_what_few_seeds_cannot_show_is_undecided_and_the_seeds_that_would_are_na
     ],
 )
 def test_logic_with_what_is_undecided(parts, all_, any_, most):
-    assert (claims.every(parts), claims.some(parts), claim_tests.most(parts)) == (all_, any_, most)
+    needed = [claim_tests.NEEDED[often](len(parts)) for often in ("all", "some", "most")]
+    assert [claims.at_least(number, parts) for number in needed] == [all_, any_, most]
+    assert claims.every(parts) is all_
 
 
 def test_a_reading_that_is_undecided_neither_hides_nor_makes_a_dependence():
@@ -354,14 +356,14 @@ def test_a_published_point_without_a_deviation_is_not_explained_by_chance():
     for std, n in ((math.nan, 10), (0.1, math.nan), (-1000.0, 10)):
         points = pd.DataFrame([["s", eps, "capefm", "loss", 20.0, std, n] for eps in EPS], columns=NO_POINTS.columns)
         found = evidence({"capefm": [2, 2, 2]}, points=points)
-        assert decide(claim_points.agrees({"d20_eps": "s"}, ["capefm"]), found) == "not reproduced"
+        assert decide(claim_tests.agrees({"d20_eps": "s"}, ["capefm"]), found) == "not reproduced"
 
 
 def test_a_published_point_is_compared_at_its_own_x_however_small():
     points = pd.DataFrame([["s", 1e-9, "capefm", "loss", 20.0, 0.1, 10]], columns=NO_POINTS.columns)
     rows = evidence({"capefm": [2, 20, 2]}).rows.replace({"eps": {0.1: 1e-10, 1.0: 1e-9}})
     found = Evidence(rows, points, {"d20_eps": "eps"})
-    assert decide(claim_points.agrees({"d20_eps": "s"}, ["capefm"]), found) == "reproduced"
+    assert decide(claim_tests.agrees({"d20_eps": "s"}, ["capefm"]), found) == "reproduced"
 
 
 COMPUTED = [
