@@ -11,9 +11,9 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import charts_of, read_published
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
-from dpml.reporting.outputs import not_computed
-from dpml.reporting.pages import figure_page, paper_page, papers_of, start_page, which_page
+from dpml.reporting.pages import figure_page, not_computed, papers_of, start_page, which_page
 from dpml.reporting.ranking import rankings
+from dpml.reporting.render import page
 from dpml.reporting.results import of_calibration, results_of
 from dpml.reporting.sections import sections
 from dpml.reporting.statistics import with_differences
@@ -100,8 +100,11 @@ def write_claims(folder: Path) -> list[Path]:
 
     Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    pages = overviews(manifests(folder))
-    return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
+    pages = {folder / name: text for name, text in overviews(manifests(folder)).items()}
+    changed = [path for path, text in pages.items() if not path.is_file() or path.read_bytes() != text.encode()]
+    for path in changed:
+        write_atomically(path, pages[path])
+    return changed
 
 
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -112,12 +115,5 @@ def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         if about.get("rankings"):
             ranked.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
     pages = {"claims.md": start_page(papers, known)}
-    pages |= {f"{paper.key}/claims.md": paper_page(paper) for paper in papers}
+    pages |= {f"{paper['key']}/claims.md": page("paper.md", p=paper) for paper in papers}
     return pages | {f"{paper}/which.md": which_page(own) for paper, own in ranked.items()}
-
-
-def _rewritten(path: Path, page: str) -> bool:
-    if path.is_file() and path.read_bytes() == page.encode():
-        return False
-    write_atomically(path, page)
-    return True
