@@ -370,10 +370,9 @@ def which_page(known: Iterable[Mapping[str, Any]]) -> str:
     experiments = []
     for about in known:
         rankings = about["rankings"]
-        tables = [ranking.matrix(rankings) | {"title": ""}, ranking.tally(rankings) | {"title": ""}]
         others = ranking.beside(rankings, about.get("reference", ""))
-        tables += [others | {"title": f"{others['title']} than that of another program"}] if others["rows"] else []
+        tables = [ranking.matrix(rankings), ranking.tally(rankings), *([others] if others["rows"] else [])]
         tables += [ranking.details(one) for one in rankings]
         facts = {"title": about["title"], "command": about["command"], "premises": ranking.premises(rankings)}
         experiments.append(facts | {"tables": tables})
-    return page("which.md", experiments=experiments, reading=ranking.READING)
+    return page("which.md", experiments=experiments)
