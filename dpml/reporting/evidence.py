@@ -22,8 +22,7 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
 from dpml.reporting.manifest import Manifest, changed
-from dpml.reporting.results import rows_of
-from dpml.reporting.statistics import with_differences
+from dpml.reporting.statistics import rows_of, with_differences
 from dpml.reporting.tables import shortened
 from dpml.running.executors import WORTH, in_processes
 

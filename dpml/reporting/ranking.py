@@ -16,8 +16,7 @@ import pandas as pd
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.criteria import better, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
-from dpml.reporting.replicates import same_rows
-from dpml.reporting.statistics import per_seed, summarise
+from dpml.reporting.statistics import per_seed, same_rows, summarise
 from dpml.reporting.tables import Texts, short, texts, value
 from dpml.reporting.words import REFERENCES, metric
 from dpml.running.plan import Results
