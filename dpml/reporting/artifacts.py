@@ -44,7 +44,8 @@ def write(plan: Plan, base: Path) -> list[Path]:
     results = results_of(plan, published)
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
-    files.append(evidence.write_rows(results.rows, base))
+    files.append(evidence.rows_file(base))
+    write_atomically(files[1], evidence.packed(results.rows))
     facts = _facts(results, len(plan.cells)) | {"seconds": plan.seconds()}
     twins = experiment.twins
     for calibration in results.rows["calibration"].unique() if twins else ["published"]:
