@@ -17,33 +17,19 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, refuse_unknown
 from dpml.files import read_mapping
-from dpml.reporting.claim_exact import as_stated, at_most, exceeds, private
-from dpml.reporting.claim_tests import (
-    agrees,
-    all_of,
-    below_bound,
-    best_inside,
-    by_data_set,
-    compare,
-    degrades,
-    depends,
-    easier,
-    falls_as,
-    fluctuates,
-    improves,
-    is_steady,
-    on_sets,
-    wider_gap,
-)
+from dpml.reporting import claim_exact, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 from dpml.running.computed import check_arguments
 from dpml.running.store import digest
 
-_TESTS: Sequence[Callable[..., Test]] = [
-    *(agrees, as_stated, at_most, below_bound, best_inside, by_data_set, compare, degrades, depends, easier),
-    *(exceeds, falls_as, fluctuates, improves, is_steady, on_sets, private, wider_gap),
-]
-VOCABULARY = {made.__name__: made for made in _TESTS}
+_TESTS = (
+    (claim_exact, "as_stated at_most exceeds private"),
+    (claim_tests, "agrees below_bound best_inside by_data_set compare degrades depends easier falls_as fluctuates"),
+    (claim_tests, "improves is_steady on_sets wider_gap"),
+)
+VOCABULARY: Mapping[str, Callable[..., Test]] = {
+    name: getattr(module, name) for module, names in _TESTS for name in names.split()
+}
 
 AUDIT = "audit/all"
 """The experiment whose rows decide claims about privacy."""
@@ -164,7 +150,7 @@ class _Reader:
     def _test(self, content: Any, where: str) -> Test:
         """Return the test of a claim: of a list all must hold."""
         if isinstance(content, list):
-            return all_of([self._test(one, where) for one in content])
+            return claim_tests.all_of([self._test(one, where) for one in content])
         if isinstance(content, str) and content.startswith("."):
             return self._named(content, where)
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]

@@ -23,7 +23,6 @@ from dpml.reporting.claims import Claim, Evidence, Verdict
 from dpml.reporting.manifest import Manifest, changed
 from dpml.reporting.statistics import rows_of, with_differences
 from dpml.reporting.tables import shortened
-from dpml.running.executors import WORTH, in_processes
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,7 @@ def verify(path: Path) -> Iterator[Verified]:
     known = [one for one in sorted(found) if rows_file(one.with_suffix("")).is_file()]
     if not known:
         raise UserError(f"there are no rows of experiments in {path}: it has no FIGURE_rows.csv.xz.")
-    size = sum(rows_file(path.with_suffix("")).stat().st_size for path in known)
-    yield from in_processes(_verified, known, -1 if size > WORTH else 1)
+    yield from map(_verified, known)
 
 
 def _verified(path: Path) -> Verified:

@@ -29,7 +29,6 @@ from dpml.running.environment import made_with
 from dpml.running.store import Record
 
 PATIENCE = 20.0  # seconds to wait for a scheduler
-WORTH = 2**20  # bytes; one process reads less than this before others have imported what they need
 LOST = "Finished cells are kept: give the same command again to go on."
 
 
