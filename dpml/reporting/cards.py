@@ -169,7 +169,6 @@ class _Reader:
         return test
 
     def _named(self, name: str, where: str) -> Callable[..., Any]:
-        """Return the test, or the function that makes it, of a name."""
         if not name.startswith("."):
             refuse_unknown("test", [name], VOCABULARY, where)
             return VOCABULARY[name]
@@ -183,7 +182,6 @@ class _Reader:
 
 
 def _in_block(tests: Any, block: str) -> Any:
-    """Return the tests of a card for one block."""
     if isinstance(tests, list):
         return [_in_block(one, block) for one in tests]
     return {name: {**arguments, "blocks": [block]} for name, arguments in tests.items()}

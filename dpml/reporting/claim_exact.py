@@ -59,7 +59,6 @@ def at_most(metric: str, most: float | str, where: Where | None = None) -> Test:
 
 
 def _same_rows(evidence: Evidence, metric: str, rows: pd.DataFrame, where: Where | None) -> pd.Series:
-    """Return the values of another metric with the settings of some rows."""
     keys = [key for key in settings(rows) if rows[key].notna().any()]
     other = rows_of(evidence, metric, where)[[*keys, "value"]].drop_duplicates()
     values = rows[keys].merge(other, "left", keys)["value"]

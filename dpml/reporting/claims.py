@@ -242,7 +242,6 @@ class Evidence:
 
     @cached_property
     def _places(self) -> Mapping[Any, Any]:
-        """Row numbers, by block, algorithm and metric."""
         return dict(self.rows.groupby(["block", "algo", "metric"]).indices)
 
     def _runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:

@@ -72,7 +72,6 @@ def _stack(axes: Axes, places: Array, mixes: Array, skew: Skew) -> None:
 
 
 def _histograms(skew: Skew) -> Figure:
-    """Draw histograms over parties: numbers of rows, and distances of their class mixes from that of all rows."""
     figure = Figure(figsize=(8.6, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2)
     least, most = int(skew.sizes.min()), int(skew.sizes.max())

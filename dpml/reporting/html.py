@@ -89,7 +89,6 @@ def _own(figure: Mapping[str, Any], about: Mapping[str, Any], folder: Path) -> b
 
 
 def _runs(results: Path) -> dict[str, str]:
-    """Return the pages of runs and sweeps: their command, picture and table."""
     found = {}
     for path in sorted(results.rglob(TABLE)):
         folder = path.parent
@@ -111,5 +110,4 @@ def _title(text: str) -> str:
 
 
 def _html(name: str) -> str:
-    """Return the place of a page in the report."""
     return re.sub(r"\.md$", ".html", name)

@@ -59,7 +59,6 @@ def sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[s
 
 
 def _decision(kinds: Set[str]) -> str:
-    """Return one decision from those of all figures."""
     tested = kinds - {UNTESTED} or kinds
     if len(tested) == 1:
         return next(iter(tested))
@@ -90,7 +89,6 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _links(figures: Sequence[Mapping[str, Any]]) -> str:
-    """Return links to figures."""
     names = {short(about): "../audit/" if about["experiment"] == AUDIT else "" for about in figures}
     shown = [f"[{_figures([name])}]({folder}{name}.md)" for name, folder in names.items()]
     return f"Means and pictures: {', '.join(shown)}." if shown else ""
@@ -189,7 +187,6 @@ def _figures(names: Sequence[str]) -> str:
 
 
 def _bare(name: str) -> str:
-    """Return an interpretation without its metric."""
     return "" if name == "as stated" else re.sub(r"^(accuracy|gap)(, |$)", "", interpretation(name))
 
 

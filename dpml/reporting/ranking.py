@@ -125,7 +125,6 @@ def peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
 
 
 def _plain(number: float) -> float | None:
-    """Return a number for JSON."""
     return number if np.isfinite(number) else None
 
 

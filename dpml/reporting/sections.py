@@ -84,7 +84,6 @@ def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
 
 
 def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
-    """Return how to read the tables."""
     computed = [block.block for block in experiment.computed]
     cells = summary[~summary["block"].isin(computed)]
     return (

@@ -177,7 +177,6 @@ def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
 
 
 def _lines(rows: pd.DataFrame) -> pd.Series:
-    """Return the number of the settings and the metric of each row."""
     return _numbered(rows, [*settings(rows), "metric"]).rename("line")
 
 

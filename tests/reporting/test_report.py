@@ -1,6 +1,5 @@
 """The pages of results: what is on them, and what is done with results that are missing, damaged or hostile."""
 
-import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,7 +12,6 @@ from dpml.reporting.html import write_report
 from dpml.reporting.manifest import Manifest, manifests
 from dpml.reporting.pages import figure_page, paper
 from dpml.reporting.render import framed
-from dpml.reporting.words import curve, dataset, plain
 
 RESULTS = Path(__file__).parents[2] / "results"
 PAPERS = sorted(path.parent.name for path in RESULTS.glob("*/claims.md"))
@@ -175,11 +173,3 @@ def test_a_page_runs_no_html_of_others():
     assert re.findall(r"<(\w+)[^>]*(?:src|href|on\w+)=", body) == []
     assert body.count("<details>") == 1
     assert "<script" not in body
-
-
-def test_names_are_shown_in_plain_words():
-    assert curve("capefm algo.shift=2") == "capeFM shift=2"
-    assert curve("my_own algo.shift=2") == "my_own algo.shift=2"
-    assert dataset("kdd_eps_rule") == "KDD Cup 1999, data-independent step"
-    assert plain("wddp kdd_eps, constant") == "WD-DP KDD Cup 1999, constant"
-    assert json.dumps(plain("no keys here")) == '"no keys here"'
