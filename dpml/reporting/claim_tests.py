@@ -46,7 +46,7 @@ NEEDED: Mapping[str, Callable[[int], int]] = {
 """How many of n pairs must be as a claim says."""
 
 
-def checked(  # many parameters: what the pairs must be
+def checked(  # noqa: PLR0913 - what the pairs must be
     pairs: Pairs,
     evidence: Evidence,
     metric: str,
@@ -151,7 +151,7 @@ def _listed(places: Any) -> list[Any]:
 # ---- tests that compare algorithms
 
 
-def compare(  # many parameters: the arguments of a test on a card
+def compare(  # noqa: PLR0913 - the arguments of a test on a card
     blocks: Sequence[str],
     first: Place | Sequence[Place],
     second: Place | Sequence[Place],
@@ -276,7 +276,7 @@ Curve = Callable[[pd.DataFrame, list[Any], MetricScale], Mapping[Any, Pair]]
 """What gives the pairs of a curve by x, from its runs, the values of x, and the metric's scale."""
 
 
-def _along(  # many parameters: passed on
+def _along(
     blocks: Sequence[str],
     algorithms: Sequence[str],
     curve: Curve,
@@ -393,7 +393,7 @@ def all_of(tests: Sequence[Test]) -> Test:
     return test
 
 
-def on_sets(  # many parameters: the arguments of a test on a card
+def on_sets(
     blocks: Sequence[str],
     algorithms: Sequence[str],
     tests: Callable[[str], Test],
@@ -450,7 +450,7 @@ def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Sequence[
     return f"none is above the constant classifier, {floor:.3g}"
 
 
-def by_data_set(  # many parameters: the arguments of a test on a card
+def by_data_set(
     block: str,
     names: Mapping[str, str],
     axis: str,
