@@ -200,7 +200,7 @@ def test_a_sweep_gives_all_its_cells_to_the_workers(run_command, monkeypatch):
     """In one plan; the same bits are tested with the engines."""
     asked = []
 
-    def processes(work, items, workers, return_as):
+    def processes(work, items, workers):
         asked.append((len(items), workers))
         yield from map(work, reversed(items))  # they may finish in any order
 
