@@ -174,7 +174,7 @@ def class_of(path: Any, key: str) -> Any:
         if f"{module}.".startswith(f"{error.name}."):
             file = f"{module.replace('.', '/')}.py"
             raise UserError(
-                f"{where}: module {error.name!r} is not found: put {file} into a folder of PYTHONPATH."
+                f"{where}: module {error.name!r} is not found: put {file} here, or into --config-dir."
             ) from None
         raise UserError(f"{where} needs the module {error.name!r}, which is not installed.") from None
     except SyntaxError as error:
