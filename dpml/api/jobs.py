@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from dpml import packs
 from dpml.api.settings import Settings, is_private, refuse_several
 from dpml.config import experiments
-from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, convert_options, grid, unknown_key
+from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, convert_options, grid
 from dpml.config.compose import EXTRA, check_option, options, parsed, set_value
 from dpml.config.experiments import PACKAGE
 from dpml.data.partition import draws_sizes
@@ -114,7 +114,7 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
     for key, values in settings.lists.items():
         if key.partition(".")[0] not in (*SETTINGS, PACKAGE):
             why = f"{key} has one value for a whole sweep, got {key}={','.join(map(str, values))}."
-            raise UserError(why if key.partition(".")[0] in KEYS else unknown_key(key, nearest(key, KEYS)))
+            raise UserError(why if key.partition(".")[0] in KEYS else f"unknown key {key!r}: {nearest(key, KEYS)}")
         if key in GROUPS:
             for name in values:
                 check_option(key, str(name), settings.config_dir)

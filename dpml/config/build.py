@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
-from dpml.config import renamed
 from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
@@ -69,7 +68,7 @@ def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
     """Raise UserError for an unknown or missing top-level key, or a value of the wrong kind."""
     for key in config:
         if key not in KEYS:
-            raise UserError(unknown_key(str(key), nearest(str(key), KEYS)))
+            raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
     for key in (*GROUPS, "adversary", *_LISTS, *_VALUES):
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so remove ~{key}.")
@@ -115,21 +114,12 @@ def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = 
     hints = _hints(target)
     for name in options:
         if name not in parameters:
-            raise UserError(unknown_key(f"{key}.{name}", nearest(name, parameters, f"{key}."), target))
+            raise UserError(f"unknown key '{key}.{name}': {nearest(name, parameters, f'{key}.')}")
     unset = {name for name, value in options.items() if value is None and parameters[name].default is None}
     return {
         name: None if name in unset else _convert(value, hints.get(name), f"{key}.{name}")
         for name, value in options.items()
     }
-
-
-def unknown_key(key: str, remedy: str, target: Any = None) -> str:
-    """Return the sentence about an unknown key; `target` is the class, or its path, that lacks it."""
-    try:
-        kind = class_of(target, key) if isinstance(target, str) else target
-    except UserError:
-        kind = None
-    return renamed.sentence(key, getattr(kind, "__name__", None)) or f"unknown key {key!r}: {remedy}"
 
 
 def completed(option: DictConfig) -> DictConfig:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
-from dpml.config import renamed
 from dpml.config.build import GROUPS
 from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.running.computed import Computed
@@ -128,8 +127,6 @@ class Experiment:
                 continue
             for key in (*experiment.settings, *(key for part in parts(settings) for key in part)):
                 if key.split(".")[0] not in SETTINGS:
-                    if former := renamed.sentence(key):
-                        raise UserError(former)
                     refuse_unknown("key", [key], SETTINGS, where)
         return experiment
 
