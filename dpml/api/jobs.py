@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from dpml import packs
 from dpml.api.settings import Settings, is_private, refuse_several
 from dpml.config import experiments
-from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, convert_options, grid
+from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, grid, made
 from dpml.config.compose import EXTRA, check_option, options, parsed, set_value
 from dpml.config.experiments import PACKAGE
 from dpml.data.partition import draws_sizes
@@ -86,7 +86,7 @@ def ask(settings: Settings) -> Asked:
     check_keys(plain)
     nodes: Any = OmegaConf.to_container(config[EXTRA], resolve=True) if EXTRA in config else {}
     expansion = Expansion(plain, {(group, name): node for group in nodes for name, node in nodes[group].items()})
-    run_options = Options(**convert_options(plain["run"], Options, "run"))
+    run_options = made(Options, plain["run"], "run")
     store = Store(Path(plain["results_dir"]) / ".cells")
     token = cache.WRITES.set(not run_options.dry)
     try:
@@ -382,16 +382,13 @@ def compute(asked: Asked, command: str) -> int:
         print(f"The whole plan, a line per cell: {os.path.relpath(path)}")
         return 0
     try:
-        finished = carry_out(plans, run_options, errors)
+        carry_out(plans, run_options, errors)
     except KeyboardInterrupt:
         _tell(errors, f"interrupted: completed cells are saved; resume with: {command}")
         return INTERRUPTED
-    if not finished:
-        _tell(errors, f"stopped at the first failure (run.on_error=raise); resume with: {command}")
-        return 1
     failed = len({point.key for plan in plans for point in plan.points if point.status == "failed"})
     if failed:
-        _tell(errors, f"dpml-run: {failed} cells failed; to try only them again: {command} run.only=failed", "red")
+        _tell(errors, f"dpml-run: {failed} cells failed; to try them again: {command}", "red")
     return 0
 
 

@@ -11,6 +11,7 @@ from dpml import packs
 from dpml.cli.files import refuse_overwriting
 from dpml.errors import UserError, nearest
 from dpml.files import read_mapping, write_atomically
+from dpml.running.spec import Scale
 from dpml.version import __version__
 
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
@@ -34,8 +35,8 @@ def run_plot(arguments: Namespace) -> None:
     names = _names(arguments.labels) if arguments.labels else {}
     charts = chosen(arguments.path).where(arguments.where).charts(arguments.x, arguments.metric)
     if arguments.log is not None:
-        xscale, yscale = ("log" if axis in arguments.log else "linear" for axis in "xy")
-        charts = [replace(chart, panel=replace(chart.panel, xscale=xscale, yscale=yscale)) for chart in charts]
+        scales: list[Scale] = ["log" if axis in arguments.log else "linear" for axis in "xy"]
+        charts = [replace(chart, panel=replace(chart.panel, xscale=scales[0], yscale=scales[1])) for chart in charts]
     figure, caption = paper_figure(charts, width, names)
     save_as(figure, output, dpi=300)
     print(output)

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,6 +18,7 @@ from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import Loss, for_task
+from dpml.options import check_options
 from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
@@ -29,27 +30,20 @@ GROUPS = ("dataset", "partition", "algo")
 
 
 def build_algorithm(config: Mapping[str, Any] | DictConfig, dataset: Source) -> Algorithm:
-    """Return the algorithm of a composed configuration, with the loss set by `loss` or by the data set's task.
-
-    If `calibration` is null, it is the default of the algorithm's own field, or `published` if the field has no
-    default.
-    """
+    """Return the algorithm of a composed configuration, with the loss set by `loss` or by the data set's task."""
     return algorithm_of(config["algo"], for_task(dataset.info.task, config["loss"]), config["calibration"])
 
 
 def algorithm_of(node: Mapping[str, Any] | DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
-    """Return the algorithm that `node` describes by ``_target_`` and its options."""
-    chosen = {"calibration": calibration or "published"}
-    if calibration is None and _has_default(node, "calibration"):
-        chosen = {}
-    algorithm: Algorithm = instantiate(node, "algo", loss=loss, **chosen)
+    """Return the algorithm that `node` describes by ``_target_`` and its options.
+
+    If `calibration` is None, it is the default of the algorithm's own field, or `published` if that has no default.
+    """
+    if calibration is None and isinstance(node, Mapping) and "_target_" in node:
+        field = _signature(class_of(node["_target_"], "algo")).parameters.get("calibration")
+        calibration = field.default if field and field.default is not inspect.Parameter.empty else None
+    algorithm: Algorithm = instantiate(node, "algo", loss=loss, calibration=calibration or "published")
     return algorithm
-
-
-def _has_default(node: Any, parameter: str) -> bool:
-    path = node.get("_target_") if isinstance(node, Mapping) else None
-    found = _signature(class_of(path, "algo")).parameters.get(parameter) if path else None
-    return found is not None and found.default is not inspect.Parameter.empty
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
@@ -61,7 +55,7 @@ def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
 
 def build_adversary(node: Any) -> Adversary:
     """Return the adversary that the keys under `adversary` describe."""
-    return Adversary(**convert_options(node, Adversary, "adversary"))
+    return made(Adversary, node, "adversary")
 
 
 def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
@@ -95,13 +89,16 @@ def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) ->
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
     options: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else dict(node)
-    path = options.pop("_target_")
-    target = class_of(path, key)
+    return made(class_of(options.pop("_target_"), key), options, key, **extra)
+
+
+def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
+    """Build an object from the options under `key`; the user may not set those in `extra`."""
     values = convert_options(options, target, key, tuple(extra))
     try:
         _signature(target).bind(**values, **extra)
     except TypeError as error:
-        raise UserError(f"{key}._target_={path}: {error}.") from None
+        raise UserError(f"{key}: {error}.") from None
     return target(**values, **extra)
 
 
@@ -112,14 +109,14 @@ def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = 
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
         raise UserError(f"{key} has keys of its own ({names}), got {key}={_as_typed(options)}.")
     hints = _hints(target)
-    for name in options:
+    values = {}
+    for name, value in options.items():
         if name not in parameters:
             raise UserError(f"unknown key '{key}.{name}': {nearest(name, parameters, f'{key}.')}")
-    unset = {name for name, value in options.items() if value is None and parameters[name].default is None}
-    return {
-        name: None if name in unset else _convert(value, hints.get(name), f"{key}.{name}")
-        for name, value in options.items()
-    }
+        unset = value is None and parameters[name].default is None
+        values[name] = None if unset else _convert(value, hints.get(name), f"{key}.{name}")
+    check_options(target, values, key)
+    return values
 
 
 def completed(option: DictConfig) -> DictConfig:
@@ -153,27 +150,18 @@ def _is_plain(value: Any) -> bool:
 
 
 def class_of(path: Any, key: str) -> Any:
-    """Return the class named by `path`, MODULE.CLASS."""
+    """Return the class or function named by `path`, MODULE.NAME."""
     where = f"{key}._target_={path}"
     module, _, name = str(path).rpartition(".")
     if not module:
-        raise UserError(f"{where} must be MODULE.CLASS.")
+        raise UserError(f"{where} must be MODULE.NAME.")
     try:
         content = import_module(module)
-    except ModuleNotFoundError as error:
-        if f"{module}.".startswith(f"{error.name}."):
-            file = f"{module.replace('.', '/')}.py"
-            raise UserError(
-                f"{where}: module {error.name!r} is not found: put {file} into a folder of PYTHONPATH."
-            ) from None
-        raise UserError(f"{where} needs the module {error.name!r}, which is not installed.") from None
-    except SyntaxError as error:
-        raise UserError(f"{where}: {error.filename}, line {error.lineno}: {error.msg}.") from None
+    except (ImportError, SyntaxError) as error:
+        raise UserError(f"{where}: {error}. A module of your own must be in a folder of PYTHONPATH.") from None
     if not callable(getattr(content, name, None)):
-        classes = [
-            word for word, value in vars(content).items() if inspect.isclass(value) and value.__module__ == module
-        ]
-        raise UserError(f"{where}: {content.__file__} has no class {name!r}: {nearest(name, classes)}")
+        names = [word for word, value in vars(content).items() if getattr(value, "__module__", "") == module]
+        raise UserError(f"{where}: {content.__file__} has no {name!r}: {nearest(name, names)}")
     return getattr(content, name)
 
 
@@ -184,22 +172,13 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
             example = "" if value is None else f": write {key}=[{value}]"
             raise UserError(f"{key} must be a list, got {key}={_as_typed(value)}{example}.")
         return tuple(_convert(item, get_args(hint)[0], key) for item in value)
-    kinds = get_args(hint) or (hint,)
+    kinds = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
     if value is None and NoneType in kinds:
         return None
-    choices = _choices(hint)
-    if choices and value not in choices:
-        raise UserError(f"unknown {key}={value!r}: {nearest(str(value), choices)}")
     for kind, convert in ((float, number), (int, whole), (bool, boolean)):
         if kind in kinds:
             return convert(value, key)
     return text(value, key) if {*kinds} <= {str, NoneType} else value
-
-
-def _choices(hint: Any) -> tuple[str, ...]:
-    """Return the values of a type that is a Literal, or a Literal or None; none for another type."""
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if get_origin(hint) is not Literal else [hint]
-    return get_args(kinds[0]) if len(kinds) == 1 and get_origin(kinds[0]) is Literal else ()
 
 
 def _as_typed(value: Any) -> str:

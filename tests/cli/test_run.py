@@ -187,7 +187,7 @@ def test_a_dry_sweep_writes_nothing_but_the_plan(run_command):
 
 @pytest.mark.slow
 def test_the_keys_under_run_count_for_sweeps_too(run_command):
-    for word, said in (("engine=fog", "unknown run.engine='fog'"), ("workers=0", "run.workers must be at least 1")):
+    for word, said in (("engine=fog", "unknown key 'run.engine'"), ("workers=0", "run.workers must be at least 1")):
         for dry in ("false", "true"):
             outcome = run_command("dpml-run", "-m", "seed=0", f"run.{word}", f"run.dry={dry}")
             assert outcome.code == 2
