@@ -26,13 +26,14 @@ from dpml.api.files import load, save
 from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, thinned, whose
 from dpml.api.settings import plain
 from dpml.arrays import Array
-from dpml.config.build import algorithm_of, budget, epsilon, number, optional, text, whole
+from dpml.config.build import algorithm_of, budget, epsilon
 from dpml.config.compose import options
 from dpml.data import Dataset, Task, sha256
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import to_both_sides
 from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.optim.losses import for_task, scores
+from dpml.options import convert
 from dpml.privacy import Adversary, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
 from dpml.privacy.guarantee import large_delta
@@ -181,14 +182,14 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             warnings.warn(message, PrivacyWarning, stacklevel=5)
 
     def _algorithm(self, task: Task) -> Algorithm:
-        name = text(self.algo, "algo")
+        name = convert(self.algo, str, "algo")
         known = options("algo")
         if name not in known:
             raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
         chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
         node = {**option_node(name), **chosen}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
-        algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
+        algorithm = make(OmegaConf.create(node), for_task(task), convert(self.calibration, str | None, "calibration"))
         require_linear_model(algorithm)
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
@@ -196,9 +197,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
         """Deal the rows by the parties' ids if there are any, otherwise in equal numbers and at random."""
-        adversary = Adversary(optional(number)(plain(self.colluders, "colluders"), "colluders"))
+        adversary = Adversary(convert(plain(self.colluders, "colluders"), float | None, "colluders"))
         if party is None:
-            M = whole(plain(self.parties, "parties"), "parties")
+            M = convert(plain(self.parties, "parties"), int, "parties")
             return partition(data, Equal(), M, generator(seed, "partition"), adversary)
         owners = whose(party)
         check_consistent_length(data.X, owners)
@@ -211,7 +212,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """Return the seed of the random streams: `random_state`, or 128 bits from the operating system."""
         if self.random_state is None:
             return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-        seed = whole(plain(self.random_state, "random_state"), "random_state")
+        seed = convert(plain(self.random_state, "random_state"), int, "random_state")
         if seed < 0:
             raise UserError(f"random_state must be None or a whole number >= 0, got {seed}.")
         return seed

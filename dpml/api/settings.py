@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread, whole
+from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread
 from dpml.config.compose import check_option, compose, parsed, set_value
 from dpml.errors import UserError
+from dpml.options import convert
 
 _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 
@@ -149,4 +150,4 @@ def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | Non
         if OmegaConf.is_list(given) or spread(given, key) is not given:
             raise UserError(f"dpml {command} takes one {key}, got {key}={given}.")
     d = settings.given.get("d")
-    return config, None if d is None else whole(d, "d")
+    return config, None if d is None else convert(d, int, "d")

@@ -4,12 +4,10 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,12 +16,13 @@ from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import Loss, for_task
-from dpml.options import check_options
+from dpml.options import Bound, convert
 from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
 
-_signature, _hints = cache(inspect.signature), cache(get_type_hints)  # called at every point of an experiment
+# called at every point of an experiment
+_signature, _hints = cache(inspect.signature), cache(partial(get_type_hints, include_extras=True))
 
 GROUPS = ("dataset", "partition", "algo")
 """The keys of a run that are chosen by name: each option is a class with keys of its own."""
@@ -63,25 +62,33 @@ def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
     for key in config:
         if key not in KEYS:
             raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
-    for key in (*GROUPS, "adversary", *_LISTS, *_VALUES):
+    for key in (*GROUPS, "adversary", *_TYPES):
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so remove ~{key}.")
-    for key, convert in _LISTS.items():
-        grid(config[key], key, convert)
-    for key, check in _VALUES.items():
-        check(config[key], key)
+    for key, hint in _TYPES.items():
+        for value in grid(config[key], key) if key in (*LISTED, "draws") else (config[key],):
+            convert(value, hint, key)
     build_adversary(config["adversary"])
+
+
+def value_of(config: Mapping[str, Any] | DictConfig, key: str) -> Any:
+    """Return the value of a key at the top of a configuration, which has one value."""
+    return convert(config[key], _TYPES[key], key)
 
 
 def budget(eps: Any, delta: Any) -> Budget:
     """Return the (eps, delta) of a configuration."""
-    return Budget(epsilon(eps, "eps"), optional(number)(delta, "delta"))
+    return Budget(epsilon(eps, "eps"), convert(delta, _TYPES["delta"], "delta"))
+
+
+def epsilon(value: Any, key: str) -> float:
+    """Return an eps, or raise a UserError that names the key."""
+    return float(convert(value, Epsilon, key))
 
 
 def files(config: Mapping[str, Any] | DictConfig) -> Files:
     """Return where the data of a configuration are stored, and where they are downloaded from."""
-    data_dir, mirror = (optional(text)(config[key], key) for key in ("data_dir", "mirror"))
-    return Files(data_dir, mirror, boolean(config["offline"], "offline"))
+    return Files(*(value_of(config, key) for key in ("data_dir", "mirror", "offline")))
 
 
 def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) -> Any:
@@ -107,15 +114,14 @@ def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = 
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
-        raise UserError(f"{key} has keys of its own ({names}), got {key}={_as_typed(options)}.")
+        raise UserError(f"{key} has keys of its own: {names}.")
     hints = _hints(target)
     values = {}
     for name, value in options.items():
         if name not in parameters:
             raise UserError(f"unknown key '{key}.{name}': {nearest(name, parameters, f'{key}.')}")
         unset = value is None and parameters[name].default is None
-        values[name] = None if unset else _convert(value, hints.get(name), f"{key}.{name}")
-    check_options(target, values, key)
+        values[name] = None if unset else convert(value, hints.get(name), f"{key}.{name}")
     return values
 
 
@@ -165,72 +171,6 @@ def class_of(path: Any, key: str) -> Any:
     return getattr(content, name)
 
 
-def _convert(value: Any, hint: Any, key: str) -> Any:
-    """Convert the value to the annotated type; types that a command line cannot confuse are left unchanged."""
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            example = "" if value is None else f": write {key}=[{value}]"
-            raise UserError(f"{key} must be a list, got {key}={_as_typed(value)}{example}.")
-        return tuple(_convert(item, get_args(hint)[0], key) for item in value)
-    kinds = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
-    if value is None and NoneType in kinds:
-        return None
-    for kind, convert in ((float, number), (int, whole), (bool, boolean)):
-        if kind in kinds:
-            return convert(value, key)
-    return text(value, key) if {*kinds} <= {str, NoneType} else value
-
-
-def _as_typed(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def number(value: Any, key: str) -> float:
-    """Return `value` as a float, or raise a UserError that names the key."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(OverflowError):
-            return float(value)
-    raise UserError(f"{key} must be a number, got {key}={_as_typed(value)}.")
-
-
-def epsilon(value: Any, key: str) -> float:
-    """Return eps, a number from 1e-30 to 1e30, beyond which noise scales overflow, or inf."""
-    eps = number(value, key)
-    if 0 < eps < _SMALLEST or _LARGEST < eps < math.inf:
-        raise UserError(
-            f"{key} must lie between {_SMALLEST:g} and {_LARGEST:g}, or be inf for no noise, got {key}={eps:g}."
-        )
-    return eps
-
-
-def whole(value: Any, key: str) -> int:
-    """Return `value` as an int, or raise a UserError that names the key."""
-    is_whole = value.is_integer() if isinstance(value, float) else isinstance(value, int)
-    if isinstance(value, bool) or not is_whole:
-        raise UserError(f"{key} must be a whole number, got {key}={_as_typed(value)}.")
-    return int(value)
-
-
-def boolean(value: Any, key: str) -> bool:
-    """Return `value` if it is true or false, or raise a UserError that names the key."""
-    if not isinstance(value, bool):
-        raise UserError(f"{key} must be true or false, got {key}={_as_typed(value)}.")
-    return value
-
-
-def text(value: Any, key: str) -> str:
-    """Return `value` if it is text, or raise a UserError that names the key."""
-    if not isinstance(value, str):
-        example = f""": write {key}='"{_as_typed(value)}"'""" if isinstance(value, int | float) else ""
-        raise UserError(f"{key} must be text, got {key}={_as_typed(value)}{example}.")
-    return value
-
-
-def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
-    """Return `convert`, with null allowed."""
-    return lambda value, key: None if value is None else convert(value, key)
-
-
 def spread(value: Any, key: str) -> Any:
     """Return the numbers of a text where a key takes several whole numbers; any other value unchanged.
 
@@ -257,35 +197,35 @@ _NUMBER = r"(0|[1-9][0-9]{0,17})"  # Hydra reads these as numbers, too
 _LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 
 
-def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """Return one value, a range, or a list of at least one value as a tuple."""
+def grid(value: Any, key: str) -> list[Any]:
+    """Return one value, a range, or a list of at least one value as a list."""
     value = spread(value, key)
     values = list(value) if OmegaConf.is_list(value) or isinstance(value, list | range) else [value]
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    return tuple(convert(item, key) for item in values)
+    return values
 
 
-_SMALLEST, _LARGEST = 1e-30, 1e30  # of eps
-
-# the types of the top-level keys: _LISTS take one or several values, _VALUES take one
-_LISTS: dict[str, Callable[[Any, str], Any]] = {
-    "eps": epsilon,
-    "delta": optional(number),
-    "M": whole,
-    "N": optional(whole),
-    "seed": whole,
-    "draws": whole,
+# beyond these, noise scales overflow
+_NO_OVERFLOW = Bound(
+    "from 1e-30 to 1e30, or inf for no noise", lambda eps: eps <= 0 or 1e-30 <= eps <= 1e30 or eps == math.inf
+)
+Epsilon = Annotated[float, _NO_OVERFLOW]
+_TYPES: dict[str, Any] = {
+    "eps": Epsilon,
+    "delta": float | None,
+    "M": int,
+    "N": int | None,
+    "seed": int,
+    "draws": int,
+    "calibration": str | None,
+    "loss": str | None,
+    "block": str | None,
+    "objective": str | None,
+    "data_dir": str | None,
+    "mirror": str | None,
+    "offline": bool,
+    "results_dir": str,
 }
-_VALUES: dict[str, Callable[[Any, str], Any]] = {
-    "calibration": optional(text),
-    "loss": optional(text),
-    "block": optional(text),
-    "objective": optional(text),
-    "data_dir": optional(text),
-    "mirror": optional(text),
-    "offline": boolean,
-    "results_dir": text,
-}
-KEYS = [*GROUPS, "adversary", *_LISTS, *_VALUES, "metrics", "experiment", "run"]
+KEYS = [*GROUPS, "adversary", *_TYPES, "metrics", "experiment", "run"]
 """All keys at the top of a configuration."""

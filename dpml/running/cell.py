@@ -49,7 +49,7 @@ class Cell:
     files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
-        check_options(Cell, vars(self))
+        check_options(self)
 
     def check(self) -> None:
         """Reject settings that cannot be calibrated, before any data are read."""

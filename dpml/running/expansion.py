@@ -16,12 +16,11 @@ from dpml.config.build import (
     files,
     grid,
     instantiate,
-    optional,
-    text,
-    whole,
+    value_of,
 )
 from dpml.data import Files
 from dpml.errors import UserError
+from dpml.options import convert
 from dpml.privacy import Budget
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
@@ -86,7 +85,7 @@ class Expansion:
             budgets = tuple(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
             metrics = tuple(_list(block.get("metrics", shown)))
             for path in metrics:
-                named(text(path, "metrics"))  # raises an error if it is not callable
+                named(convert(path, str, "metrics"))  # raises an error if it is not callable
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
@@ -109,14 +108,14 @@ class Expansion:
         rule = self._once("partition", config["partition"], lambda: instantiate(config["partition"], "partition"))
         node = [config["algo"], config["loss"], config["calibration"], dataset.info.task]
         algorithm = self._once("algo", node, lambda: build_algorithm(config, dataset))
-        draws = whole(config["draws"], "draws")
+        draws = value_of(config, "draws")
         cell = Cell(
             dataset=dataset,
             partition=build_partition(rule, algorithm),
             algorithm=algorithm,
-            M=whole(config["M"], "M"),
-            N=optional(whole)(config["N"], "N"),
-            seed=whole(config["seed"], "seed"),
+            M=value_of(config, "M"),
+            N=value_of(config, "N"),
+            seed=value_of(config, "seed"),
             budgets=budgets,
             draws=min(draws, DRAWS),
             adversary=build_adversary(config["adversary"]),
@@ -148,7 +147,7 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 
 def _values(value: Any, key: str) -> list[Any]:
     """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
-    return list({repr(item): item for item in grid(value, key, lambda item, _: item)}.values())
+    return list({repr(item): item for item in grid(value, key)}.values())
 
 
 def _list(value: Any) -> list[Any]:

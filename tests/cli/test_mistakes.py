@@ -50,7 +50,7 @@ MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the 
     (["data_dir=3"], """data_dir must be text, got data_dir=3: write data_dir='"3"'."""),
     (["~eps"], "eps is missing: a run needs it, so remove ~eps"),
     (["M=[1,???]"], "M must be a whole number, got M=???"),
-    (["run=3"], "run has keys of its own (run.address, run.dry, run.force, run.workers)"),
+    (["run=3"], "run has keys of its own: run.address, run.dry, run.force, run.workers"),
     (["M=1000"], "M=1000 parties need at least one training row each, but N=455"),
     (["dataset=crime", "data_dir=nowhere"], "nowhere/crime"),
     (["algo=capefm,conv"], "'algo=capefm,conv' has several values: add -m to dpml-run to sweep over them."),
@@ -79,9 +79,9 @@ def test_a_mistake_gets_one_sentence_and_leaves_nothing(run_command, tmp_path, w
 
 
 FURTHER = [  # of values, which Hydra has nothing to do with
-    (["eps=nan"], "eps must be a positive number"),
+    (["eps=nan"], "eps must be from 1e-30 to 1e30, or inf"),
     (["eps=[]"], "eps must be one value or a list of at least one"),
-    (["eps=[1,1e31]"], "eps must lie between 1e-30 and 1e+30, or be inf for no noise, got eps=1e+31"),
+    (["eps=[1,1e31]"], "eps must be from 1e-30 to 1e30, or inf for no noise, got eps=1e+31"),
     (["eps=abc"], "eps must be a number, got eps=abc"),
     (["delta=1"], "delta must lie strictly between 0 and 1"),
     (["M=0"], "M must be at least 1"),
@@ -100,7 +100,7 @@ FURTHER = [  # of values, which Hydra has nothing to do with
     (["dataset=synthetic", "loss=logistic"], "loss=logistic takes the labels -1 and +1, but the data have the label"),
     (["algo=dpfm", "algo.variant=authors", "calibration=tight"], "set calibration=published"),
     (["metrics=3"], "metrics must be text, got metrics=3"),
-    (["adversary=2"], "adversary has keys of its own (adversary.colluders), got adversary=2"),
+    (["adversary=2"], "adversary has keys of its own: adversary.colluders"),
     (["algo.lam=x"], "algo.lam must be a number"),
     (["algo.lam=-1"], "algo.lam of capefm must be a number >= 0"),
     (["dataset.steps=[min_max]"], "but the guarantee needs rows in the unit ball"),
