@@ -67,6 +67,8 @@ def convert(value: Any, hint: Any, key: str) -> Any:
     if value is None and NoneType in kinds:
         return None
     for kind in kinds:
+        if get_origin(kind) is Annotated:
+            return convert(value, kind, key)
         if get_origin(kind) is Literal:
             check_choice(key, value, get_args(kind))
     kind = next((kind for kind in _WORDS if kind in kinds), None)
@@ -85,7 +87,7 @@ def convert(value: Any, hint: Any, key: str) -> Any:
 def check_choice(key: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """Raise UserError unless a value is one of those allowed."""
     if value not in allowed:
-        raise UserError(f"unknown {key}={_as_typed(value)}: {nearest(str(value), map(str, allowed))}")
+        raise UserError(f"{key} cannot be {_as_typed(value)}: {nearest(str(value), map(str, allowed))}")
 
 
 def _as_typed(value: Any) -> str:

@@ -96,8 +96,6 @@ def ask(settings: Settings) -> Asked:
         plans = make_plans(asked, Store(Path(plain["results_dir"]) / ".cells"), run_options)
     finally:
         cache.WRITES.reset(token)
-    if not found:
-        _check_cells(plans[0].points)
     return Asked(config, plain, plans, run_options)
 
 
@@ -136,18 +134,20 @@ def _run(
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     single = {key: value for key, value in overrides.items() if key not in GROUPS or key in settings.lists}
     experiment = Experiment(_RUN, "", "", {**names, **axes, **single, "metrics": metrics}, {"all": {}})
-    return experiment, replace(expansion, options={**expansion.options, **contents}).points(experiment, {}), {}
+    points = replace(expansion, options={**expansion.options, **contents}).points(experiment, {})
+    _check_cells(points)
+    return experiment, points, {}
 
 
 def _check_cells(points: Iterable[Point]) -> None:
-    """Skip the waiting points whose settings cannot be calibrated, before any data are read.
+    """Skip the points whose settings cannot be calibrated, before any data are read.
 
     That depends on the seed only where it draws the parties' sizes.
     """
     reasons: dict[tuple[Any, ...], str] = {}
     for point in points:
         cell = point.cell
-        if cell is None or point.status != "to run":
+        if cell is None:
             continue
         seed = cell.seed if draws_sizes(cell.partition) else None
         kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)

@@ -378,7 +378,7 @@ def test_without_a_lam_it_is_that_of_the_calibration() -> None:
         assert type(algorithm.lam) is float
         assert algorithm.lam == lam
         assert GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.3).lam == 0.3
-    with pytest.raises(UserError, match=r"algo.lam of gop must be a positive number"):
+    with pytest.raises(UserError, match=r"algo.lam must be a positive number"):
         GaussianObjectivePerturbation(LOGISTIC, lam=0.0)
 
 

@@ -233,7 +233,7 @@ def test_mistakes(run_command, tmp_path, words, sentence) -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "sentence"),
     [
-        (Average, {"lam": 0}, "algo.lam of avg must be a positive number"),
+        (Average, {"lam": 0}, "algo.lam must be a positive number"),
         (Average, {"variant": "sum", "calibration": "tight"}, "is a reading of the published noise"),
     ],
 )

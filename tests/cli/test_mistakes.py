@@ -102,7 +102,7 @@ FURTHER = [  # of values, which Hydra has nothing to do with
     (["metrics=3"], "metrics must be text, got metrics=3"),
     (["adversary=2"], "adversary has keys of its own: adversary.colluders"),
     (["algo.lam=x"], "algo.lam must be a number"),
-    (["algo.lam=-1"], "algo.lam of capefm must be a number >= 0"),
+    (["algo.lam=-1"], "algo.lam must be from 0"),
     (["dataset.steps=[min_max]"], "but the guarantee needs rows in the unit ball"),
     (["dataset.steps=[minmax]"], "unknown preprocessing step 'minmax' in dataset.steps: did you mean 'min_max'?"),
     (["dataset.steps=clip"], "dataset.steps must be a list"),

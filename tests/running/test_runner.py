@@ -223,7 +223,7 @@ def test_overrides_win_over_the_file(tmp_path):
         ({"panels": [{"block": "a_eps", "x": "eps"}]}, "missing a required argument: 'y'"),
         (
             {"panels": [{"block": "a_eps", "x": "eps", "y": "loss", "xscale": "cubic"}]},
-            "panels.xscale=cubic",
+            "panels.xscale cannot be cubic",
         ),
     ],
 )
