@@ -162,7 +162,7 @@ MUTANTS = (
         "dpml/privacy/guarantee.py",
         "math.ceil(M / 3) - 1",
         "math.floor(M / 3) - 1",
-        "privacy/test_adversary.py::test_a_number_a_share_or_the_papers",
+        "privacy/test_guarantee.py::test_colluders_are_a_number_a_share_or_the_papers",
     ),
     Mutant(
         "dpml/privacy/noise.py",
@@ -218,7 +218,7 @@ MUTANTS = (
         "dpml/optim/losses.py",
         "linear_bound=2 * float(np.sqrt(1 - 1 / classes))",
         "linear_bound=2 * (1 - 1 / classes)",
-        "algorithms/quadratic/test_several_classes.py::test_no_two_rows_are_farther_apart_than_is_counted",
+        "algorithms/quadratic/test_sufficient_statistics.py::test_no_two_rows_are_farther_apart_than_is_counted",
     ),
     Mutant(
         "dpml/mechanism/sharing.py",
@@ -308,7 +308,7 @@ MUTANTS = (
         "dpml/privacy/discrete/sampler.py",
         "keep &= ~(negative & (x == 0))",
         "keep &= ~(negative & (x == 1))",
-        "privacy/test_discrete_laplace.py::test_every_integer_has_its_probability",
+        "privacy/test_discrete_noise.py::test_every_integer_has_its_probability",
     ),
     Mutant(
         "dpml/release/facts.py",

@@ -20,7 +20,7 @@ import coverage
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("privacy", "mechanism", "algorithms", "running", "protocols", "release")
-BESIDES = {"algorithms": ("mechanism",), "privacy": ("mechanism",), "running": ("cli",)}
+BESIDES = {"algorithms": ("mechanism", "golden"), "privacy": ("mechanism",), "running": ("cli",)}
 """What else tests a room than the tests of its name."""
 SECONDS = 20.0  # of tests that a mutant gets
 SWAPS: dict[type[ast.AST], tuple[str, str]] = {

@@ -9,6 +9,7 @@ from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.algorithms.quadratic.coefficients import polynomial
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Dataset, Files
 from dpml.data.partition import Equal, Fractions, Parties, Partition, partition
 from dpml.data.sets.synthetic import Synthetic
@@ -23,6 +24,7 @@ SOFTMAX, SIGMOID = LOSSES["softmax"], LOSSES["sigmoid"]
 fm, capefm, conv, local = (
     partial(FunctionalMechanism, sites=sites) for sites in ("curator", "cape", "independent", "last")
 )
+dpfm = partial(LaplaceFunctionalMechanism, calibration="tight")
 nn_cape, nn_conv, nn_nonpriv = (partial(Network, sites=sites) for sites in ("cape", "independent", "none"))
 wang, jayaraman, wddp = (partial(NoisyDescent, sites=sites) for sites in ("curator", "mpc", "clients"))
 
@@ -140,6 +142,11 @@ def unit_rows(M: int, N: int, d: int, zero: bool = False) -> Parties:
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     data = Dataset("made", "binary", 0 * X if zero else X, y, X[:1], y[:1])
     return partition(data, Equal(), M, np.random.default_rng(1))
+
+
+def clipped_slope(loss, t, y, clip):
+    """Return the slope at the score t, as the definition has it."""
+    return np.clip(-y * expit(-y * t) if loss is LOGISTIC else 2 * (t - y), -clip, clip)
 
 
 class Observed:

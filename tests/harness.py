@@ -62,12 +62,6 @@ def asked(results, content=TINY, words=(), name="mine/tiny"):
         return ask(Settings([f"experiment={name}", f"results_dir='{results}'", *words]))
 
 
-def shipped(name, words=()):
-    """The plan of `dpml-run experiment=NAME WORDS`."""
-    (plan,) = ask(Settings([f"experiment={name}", *words])).plans
-    return plan
-
-
 def run(results, content=TINY, words=(), name="mine/tiny", **options):
     """Compute and write an experiment that is no file: the exit status."""
     made = asked(results, content, [*words, *(f"run.{key}={value}" for key, value in options.items())], name)

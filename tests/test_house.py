@@ -65,7 +65,7 @@ ROOMS = {
     "privacy": ("dpml/privacy", 2256, 2350),
     "optim": ("dpml/optim", 1875, 1400),
     "mechanism": ("dpml/mechanism", 1924, 2000),
-    "algorithms": ("dpml/algorithms", 4190, 4000),
+    "algorithms": ("dpml/algorithms", 4187, 4000),
     "protocols": ("dpml/protocols", 1732, 1700),
     "audit": ("dpml/audit", 2254, 2000),
     "config and running": ("dpml/config dpml/running", 2751, 1950),

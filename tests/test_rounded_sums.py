@@ -101,16 +101,11 @@ def farthest(N: int, clip: float, seeds: int) -> float:
     return max(moves)
 
 
-@pytest.mark.parametrize("clip", [0.3, 0.1, 1e-3, 1.1e-6])
-def test_no_row_moves_a_sum_by_more_than_is_counted(clip) -> None:
+@pytest.mark.parametrize("N", quick_first([30_000, 10**6]))
+@pytest.mark.parametrize("clip", [0.1, 1e-3, 1.1e-6])
+def test_no_row_moves_a_sum_by_more_than_is_counted(N, clip) -> None:
     """With sums of ``tanh`` and a constant the second pair moved by 1.22 times as much, at a clip of 1e-3."""
-    assert 0.9 < farthest(30_000, clip, 3) <= 1 + single_imprecision(30_000, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("clip", [0.1, 0.01, 1e-3])
-def test_no_row_of_a_million_moves_a_sum_by_more_than_is_counted(clip) -> None:
-    assert 0.9 < farthest(10**6, clip, 2) <= 1 + single_imprecision(10**6, 1)
+    assert 0.9 < farthest(N, clip, 2) <= 1 + single_imprecision(N, 1)
 
 
 @pytest.mark.parametrize("clip", [1e-6, 4.5e-6, 0.1, 0.3, 0.8, 1.0])
@@ -153,15 +148,6 @@ def test_a_row_that_is_replaced_changes_no_other_slope(loss, runs, dtype) -> Non
         after = slopes(other, labels)
         after[place] = before[place]
         assert np.array_equal(after, before)
-
-
-def test_equal_rows_keep_their_places_and_the_last_block_is_filled_up() -> None:
-    for n in (1, 63, 64, 65, 129, 5000):
-        half = Rows.of(LOGISTIC, np.ones((n, 1)), np.ones(n)).half
-        count, height, _ = half.shape
-        assert height <= 64
-        assert n <= count * height < n + count
-        assert half.sum() == n / 2
 
 
 def test_weights_are_at_most_one_times_the_largest() -> None:

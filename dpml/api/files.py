@@ -34,7 +34,7 @@ def save(estimator: Any, path: Path, **allowed: bool) -> None:
         task=task,
         loss=for_task(task).name,
         label="label",
-        stated=ColumnBounds(path, columns, (), classes, target),
+        stated=ColumnBounds.of_columns(path, columns, classes, target),
         steps=_STEPS[estimator._constant],
         weights=estimator._weights,
         guarantees=estimator.facts_.guarantees if estimator.facts_.open else estimator.facts_.held,

@@ -118,7 +118,7 @@ def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
         stated, path = load(dataset.paths["bounds"]), dataset.paths["rows"]
         # in the order of the file's columns, as the weights are
         features = roles(open_file(path, dataset.written), dataset)
-        return replace(stated, columns=stated.of(features, path)), str(dataset.label)
+        return stated.of(features, path), str(dataset.label)
     if not isinstance(dataset, Tabular) or dataset.bounds != "public":
         raise UserError(
             "a release needs ranges that are stated, not taken from private rows: for a file of your own --bounds "
@@ -127,4 +127,4 @@ def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
         )
     info = dataset.info
     classes = () if info.task == "regression" else tuple(f"{label:g}" for label in sorted(info.classes))
-    return ColumnBounds(Path(info.name), info.columns, (), classes, info.target), "label"
+    return ColumnBounds.of_columns(Path(info.name), info.columns, classes, info.target), "label"

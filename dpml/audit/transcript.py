@@ -6,7 +6,7 @@ under the second: the log of the likelihood ratio of a run is ``sum_t <e_t, s_t>
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.audit.exposure import RATIO, Attack, Exposure, difference
 from dpml.mechanism.sharing import Channel
+from dpml.privacy import View
 
 _SAMPLE = 8  # releases from which a search estimates how far apart a pair is
 
@@ -25,37 +26,29 @@ class NoNumberError(ArithmeticError):
 
 
 class Recorder:
-    """What one view sees of a release of either of two neighbours, `pair`: prepared mechanisms.
+    """What one view sees of a release of either of two neighbours.
 
     Args:
-        pair: the mechanisms.
         channel: what is seen of a message.
         blocks: how many numbers are in each block of each message. Blocks are told apart, so that one without noise
             shows.
         in_time: (T, T), the covariance of the noise of different messages, in units of it; None: independent.
     """
 
-    def __init__(
-        self, pair: Sequence[Any], channel: Channel, blocks: Sequence[Sequence[int]], in_time: Array | None
-    ) -> None:
-        self.pair, self.channel, self.blocks = pair, channel, blocks
+    def __init__(self, channel: Channel, blocks: Sequence[Sequence[int]], in_time: Array | None) -> None:
+        self.channel, self.blocks = channel, blocks
         self.whiten = None if in_time is None else np.linalg.inv(np.linalg.cholesky(in_time))
-        self.parts: Array | None = None
         self.history: list[tuple[Array, Array]] = []
         self.before: tuple[Array, Array] | None = None
         self.columns: list[tuple[Array, ...]] = []
 
-    def drawn(self, parts: Array) -> None:
-        """Keep the noise for the message that follows."""
-        self.parts = np.asarray(parts, dtype=float)
+    def add(self, residual: Array, shift: Array, parts: Array | None) -> None:
+        """Reduce a message to the statistics that distinguish the neighbours.
 
-    def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
-        """Reduce a message to the statistics that distinguish the neighbours."""
-        first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
-        residual, shift = np.asarray(message, dtype=float) - first, difference(first, second)
-        if not np.isfinite(shift).all():
-            raise NoNumberError
-        numbers = self._numbers(residual)
+        `residual` (B, k) is the message minus what the first data set sends, `shift` the distance of what the second
+        one sends, and `parts` is the noise of every source, where it is known.
+        """
+        numbers = self._numbers(residual, parts)
         filtered = np.tensordot(self.channel.filter, numbers, axes=1) / self.channel.spread
         white, moved = self._whitened(filtered, shift / self.channel.spread)
         direction, length = _units(moved)
@@ -82,16 +75,15 @@ class Recorder:
         direction, _ = _units(shift - before[1])
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
-    def _numbers(self, residual: Array) -> Array:
+    def _numbers(self, residual: Array, parts: Array | None) -> Array:
         """What the view sees of a message, less what the first data set sends: (m, B, k)."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
         numbers = np.zeros((len(others), *residual.shape))
         if others.any():  # not of the sum alone
-            if self.parts is None:
-                raise AssertionError("this view needs the noise of every source, and none was recorded.")
-            numbers += np.tensordot(others, self.parts, axes=1)
+            assert parts is not None
+            numbers += np.tensordot(others, parts, axes=1)
         numbers[0] += residual
         return numbers
 
@@ -104,8 +96,7 @@ class Recorder:
 
     def seen(self) -> Array:
         """All messages of B runs, (B, T (2 m + 3)) for one block: along the shifts, their lengths, all numbers seen."""
-        if len(self.columns) != len(self.blocks):
-            raise AssertionError(f"{len(self.columns)} messages were sent, not {len(self.blocks)}.")
+        assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
 
@@ -179,26 +170,23 @@ class Transcript(Exposure):
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Recorders:
-    """Several recorders of the same messages, for which exact sums are computed once."""
+    """An observer with a recorder for every view; `pair` are the mechanisms of both data sets."""
 
-    each: Sequence[Recorder]
+    pair: Sequence[Any]
+    each: Mapping[View, Recorder]
+    parts: Array | None = None
 
     def drawn(self, parts: Array) -> None:
-        """Tell every recorder."""
-        for recorder in self.each:
-            recorder.drawn(parts)
+        """Keep the noise for the message that follows."""
+        self.parts = np.asarray(parts, dtype=float)
 
     def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
         """Tell every recorder."""
-        known: dict[int, Array] = {}
-
-        def once(mechanism: Any) -> Array:
-            key = id(mechanism)
-            if key not in known:
-                known[key] = exact(mechanism)
-            return known[key]
-
-        for recorder in self.each:
-            recorder.sent(message, once)
+        first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
+        residual, shift = np.asarray(message, dtype=float) - first, difference(first, second)
+        if not np.isfinite(shift).all():
+            raise NoNumberError
+        for recorder in self.each.values():
+            recorder.add(residual, shift, self.parts)

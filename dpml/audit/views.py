@@ -101,8 +101,8 @@ def recorded(
     apart = _mu_of_statistics(both, messages)
 
     def together(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
-        recorders = {view: Recorder(known or both, channels[view], blocks, in_time) for view in views}
-        both[which].release([budget], rng, draws, Recorders(list(recorders.values())))
+        recorders = {view: Recorder(channels[view], blocks, in_time) for view in views}
+        both[which].release([budget], rng, draws, Recorders(known or both, recorders))
         return {view: each.seen() for view, each in recorders.items()}
 
     def alone(view: View) -> Sample:
@@ -110,15 +110,7 @@ def recorded(
 
     return [
         Transcript(
-            view,
-            alone(view),
-            None,
-            False,
-            apart / channel.spread,
-            math.nan,
-            together,
-            messages=len(blocks),
-            gaussian=gaussian,
+            view, alone(view), mu=apart / channel.spread, together=together, messages=len(blocks), gaussian=gaussian
         )
         for view, channel in channels.items()
     ]

@@ -7,9 +7,8 @@ from typing import Any
 
 from dpml.cli.columns import print_table
 from dpml.cli.files import AS_PRIVATE, value, written
-from dpml.data.csv import column_bounds
 from dpml.data.csv.column_bounds import WRITTEN
-from dpml.data.csv.columns import ColumnProfile, iso
+from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.data.sets.csv import CSV, FITTED
 from dpml.errors import UserError
@@ -26,22 +25,17 @@ def run(arguments: Namespace) -> None:
         raise UserError("--bounds-out needs --label, as the file states the classes, or the range of the target, too.")
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
-    stated = None if arguments.bounds is None else column_bounds.load(arguments.bounds)
     named: dict[str, Any] = {"path": str(arguments.file), "label": arguments.label, "party": arguments.party}
     named |= {"drop": tuple(arguments.drop), "bounds": str(arguments.bounds or FITTED)}
-    description = describe(CSV(**named, **written(arguments)), stated)
+    description = describe(CSV(**named, **written(arguments)))
     console = Screen()
     lines = [_line(found, description.rows) for found in description.features]
     print_table(console, ["column", "type", "values", "missing", "note"], lines)
     sentences = [*description.noticed, *_sentences(description)]
-    if stated is not None:
-        found_outside = outside(description, stated, description.options.label)
-        sentences += [
-            f"{each.where}, column {each.name!r}: {each.value} is outside {each.stated} of {stated.path} "
-            f"({each.count:,} in all)."
-            for each in found_outside
-        ] or [f"No value is outside what {stated.path} states."]
-        if found_outside:
+    if arguments.bounds is not None:
+        beyond = outside(description)
+        sentences += beyond or [f"No value is outside what {arguments.bounds} states."]
+        if beyond:
             sentences.append("A run clips such numbers to their range, and counts such categories as none.")
     for sentence in [*sentences, AS_PRIVATE]:
         console.print(sentence, soft_wrap=True)
@@ -52,17 +46,18 @@ def run(arguments: Namespace) -> None:
 
 def _line(found: ColumnProfile, rows: int) -> list[str]:
     note = f"refused: it {found.problem}" if found.problem else found.hint
-    if not found.problem and (found.low == found.high or (found.kind != "date" and len(found.values) == 1)):
+    if not found.problem and (found.low == found.high or len(found.values) == 1):
         note = "one value only"
     missing = f"{found.missing:,}" + (f" ({found.missing / rows:.0%})" if found.missing else "")
-    return [found.name, found.kind, _values(found), missing, note or "-"]
+    return [found.name, found.kind.name, _values(found), missing, note or "-"]
 
 
 def _values(found: ColumnProfile) -> str:
-    if found.kind == "number":
-        return "-" if found.missing and found.low != found.low else f"{found.low:g} to {found.high:g}"
-    if found.kind == "date":
-        return found.values[0] if found.problem else f"{iso(found.low)} to {iso(found.high)}"
+    kind = found.kind
+    if isinstance(kind, Number):
+        return "-" if found.low != found.low else f"{found.low:g} to {found.high:g}"
+    if isinstance(kind, Date):
+        return kind.form if found.problem else f"{kind.shown(found.low)} to {kind.shown(found.high)}"
     shown = ", ".join(found.values[:_SHOWN])
     return shown if len(found.values) <= _SHOWN else f"{shown}, ... ({len(found.values):,})"
 
@@ -92,7 +87,7 @@ def _sentences(description: Description) -> Iterator[str]:
         )
     if labels is not None:
         options, usual = description.options, CSV()
-        reading = {} if description.stated is None else description.stated.reading
+        reading = options.statements.reading if options.statements else {}
         named = {key: getattr(options, key) for key in ("path", "label", "party", "bounds", "drop", *WRITTEN)}
         named["drop"] = (*options.drop, *(each.name for each in description.problems))
         given = {key: said for key, said in named.items() if said not in (getattr(usual, key), reading.get(key))}

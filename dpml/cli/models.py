@@ -73,7 +73,7 @@ def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
 
     from dpml.data.info import Range
 
-    columns = model.stated.columns
+    columns, kinds = model.stated.columns, model.stated.kinds
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     for place, (name, column) in enumerate(columns.items()):
         values = [column.low, column.high] if isinstance(column, Range) else range(len(column))
@@ -81,7 +81,8 @@ def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
         rows[:, place] = values
         effects = model.scale * model.scores(rows).reshape(len(values), -1)
         if isinstance(column, Range):
-            unit = {"boolean": "if true", "date": "per day"}.get(model.stated.kind(name), "per unit")
+            kind = kinds[name].name if name in kinds else "boolean"  # a mark of missing values
+            unit = {"boolean": "if true", "date": "per day"}.get(kind, "per unit")
             slopes = (effects[1] - effects[0]) / (column.high - column.low)
             yield [name, unit, *(f"{slope:+.3g}" for slope in slopes)]
             continue

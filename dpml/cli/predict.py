@@ -11,6 +11,7 @@ import pandas as pd
 from dpml.arrays import Array
 from dpml.cli.files import refuse_replacing, written
 from dpml.data.csv.column_bounds import WRITTEN
+from dpml.data.csv.columns import levels_of, matrix
 from dpml.data.csv.reading import Dialect, FileColumn, dialect, open_file, read
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
@@ -49,22 +50,19 @@ def _probabilities(model: Model, columns: Sequence[str], wanted: str | None) -> 
 
 def _rows(model: Model, path: Path, written: Dialect) -> Array:
     """Return the features (n, p) of the rows of a file, encoded by the columns that the model states."""
-    file, stated = open_file(path, written), model.stated
-    names = list(stated.columns)
-    for name in stated.sources:
+    file, kinds = open_file(path, written), model.stated.kinds
+    for name in kinds:
         if name not in file.names:
             raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
-    columns = read(file, stated.sources, stated.texts)
-    X = np.empty((len(columns[stated.sources[0]]), len(names)))
-    for place, name in enumerate(names):
-        X[:, place] = stated.feature(columns, name)
-        if stated.kind(name) == "category":
-            X[np.isnan(X[:, place]), place] = -1.0
-            _note_unknown(columns[name], X[:, place], stated.values(name))
+    columns = read(file, list(kinds), model.stated.texts)
+    X, names = matrix(columns, kinds), list(model.stated.columns)
+    for place in np.flatnonzero(levels_of(kinds)):
+        X[np.isnan(X[:, place]), place] = -1.0
+        _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].statement())
     missing = np.isnan(X)
     if missing.any() and "impute" not in model.steps:
-        row, place = (int(index[0]) for index in np.nonzero(missing))
-        raise UserError(f"{file.where(row)}, column {names[place]!r}: a value is missing, and the model needs one.")
+        row, column = (int(index[0]) for index in np.nonzero(missing))
+        raise UserError(f"{file.where(row)}, column {names[column]!r}: a value is missing, and the model needs one.")
     return X
 
 

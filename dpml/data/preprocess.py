@@ -42,29 +42,28 @@ def norms(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Training rows X (n, p), an array or a sparse matrix, and the number of values of each symbolic column."""
+    """Training rows X (n, p), an array or a sparse matrix, and the number of values of each symbolic column.
+
+    Its statistics are those of each column, (p,); missing values have no part in the median, 0 if all are missing.
+    """
 
     X: Any
     levels: Sequence[int] = ()
 
     @cached_property
     def low(self) -> Array:
-        """The smallest value of every column, (p,)."""
         return self.X.min(axis=0)
 
     @cached_property
     def high(self) -> Array:
-        """The largest value of every column, (p,)."""
         return self.X.max(axis=0)
 
     @property
     def mean(self) -> Array:
-        """The mean of every column, (p,)."""
         return self.X.mean(axis=0)
 
     @property
     def median(self) -> Array:
-        """The median of every column's values that are not missing, (p,); 0 where all are missing."""
         return np.nan_to_num(np.nanmedian(self.X, axis=0))
 
     @property
@@ -202,10 +201,7 @@ def one_hot(extent: Extent) -> Step:
 
 
 def binned(extent: Extent) -> Step:
-    """For every numeric column that has edges, a 0/1 column for each part of its range; the others stay as they are.
-
-    A linear model of them is an additive one: a step function of each feature.
-    """
+    """For every numeric column that has edges, a 0/1 column for each part of its range; the others stay as they are."""
     return _cut(extent, "bin", indicators)
 
 
@@ -221,13 +217,13 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
             "from rows: set dataset.bounds=public, or to a file with the columns' ranges and edges."
         )
     numeric = [column for column, count in enumerate(extent.levels) if not count]  # the first columns, in this order
-    cut = [place for place, column in enumerate(numeric) if len(extent.edges[column])]
-    if not cut:
+    places = [place for place, column in enumerate(numeric) if len(extent.edges[column])]
+    if not places:
         raise UserError(
             f"dataset.steps has {name}, but no column has edges: state them with the range, such as "
             "age: {low: 0, high: 100, edges: [30, 45, 60]}, or edges: 8 for eight equal parts."
         )
-    ends = {p: np.array([extent.low[p], *extent.edges[numeric[p]], extent.high[p]]) for p in cut}
+    ends = {p: np.array([extent.low[p], *extent.edges[numeric[p]], extent.high[p]]) for p in places}
     kept = [place for place in range(len(extent.low)) if place not in ends]
 
     def apply(X: Array) -> Array:
@@ -236,7 +232,7 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
     def box(before: Box) -> Box:
         widths = [made(edges[:1], edges).shape[1] for edges in ends.values()]
         new, levels = sum(widths), list(before.levels)
-        for place, count in zip(cut, widths, strict=True):
+        for place, count in zip(places, widths, strict=True):
             levels[numeric[place]] = count
         groups = before.group.max() + 1 + np.arange(len(widths)).repeat(widths)
         low, high = np.append(before.low[kept], np.zeros(new)), np.append(before.high[kept], np.ones(new))
@@ -415,8 +411,9 @@ STEPS: dict[str, Callable[..., Step]] = {
 # ---- several steps in order
 
 _BLOCK = 1 << 14  # rows transformed at once
-_CUTS = ("bin", "spline")
-_ONCE = ("one_hot", *_CUTS)
+_CUTS = {"bin": {"impute", "one_hot"}, "spline": {"impute", "one_hot"}}
+_FIRST = {"one_hot": {"impute"}} | _CUTS
+"""The steps for columns as they were, and the steps that may come before them."""
 
 
 def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
@@ -454,29 +451,25 @@ def fit_apply(
     # a scale that is fitted to a missing value is none, so the first step that is fitted fills them in
     check_missing([name for name in names if name != "one_hot"][:1], names, train, test)
     record: list[Record] = []
-    for place, (name, number) in enumerate(parsed):
+    for name, number in parsed:
         step = STEPS[name](TrainingRows(train, levels), *number)
         levels = () if name == "pca" else levels  # what comes after it are numbers
-        record.append({"step": name, "fitted_on": step.source, **step.facts(train)})
-        train, test = (in_blocks(step.apply, X, in_place=place > 0) for X in (train, test))
+        entry = {"step": name, "fitted_on": step.source, **step.facts(train)}
+        train, test = (in_blocks(step.apply, X, in_place=bool(record)) for X in (train, test))
+        record.append(entry)
     return train, test, record
 
 
 def stated_apply(
     steps: Sequence[str], train: Any, test: Any, columns: Mapping[str, Column]
 ) -> tuple[Array, Array, list[Record]]:
-    """Run the named `steps` in order, with parameters from the stated columns: (train, test, record).
+    """Run the named `steps` in order, with parameters from the stated `columns`, as `fit_apply` does.
 
-    Args:
-        steps: Names from `STEPS`, without `pca`.
-        train: Training rows (n, p): numbers, NaN for a missing one, and codes of symbolic values; never modified.
-        test: Test rows (m, p), likewise.
-        columns: The range, or the list of values, of every column by its name, in the order of the columns. The code of
-            a symbolic value is its index in the sorted list; a value that is not in the list has the code -1.
+    `columns` has the range, or the sorted list of values, of every column. The code of a value is its place in it.
     """
-    made, names = maps(steps, columns), [name for name, _ in parse(steps)]
     if train.shape[1] != len(columns):
         raise UserError(f"ranges and values are stated of {len(columns)} columns, but the rows have {train.shape[1]}.")
+    made, names = maps(steps, columns), [name for name, _ in parse(steps)]
     # a missing value is in no part of a range
     check_missing(list(takewhile(lambda name: name not in _CUTS, names)), names, train, test)
     for place, (apply, _) in enumerate(made):
@@ -496,11 +489,9 @@ def split_apply(
 
     `columns` are the statements for `stated_apply`, or the levels for `fit_apply`; `target` is None for classes.
     """
+    run: Callable[..., tuple[Array, Array, list[Record]]] = stated_apply if isinstance(columns, Mapping) else fit_apply
+    train, test, record = run(steps, X[parts[0]], X[parts[1]], columns)
     y_train, y_test = (y[rows] for rows in parts)
-    if isinstance(columns, Mapping):
-        train, test, record = stated_apply(steps, X[parts[0]], X[parts[1]], columns)
-    else:
-        train, test, record = fit_apply(steps, X[parts[0]], X[parts[1]], columns)
     if target is not None:
         y_train, y_test, scaled = scale_target(y_train, y_test, target if isinstance(target, Range) else None)
         record.append(scaled)
@@ -559,27 +550,19 @@ def check_missing(filling: Collection[str], names: Sequence[str], *parts: Featur
         )
 
 
-def check_order(names: list[str], levels: Sequence[int]) -> None:
+def check_order(names: Sequence[str], levels: Sequence[int]) -> None:
     """Raise UserError when the named steps do not suit the symbolic columns, or each other."""
-    for name in _ONCE:
-        if names.count(name) > 1:
-            raise UserError(f"dataset.steps must have {name} once: it is for the columns as they were.")
     if any(levels) and "one_hot" not in names:
         raise UserError(
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
             f"for example [{', '.join(['one_hot', *names])}]."
         )
-    if any(levels) and set(names[: names.index("one_hot")]) - {"impute"}:
-        raise UserError(
-            "dataset.steps must have no step but impute before one_hot, because the others would scale the codes of "
-            f"symbolic values, got [{', '.join(names)}]."
-        )
-    if set(_CUTS) <= set(names):
-        raise UserError("dataset.steps must have bin or spline, not both: each of them cuts all columns with edges.")
-    for name in _CUTS:
-        if name in names and (before := set(names[: names.index(name)]) - {"impute", "one_hot"}):
+    for name, allowed in _FIRST.items() if any(levels) else _CUTS.items():
+        before = set(names[: names.index(name)]) - allowed if name in names else set()
+        if before or names.count(name) > 1:
             raise UserError(
-                f"dataset.steps must have {name} before {min(before)}, because edges are in the columns' own units."
+                f"dataset.steps must have {name} once, with no step before it but {' and '.join(sorted(allowed))}, "
+                f"because it is for the columns as they were, got [{', '.join(names)}]."
             )
 
 
@@ -619,14 +602,10 @@ def scale_target(train: Array, test: Array, target: Range | None = None) -> tupl
 
 
 def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
-    """The steps that were fitted on private rows, and whether rows were left out; in a few words, or empty.
-
-    >>> private_note([{"step": "min_max", "fitted_on": PRIVATE}, {"step": "clip", "fitted_on": EACH_ROW}], 2)
-    'min_max fitted on training rows; rows with a missing value left out'
-    """
-    fitted = [str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE]
-    said = [f"{','.join(fitted)} fitted on training rows"] if fitted else []
-    return "; ".join([*said, *(["rows with a missing value left out"] if left_out else [])])
+    """Return in a few words which steps were fitted on private rows, and whether rows were left out; or nothing."""
+    fitted = ",".join(str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE)
+    notes = [f"{fitted} fitted on training rows"] if fitted else []
+    return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])
 
 
 FOLDED = 1 << 19  # equal rows are merged up to this public number of rows, so that no time shows how often they repeat

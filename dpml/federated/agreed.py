@@ -187,7 +187,7 @@ class Agreed:
         """The same with ``algo.noise=discrete`` if they say nothing of the noise and there is such noise."""
         algorithm = exact_algorithm(self._node(), loss, "tight")
         if not floating:
-            require_exact(algorithm, "say --floating", ("dpgd", "ssp"))
+            require_exact(algorithm)
         if "noise" in self.options or not has_exact_noise(algorithm):
             return self
         return replace(self, options={**self.options, "noise": "discrete"})

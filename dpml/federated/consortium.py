@@ -20,7 +20,6 @@ from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.errors import UserError
 from dpml.files import create_atomically
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")  # of a folder, on every system
 _HOST = re.compile(r"[\w-]+(\.[\w-]+)*", re.ASCII)
 _DAYS = 825  # the longest validity that browsers and operating systems accept
 _WAIT = ("--wait", "3600")  # seconds: people start their programs by hand
@@ -55,12 +54,8 @@ def write_consortium(
         adversary: the options of `plan` about colluders, drop-outs and noise.
         folder: the folder to write.
     """
-    for name in names:
-        if not _NAME.fullmatch(name) or name == "aggregator":
-            raise UserError(
-                f"{name[:64]!r} cannot be a party's folder: take small letters, digits and dashes, at most 40, and "
-                "not aggregator."
-            )
+    if "aggregator" in names:
+        raise UserError("no party can have the name aggregator: that folder is the aggregator's own.")
     columns = yaml.safe_dump(stated.content(), sort_keys=False, allow_unicode=True)
     agreeing = ("--bounds", "columns.yaml", *setting)
     steps = {name: _party(name, address, agreeing) for name in names}
@@ -77,8 +72,6 @@ def write_consortium(
             (place / "ca.pem").write_bytes(authority)
     except FileExistsError:
         raise UserError(f"{folder} is there already: choose another name.") from None
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror or error}.") from None
 
 
 def _party(name: str, address: tuple[str, int], agreeing: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -127,8 +120,6 @@ def write_certificates(host: str, folder: Path) -> None:
             create_atomically(folder / name, content, private=name.endswith(".key"))
     except FileExistsError as error:
         raise UserError(f"{error.filename} is there already: choose another folder.") from None
-    except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error.strerror}.") from None
 
 
 def _name(common: str) -> x509.Name:

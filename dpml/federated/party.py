@@ -28,7 +28,7 @@ from dpml.data.preprocess import scale_target, stated_apply
 from dpml.data.sets.csv import CSV, read_rows
 from dpml.errors import UserError
 from dpml.federated.aggregator import counted_errors, model_of
-from dpml.federated.plan import FederationPlan, task_of, with_file
+from dpml.federated.plan import FederationPlan, task_of
 from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Answer, Opening
 from dpml.files import check_writable, create_atomically, from_json
 from dpml.privacy import Guarantee
@@ -189,10 +189,10 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
         bounds = Path(folder) / "stated.json"
         bounds.write_text(json.dumps(stated.content()), encoding="utf-8")
         try:
-            rows = read_rows(with_file(dataset, path, bounds))
+            rows = read_rows(replace(dataset, path=str(path), bounds=str(bounds)))
         except UserError as error:
             raise UserError(str(error).replace(str(bounds), str(stated.path))) from None
-    names = list(rows.stated)
+    names = list(rows.columns)
     X = rows.X[:, [names.index(name) for name in stated.columns]]
     X, _, _ = stated_apply(dataset.steps, X, X[:0], stated.columns)
     y = rows.y if stated.target is None else scale_target(rows.y, rows.y[:0], stated.target)[0]
@@ -227,7 +227,5 @@ def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
         if make and not path.exists():
             create_atomically(path, Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n", private=True)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read or made: {error.strerror}.") from None
     except ValueError:
         raise UserError(f"{path} is no signing key such as `dpml federate card` makes.") from None

@@ -301,8 +301,6 @@ def task_of(stated: ColumnBounds) -> Task:
 
 def check_columns(dataset: CSV, stated: ColumnBounds) -> None:
     """Raise UserError unless the preprocessing steps suit the statements about the columns."""
-    if dataset.label is None:
-        raise UserError("dataset.label is missing: which column is to be predicted?")
     check_ball(dataset.steps, stated.columns)
 
 
@@ -337,8 +335,6 @@ def _json(path: Path, what: str) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)
         content = from_json(text.decode("utf-8")) if len(text) <= _LONGEST else None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, RecursionError):  # also of what is not UTF-8
         content = None
     if not isinstance(content, dict):
@@ -368,8 +364,3 @@ def _value(key: str, value: Any) -> Any:
 
 def _written(content: Mapping[str, Any]) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def with_file(dataset: CSV, path: Path, bounds: Path) -> CSV:
-    """The rows of one file, with the options of a plan."""
-    return replace(dataset, path=str(path), bounds=str(bounds))

@@ -14,7 +14,7 @@ parties may be missing from different sums.
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -155,20 +155,15 @@ class Sums:
     setting: Setting
 
     @cached_property
-    def _numbers(self) -> list[int]:
+    def _messages(self) -> list[tuple[int, Statistic]]:
+        """The number of the algorithm's message behind each sum, and what is summed."""
         messages = self.algorithm.messages(self.setting.budget, self.setting.problem)
-        return [number for number, message in enumerate(messages) for _ in range(message.times)]
-
-    def _statistic(self, number: int) -> Statistic:
-        messages = self.algorithm.messages(self.setting.budget, self.setting.problem)
-        return messages[number].of
+        return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Entries of a party's vector in each sum."""
-        d = self.setting.problem.d
-        known = {number: sum(self._statistic(number).lengths(d)) for number in set(self._numbers)}
-        return tuple(known[number] for number in self._numbers)
+        return tuple(sum(statistic.lengths(self.setting.problem.d)) for _, statistic in self._messages)
 
     @property
     def beside(self) -> int:
@@ -188,7 +183,7 @@ class Sums:
     def _answering(self, own: Own, carrier: Carrier) -> Answer:
 
         def answer(number: int, content: bytes) -> tuple[Ring, Array]:
-            carrier.ask(self._numbers[number], *self.read(number, content))
+            carrier.ask(self._messages[number][0], *self.read(number, content))
             return own.ring, own.beside
 
         return answer
@@ -199,7 +194,7 @@ class Sums:
         Raises:
             RefusedError: it is invalid.
         """
-        return _read(self._statistic(self._numbers[number]), content, self.setting.problem.d)
+        return _read(self._messages[number][1], content, self.setting.problem.d)
 
     def release(self, ask: Ask) -> Release:
         """The model, weights (1, 1, K d), and its metrics, which depend on the survivors' rows only."""
@@ -242,12 +237,11 @@ class _Stated(Parties):
 def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
     """The secure sums that make up an algorithm."""
     program: Any = algorithm
-    if "protocol" in {option.name for option in fields(program)} and hasattr(program, "messages"):
-        sharing = program.sharing(setting.problem)
-        messages = program.messages(setting.budget, setting.problem)
-        if sharing.secure and sums_in(messages) and not any(message.constant for message in messages):
-            return Sums(program, setting)
-    raise UserError(no_sums(algorithm.name))
+    messages = program.messages(setting.budget, setting.problem)
+    secure = program.sharing(setting.problem).secure
+    if not secure or not sums_in(messages) or any(message.constant for message in messages):
+        raise UserError(no_sums(algorithm.name))
+    return Sums(program, setting)
 
 
 def _read(statistic: Statistic, content: bytes, d: int) -> list[Array]:

@@ -72,7 +72,6 @@ class _State:
 
     number: NDArray[np.int_]
     A: Array
-    b: Array
     w: Array
     gradient: Array
     low: Array  # multipliers of w >= -1
@@ -90,7 +89,6 @@ class _State:
         return cls(
             number=np.arange(count),
             A=A,
-            b=b,
             w=w.copy(),
             gradient=gradient,
             low=_BARRIER / (1 + w),

@@ -31,10 +31,6 @@ class FixedPoint:
     bits: int
 
     def __post_init__(self) -> None:
-        if self.parties < 1 or not 0 < self.bound < math.inf:
-            raise ProtocolError(
-                f"a codec needs at least one party and a positive bound, got {self.parties} and {self.bound}."
-            )
         if self.parties * (math.ceil(math.ldexp(self.bound, self.bits)) + 1) >= 2**63:
             raise ProtocolError(
                 f"{self.parties} numbers of size {self.bound:g} in units of 2^-{self.bits} may not fit into 64 bits: "
@@ -44,8 +40,6 @@ class FixedPoint:
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
         """Return the finest codec for this number of parties and this bound."""
-        if parties < 1 or not 0 < bound < math.inf:
-            return cls(parties, bound, 0)  # raises the error
         # parties (ceil(bound 2^bits) + 1) < 2^63 follows from bound 2^bits <= 2^63/parties - 2, tried from above
         bits = min(1000, 64 - math.frexp(bound)[1] - math.frexp(parties)[1] + 1)
         while parties * (math.ceil(math.ldexp(bound, bits)) + 1) >= 2**63:

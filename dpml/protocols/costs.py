@@ -15,15 +15,11 @@ _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few
 
 def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """Run secure aggregation on random vectors, a share `drop` of drop-outs before MASKED; return lines to print."""
-    if M < 2 or d < 1:
-        raise UserError(f"a secure sum needs M >= 2 parties and d >= 1 entries, got M={M} and d={d}.")
-    if M > _MOST_PARTIES or M * d > _MOST:
+    if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
-            f"one process runs all parties here: M must be at most {_MOST_PARTIES:,} and M * d at most {_MOST:,}, "
-            f"got M={M} and d={d}."
+            f"one process runs all parties here: M must be from 2 to {_MOST_PARTIES:,}, d from 1 to {_MOST:,}/M, and "
+            f"the share of parties that drop out in [0, 1), got M={M}, d={d} and a share of {drop}."
         )
-    if not 0 <= drop < 1:
-        raise UserError(f"the share of parties that drop out must be in [0, 1), got {drop}.")
     session = Session.of(M, d)
     rng = np.random.default_rng(0)
     values = rng.uniform(-1, 1, (M, d))

@@ -37,13 +37,6 @@ class Party:
         vector: Ring | Contribution,
         beside: Array | None = None,
     ) -> None:
-        if not 0 <= party < session.parties:
-            raise ProtocolError(
-                f"party {party} is not one of the {session.parties} parties, 0 to {session.parties - 1}."
-            )
-        session.require_identities()
-        if signer.public_key().public_bytes_raw() != session.identities[party]:
-            raise ProtocolError(f"party {party} must bring the signing key of its identity.")
         self.session, self.party, self._signer = session, party, signer
         self._due: Kind | None = Kind.KEYS
         self._sealing, self._masking = X25519PrivateKey.generate(), X25519PrivateKey.generate()

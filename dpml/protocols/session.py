@@ -16,7 +16,7 @@ from functools import cache, cached_property, lru_cache
 import numpy as np
 
 from dpml.arrays import Array, Index
-from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, VERSION, ProtocolError
+from dpml.protocols.messages import SESSION_BYTES, VERSION, ProtocolError
 
 PROTOCOL = b"dpml secagg %d" % VERSION
 """The prefix of every key derivation and every signature."""
@@ -192,19 +192,8 @@ class Session:
             raise ProtocolError(
                 f"a vector must have 1 to {_LONGEST} entries with the open ones, got {self.length} and {self.beside}."
             )
-        if len(self.name) != SESSION_BYTES:
-            raise ProtocolError(f"the name of a session has {SESSION_BYTES} bytes, got {len(self.name)}.")
-        if self.identities and (
-            len(self.identities) != self.parties
-            or len(set(self.identities)) < self.parties
-            or {len(key) for key in self.identities} != {KEY_BYTES}
-        ):
-            raise ProtocolError(f"{self.parties} parties need as many different identities of {KEY_BYTES} bytes.")
-
-    def require_identities(self) -> None:
-        """Raise ProtocolError unless the parties are enrolled."""
-        if not self.identities:
-            raise ProtocolError("the parties of this session are not enrolled: nobody knows their verification keys.")
+        if self.identities and len(set(self.identities)) != self.parties:
+            raise ProtocolError(f"{self.parties} parties need as many different identities.")
 
     @cached_property
     def context(self) -> bytes:
@@ -213,7 +202,6 @@ class Session:
         ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
         little-endian) | roster | identities``. The roster is empty in KEYS, and that of the run from then on.
         """
-        self.require_identities()
         numbers = struct.pack("<7Q", self.parties, self.length, self.beside, *astuple(self.topology))
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 

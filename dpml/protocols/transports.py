@@ -53,12 +53,7 @@ def in_process(
     session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
 ) -> Outcome:
     """Run a session with all parties in this process. Every message is encoded to bytes and decoded."""
-    rows = (len(inputs), session.parties if beside is None else len(beside))
-    if rows != (session.parties, session.parties):
-        raise ProtocolError(f"a session of {session.parties} parties got the vectors of {rows[0]} and {rows[1]}.")
-    silent = dict(dropouts or {})
-    for party in silent.keys() - range(session.parties):
-        raise ProtocolError(f"party {party} cannot drop out: it is not one of the {session.parties} parties.")
+    silent = dropouts or {}
     session, signers = enrol(session)
     server = Server(session)
     floats = np.empty((session.parties, 0)) if beside is None else beside

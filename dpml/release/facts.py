@@ -11,7 +11,7 @@ and its guarantees carry the basis `REAL`, in the model, the statement and the l
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -200,8 +200,6 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
 # ---- exact and floating-point noise
 
 
-_SUGGESTED = ("wdgd", "dpgd")  # algorithms with exact noise for any loss of a linear model
-
 NOT_THESE_BITS = "proven for real numbers, not for these bits"
 
 
@@ -231,23 +229,14 @@ def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None
     return algorithm_of(OmegaConf.create(dict(node)), loss, calibration)
 
 
-def require_exact(algorithm: Algorithm, remedy: str, others: Sequence[str] = _SUGGESTED) -> None:
-    """Raise UserError unless the algorithm's noise is exact; `remedy` is how to publish it in spite of that.
-
-    Named are the algorithm itself, with exact noise, and `others`, where they have some for its loss.
-    """
-    if has_exact_noise(algorithm):
-        return
-    found = []
-    for name in dict.fromkeys((algorithm.name, *others)):
-        with suppress(UserError):
-            if has_exact_noise(exact_algorithm(option_node(name), algorithm.loss, "tight")):
-                found.append(f"algo={name}")
-    raise UserError(
-        f"algo={algorithm.name} is asked to publish floating-point noise, whose last bits can tell neighbours apart: "
-        f"take {' or '.join(found[:2])} with calibration=tight, whose noise is exact, or {remedy}, and what is proven "
-        "is proven for real numbers, not for these bits."
-    )
+def require_exact(algorithm: Algorithm) -> None:
+    """Raise UserError unless the algorithm's noise is exact."""
+    if not has_exact_noise(algorithm):
+        raise UserError(
+            f"algo={algorithm.name} is asked to publish floating-point noise, whose last bits can tell neighbours "
+            "apart: set calibration=tight with algo.noise=discrete or with algo=wdgd, whose noise is exact, or say "
+            f"--floating, and what is proven is {NOT_THESE_BITS}."
+        )
 
 
 def of_these_bits(guarantees: Iterable[Guarantee], algorithm: Algorithm) -> list[Guarantee]:

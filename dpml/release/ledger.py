@@ -22,7 +22,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -69,8 +68,7 @@ class Cap:
     unit: Unit = "sample"
 
     def __post_init__(self) -> None:
-        numbers = isinstance(self.eps, Real) and isinstance(self.delta, Real)
-        if not (numbers and self.eps > 0 and 0 < self.delta < 1):
+        if not (self.eps > 0 and 0 < self.delta < 1):
             raise UserError(
                 "ledger.cap must be a positive number and ledger.delta one strictly between 0 and 1, "
                 f"got ledger.cap={self.eps!r} and ledger.delta={self.delta!r}."

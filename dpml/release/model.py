@@ -120,8 +120,6 @@ def read_model(path: Path) -> Model:
         content["guarantees"] = tuple(map(_guarantee, content["guarantees"]))
         model = Model(**content | {key: tuple(content[key]) for key in ("steps", "statement")})
         model.scores(np.zeros((1, len(model.stated.columns))))
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except (verify.RejectedError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise UserError(f"{path} is not a valid model file: {str(error)[:200]}.") from None
     return model

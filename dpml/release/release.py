@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dpml.algorithms import Algorithm
-from dpml.data import Dataset, Files, Source, checksum
+from dpml.data import Dataset, Files, Source
 from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
 from dpml.data.partition import Natural, Partition, partition
 from dpml.data.preprocess import check_ball
@@ -81,8 +81,7 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         entry = ledger.enter(request.setting, facts.held, cap, _holdings(request))
         try:
             weights = mechanism.release([budget], entropy(), 1).weights
-            if weights is None:
-                raise UserError(f"algo={algorithm.name} releases no linear model.")
+            assert weights is not None  # `require_linear_model`
             model = replace(model, weights=np.reshape(weights[0, 0], model.weights.shape))
             text = model.text()
             write(text)
@@ -104,15 +103,13 @@ def _check_setting(request: Request) -> None:
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     require_linear_model(algorithm)
     check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
-    if checksum(request.dataset, request.files) is None:
-        raise UserError("this data set is made up anew for every run: there is nothing to release about it.")
 
 
 def _check_facts(facts: Facts, request: Request) -> None:
     facts.require_proof(request.budget.eps, request.declared)
     facts.require_messages()
     if not request.floating:
-        require_exact(request.algorithm, "say --floating")
+        require_exact(request.algorithm)
     facts.require_small_delta()
 
 

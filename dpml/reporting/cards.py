@@ -7,9 +7,9 @@ user, who names packs (`dpml.packs`); results name an experiment, and its pack i
 
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -60,32 +60,25 @@ class Card:
 
     Args:
         title: authors and year.
-        citation: in BibTeX.
-        metrics: what the metrics are that only this pack's experiments have, by name, with their units.
         claims: by id.
+        made_from: a checksum of the card and of the Python that its tests are in.
+        citation: in BibTeX.
         proposes: what the paper proposes, in a sentence.
         headline: what was found, in two sentences.
         sentences: the paper's sentences by id, for claims that several figures repeat or that need other words.
         privacy: the ids of claims about privacy.
-        content: of the file.
-        modules: the Python that its tests are in.
+        metrics: what the metrics are that only this pack's experiments have, by name, with their units.
     """
 
     title: str
-    citation: str
-    metrics: Mapping[str, str]
     claims: Mapping[str, Claim]
-    proposes: str
-    headline: str
-    sentences: Mapping[str, str]
-    privacy: tuple[str, ...]
-    content: bytes
-    modules: tuple[str, ...]
-
-    @cached_property
-    def made_from(self) -> str:
-        """A checksum of the card and of the Python that its tests are in."""
-        return digest([self.content.decode(), code.digest([], self.modules)])
+    made_from: str
+    citation: str = ""
+    proposes: str = ""
+    headline: str = ""
+    sentences: Mapping[str, str] = field(default_factory=dict)
+    privacy: Sequence[str] = ()
+    metrics: Mapping[str, str] = field(default_factory=dict)
 
 
 def card_of(pack: str) -> Card | None:
@@ -111,46 +104,28 @@ def claims_about(experiment: str) -> dict[str, Claim]:
 def _read(path: Path, _: int) -> Card:
     content = read_mapping(path, "a pack's card", deepest=20)
     refuse_unknown("key", content, _CARD, str(path))
-    readings = content.get("readings") or {}
-    if not isinstance(readings, dict):
-        raise UserError(f"readings of {path} must be sets by their names.")
-    reader = _Reader(path, readings)
+    words = {key: content[key] for key in _CARD if key in content}
+    reader = _Reader(path, words.pop("readings", {}))
     claims: dict[str, Claim] = {}
-    for entry in _spread(content.get("claims") or [], {}, str(path)):
+    for entry in _spread(words.pop("claims", []), {}, str(path)):
         claim = reader.claim(entry)
         if claim.id in claims:
             raise UserError(f"{path}: two claims are called {claim.id}.")
         claims[claim.id] = claim
-    title, citation = str(content.get("title", path.parent.name)), str(content.get("citation", ""))
-    metrics, sentences = (_sentences(content.get(key) or {}, key, path) for key in ("metrics", "sentences"))
-    proposes, headline = (str(content.get(key, "")) for key in ("proposes", "headline"))
-    privacy, modules = tuple(map(str, content.get("privacy") or ())), tuple(sorted(reader.modules))
-    words = (proposes, headline, sentences, privacy)
-    return Card(title, citation, metrics, claims, *words, path.read_bytes(), modules)
-
-
-def _sentences(said: Any, key: str, path: Path) -> dict[str, str]:
-    if not isinstance(said, dict) or not all(isinstance(part, str) for pair in said.items() for part in pair):
-        raise UserError(f"{key} of {path} must be sentences by names.")
-    return said
+    made_from = digest([path.read_text("utf-8"), code.digest([], sorted(reader.modules))])
+    return Card(**{"title": path.parent.name} | words, claims=claims, made_from=made_from)
 
 
 def _spread(entries: Any, given: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:
     """The claims of a list, and of the groups in it, which give their members what these do not say themselves."""
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise UserError(f"claims of {where} must be a list of claims, and of groups of them.")
     for entry in entries:
         refuse_unknown("key", entry, (*_CLAIM, *_GROUP), f"a claim of {where}")
         own = {**given, **{key: value for key, value in entry.items() if key not in _GROUP}}
-        repeated = entry.get("for", [{}])
-        if not isinstance(repeated, list) or not all(isinstance(names, dict) for names in repeated):
-            raise UserError(f"for in a claim of {where} must be a list of lines KEY: VALUE.")
-        for names in repeated:
-            filled_ = filled(own, names)
+        for names in entry.get("for", [{}]):
             if "claims" in entry:
-                yield from _spread(filled(entry["claims"], names), filled_, where)
+                yield from _spread(filled(entry["claims"], names), filled(own, names), where)
             else:
-                yield filled_
+                yield filled(own, names)
 
 
 def filled(value: Any, names: Mapping[str, Any]) -> Any:
@@ -188,21 +163,15 @@ class _Reader:
 
     def _readings(self, asked: Any, where: str) -> Iterator[Reading]:
         """One reading for every combination of the sets that are asked for, each a name or a mapping."""
-        sets = []
-        for one in asked if isinstance(asked, list) else [] if asked is None else [asked]:
-            if isinstance(one, str):
-                refuse_unknown("readings", [one], self.sets, where)
-            found = self.sets[one] if isinstance(one, str) else one
-            if not isinstance(found, dict) or not found or not all(isinstance(v, dict | None) for v in found.values()):
-                raise UserError(f"readings of {where} must be lines NAME: {{KEY: VALUE}}, or names of such sets.")
-            sets.append(found.items())
+        asked = asked if isinstance(asked, list) else [asked] if asked else []
+        refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
+        sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):
             known: dict[str, Any] = {"variant": "paper", "metric": ""}
             for _, more in parts:
                 known |= more or {}
             name = ", ".join(filter(None, (str(words) for words, _ in parts))) or "as stated"
-            variant, metric = known.pop("variant"), known.pop("metric")
-            yield Reading(name, variant, metric, known)
+            yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str) -> Test:
         """The test of a claim: of a list all must hold."""
@@ -210,12 +179,8 @@ class _Reader:
             return claim_tests.all_of([self._test(one, where) for one in content])
         if isinstance(content, str) and content.startswith("."):
             return self._named(content, where)
-        if isinstance(content, str):
-            content = {content: {}}
-        if not isinstance(content, dict) or len(content) != 1 or not isinstance(next(iter(content)), str):
-            raise UserError(f"the test of {where} must be one name with its arguments, or a list of such.")
-        ((name, arguments),) = content.items()
-        maker, given = self._named(name, where), _lines(arguments or {}, f"{name} in {where}")
+        ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]
+        maker = self._named(name, where)
         check_arguments(maker, given, f"{name} in {where}")
         if "tests" in given:  # of one block, whatever it is called
             parts = given["tests"]
@@ -248,9 +213,3 @@ def _in_block(tests: Any, block: str) -> Any:
     if isinstance(tests, list):
         return [_in_block(one, block) for one in tests]
     return {name: {**arguments, "blocks": [block]} for name, arguments in tests.items()}
-
-
-def _lines(content: Any, where: str) -> dict[str, Any]:
-    if not isinstance(content, dict):
-        raise UserError(f"{where} must have lines KEY: VALUE.")
-    return content

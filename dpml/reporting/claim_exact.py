@@ -45,7 +45,9 @@ def at_most(metric: str, most: float | str, where: Where | None = None) -> Test:
         shown = {}
         for number, (value, top) in enumerate(zip(rows["value"], limit, strict=True)):
             at = ", ".join(f"{key} = {_plain(rows[key][number])}" for key in varying)
-            shown[at or number] = replace(exact(value, top), holds=bool(value <= top + 1e-12 * abs(top)))
+            one = replace(exact(value, top), holds=bool(value <= top + 1e-12 * abs(top)))
+            words = {"attacked": written_below, "proven": written}.get(metric.partition("_")[0])  # down, and up
+            shown[at or number] = replace(one, value=words(value, 4)) if words else one
         return exact_check([(metric, "", f"{most}", shown)])
 
     return test

@@ -8,7 +8,7 @@ import pandas as pd
 
 from dpml.reporting.claim_tests import fewest_seeds
 from dpml.reporting.claims import MOST, Check, Evidence, Group, NotComputedError, Reading, Test, every
-from dpml.reporting.criteria import Comparison, scale
+from dpml.reporting.criteria import Comparison
 from dpml.reporting.statistics import per_seed
 
 ERRORS = 3.0
@@ -31,11 +31,11 @@ def agrees(series: Mapping[str, str], algorithms: Sequence[str]) -> Test:
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = evidence.all_runs(dict.fromkeys(series, algorithms), reading)
-        on = scale(reading.metric)
-        needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
         found: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
         absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
         for (block, algorithm), values in runs.items():
+            on = evidence.scale(block, reading.metric)
+            needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
             for x, mean, error in _points(evidence.published, series[block], algorithm, reading):
                 at = np.isclose(values.columns.to_numpy(dtype=float), x, atol=0)
                 if not at.any():

@@ -6,7 +6,6 @@ most or some of the pairs must be as the claim says; where a claim says better, 
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any, NamedTuple
@@ -14,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dpml.errors import UserError, nearest
 from dpml.reporting.claims import (
     Check,
     Evidence,
@@ -27,7 +25,7 @@ from dpml.reporting.claims import (
     every,
     some,
 )
-from dpml.reporting.criteria import Comparison, MetricScale, better, scale, similar
+from dpml.reporting.criteria import Comparison, MetricScale, better, similar
 from dpml.reporting.statistics import per_seed
 
 Each = Mapping[str, Sequence[float]]
@@ -51,7 +49,7 @@ Pairs = Mapping[Key, tuple[pd.Series, pd.Series]]
 
 
 def most(values: Sequence[bool | None]) -> bool | None:
-    """Whether more than half hold; None if that depends on the undecided ones."""
+    """Return whether more than half hold; None if that depends on the undecided ones."""
     won, possible = values.count(True), len(values) - values.count(False)
     return True if won > len(values) / 2 else None if possible > len(values) / 2 else False
 
@@ -62,80 +60,59 @@ AMOUNT: Mapping[str, Callable[[Sequence[bool | None]], bool | None]] = {
     "some": some,
     "any": some,  # whatever the others are: they may be worse
 }
-BY = ("better", "not better", "as good as", "equal")
-
-
-def one_of(key: str, word: str, words: Iterable[str]) -> str:
-    """Return the word of a card if it is one of these."""
-    if word not in words:
-        raise UserError(f"{key} of a test must be one of {', '.join(words)}, got {word!r}: {nearest(str(word), words)}")
-    return word
+_TURNED = {True: False, False: True, None: None}
 
 
 # ---- the test
 
 
-def judged(
+def checked(  # many parameters: what the pairs must be
     pairs: Pairs,
-    on: MetricScale,
+    evidence: Evidence,
+    metric: str,
     by: str = "better",
     often: str = "all",
     limit: float | str | None = None,
     steps: Pairs | None = None,
-) -> list[Group]:
+) -> Check:
     """Compare all pairs and decide for every group of them.
 
     Args:
         pairs: the runs.
-        on: the scale of their metric.
-        by: what the first of a pair must be (`BY`).
+        evidence: where they are from.
+        metric: of the runs.
+        by: what the first of a pair must be: better, not better, as good as, or equal.
         often: how many pairs of a group must be so (`AMOUNT`).
-        limit: the largest difference of what is equal or as good, if not that of the scale, or "matters".
+        limit: the largest difference of what is equal or as good, if not that of the metric, or "matters".
         steps: further pairs. The first of them must not be worse.
     """
-    groups: dict[tuple[str, str, str], dict[Any, Comparison]] = {}
-    for key, one in _compared(pairs, on, by, on.matters if limit == "matters" else limit).items():
-        groups.setdefault(key[:3], {})[key.x] = one
-    back: dict[tuple[str, str, str], dict[Any, Comparison]] = {}
-    for key, one in better(steps or {}, on, same_noise=True).items():
-        if one.against:
-            back.setdefault(key[:3], {})[key.x] = one
-    found = []
-    for (block, algorithm, against), shown in groups.items():
-        worse = back.get((block, algorithm, against), {})
-        lost = bool(worse) or (often != "any" and any(one.against for one in shown.values()))
-        holds = every([AMOUNT[often]([one.holds for one in shown.values()]), not lost])
-        found.append(Group(block, algorithm, against, {**shown, **worse}, holds))
-    return found
-
-
-def _compared(pairs: Pairs, on: MetricScale, by: str, limit: Any) -> dict[Key, Comparison]:
-    if by in ("as good as", "equal"):
-        return {
-            key: similar(a, b, on, limit, better_too=by != "equal", same_noise=key.algorithm == key.against)
-            for key, (a, b) in pairs.items()
-        }
+    if not pairs:
+        raise NotComputedError(["anything to compare"])
+    scales = {key: evidence.scale(key.block.partition(",")[0], metric) for key in (*pairs, *(steps or {}))}
     shown: dict[Key, Comparison] = {}
     for own in (True, False):  # with itself an algorithm shares the noise
         part = {key: pair for key, pair in pairs.items() if (key.algorithm == key.against) == own}
-        shown |= better(part, on, same_noise=own)
+        if by in ("as good as", "equal"):
+            for key, (a, b) in part.items():
+                apart: Any = scales[key].matters if limit == "matters" else limit
+                shown[key] = similar(a, b, scales[key], apart, better_too=by != "equal", same_noise=own)
+        else:
+            shown |= better(part, scales, same_noise=own)
     if by == "not better":
-        turn = {True: False, False: True, None: None}
-        return {k: replace(v, holds=turn[v.holds], against=False, slack=-v.slack) for k, v in shown.items()}
-    return shown
+        shown = {k: replace(v, holds=_TURNED[v.holds], against=False, slack=-v.slack) for k, v in shown.items()}
+    back = {key: one for key, one in better(steps or {}, scales, same_noise=True).items() if one.against}
+    groups = []
+    for about in dict.fromkeys(key[:3] for key in pairs):
+        here, worse = ({k.x: one for k, one in each.items() if k[:3] == about} for each in (shown, back))
+        lost = bool(worse) or (often != "any" and any(one.against for one in here.values()))
+        holds = every([AMOUNT[often]([one.holds for one in here.values()]), not lost])
+        groups.append(Group(*about, {**here, **worse}, holds))
+    return Check(groups, fewest_seeds({id(one): one for pair in pairs.values() for one in pair}.values()))
 
 
 def fewest_seeds(runs: Iterable[pd.Series]) -> int:
     """Return the smallest number of seeds among some runs."""
     return min(int(one.dropna().index.get_level_values("seed").nunique()) for one in runs)
-
-
-def check_of(groups: Sequence[Group], pairs: Pairs) -> Check:
-    """Return a check of groups, with the seeds of their pairs."""
-    if not pairs:
-        raise NotComputedError(["anything to compare"])
-    seeds = fewest_seeds({id(one): one for pair in pairs.values() for one in pair}.values())
-    return Check(groups, seeds)
 
 
 # ---- the runs
@@ -155,28 +132,17 @@ def runs_of(
         each: settings at each of whose values, of several all combinations, the blocks are looked at. They stand
             behind the name of a block.
     """
-    parts = {"": evidence}
-    for key, values in (each or {}).items():
-        if not isinstance(values, list | tuple) or not all(isinstance(value, int | float) for value in values):
-            raise UserError(f"each of a test needs a list of numbers for {key}, got {values!r}.")
-        if key not in evidence.rows:
-            raise NotComputedError([f"anything by {key}"])
-        at = [(where, part, value) for where, part in parts.items() for value in values]
-        parts = {f"{where}, {key} = {value:g}": part.where(key, value) for where, part, value in at}
     runs: dict[tuple[str, str], pd.DataFrame] = {}
-    missing: list[str] = []
-    for where, part in parts.items():
-        try:
-            found = part.all_runs(blocks, reading)
-        except NotComputedError as error:
-            missing += [f"{name}{where.replace(',', ' at', 1)}" for name in error.missing]
-        else:
-            runs |= {
-                (f"{block}{where}", algorithm): values.abs().clip(lower=part.floor(block, reading))
-                for (block, algorithm), values in found.items()
-            }
-    if missing or not runs:
-        raise NotComputedError(missing or ["anything to compare"])
+    for values in product(*(each or {}).values()):
+        part, where = evidence, ""
+        for key, value in zip(each or {}, values, strict=True):
+            if key not in part.rows:
+                raise NotComputedError([f"anything by {key}"])
+            part, where = part.where(key, value), f"{where}, {key} = {value:g}"
+        for block, algorithm in part.all_runs(blocks, reading):
+            runs[f"{block}{where}", algorithm] = part.sizes(block, algorithm, reading)
+    if not runs:
+        raise NotComputedError(["anything to compare"])
     return runs
 
 
@@ -199,10 +165,13 @@ def _chosen(runs: pd.DataFrame, block: str, x: Any) -> list[Any]:
         return list(runs.columns)
     grid = several(runs, block)
     ends = [{"first": grid[0], "last": grid[-1]}.get(end, end) for end in (x if isinstance(x, list) else [x])]
-    missing = [f"{block} at {runs.columns.name} = {end}" for end in ends if end not in grid]
-    if missing:
+    if missing := [f"{block} at {runs.columns.name} = {end}" for end in ends if end not in grid]:
         raise NotComputedError(missing)
     return [at for at in grid if ends[0] <= at <= ends[-1]] if isinstance(x, list) else ends
+
+
+def _listed(places: Place | Sequence[Place]) -> list[Any]:
+    return [*places] if isinstance(places, list | tuple) else [places]
 
 
 # ---- tests that compare algorithms
@@ -234,39 +203,32 @@ def compare(  # many parameters: the arguments of a test on a card
         limit: the largest difference of what is equal or as good, or "matters".
         each: settings whose values are looked at one by one.
     """
-    one_of("by", by, BY)
-    one_of("often", often, AMOUNT)
-    firsts, seconds = ([*one] if isinstance(one, list | tuple) else [one] for one in (first, second))
+    firsts, seconds = _listed(first), _listed(second)
     curves = [place for place in (*firsts, *seconds) if isinstance(place, str)]
 
     def pairs_of(evidence: Evidence, reading: Reading) -> dict[Key, tuple[pd.Series, pd.Series]]:
         runs = runs_of(evidence, reading, dict.fromkeys(blocks, curves), each) if curves else {}
         found = {}
-        for panel in dict.fromkeys(panel for panel, _ in runs) if runs else blocks:
-            grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
+        for panel in dict.fromkeys(panel for panel, _ in runs) or blocks:
 
             def at(place: Place, here: Any, panel: str = panel) -> pd.Series:
-                if isinstance(place, str):
-                    return runs[panel, place][here]
-                return _runs_at(evidence, panel, place, reading)
+                return runs[panel, place][here] if isinstance(place, str) else _at(evidence, panel, place, reading)
 
-            for (a, b), here in product(product(firsts, seconds), grid):
-                if isinstance(b, int | float):
-                    ours = at(a, here)
-                    theirs = pd.Series(float(b), ours.index)
-                else:
-                    ours, theirs = at(a, here), at(b, here) / factor
+            grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
+            for a, b, here in product(firsts, seconds, grid):
+                ours = at(a, here)
+                theirs = pd.Series(float(b), ours.index) if isinstance(b, int | float) else at(b, here) / factor
                 found[Key(panel, _name(a), _name(b), here)] = ours, theirs
         return found
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         checks = []
         for metric in metrics or (reading.metric,):
-            pairs = pairs_of(evidence, replace(reading, metric=metric))
-            groups = judged(pairs, scale(metric), by, often, limit)
-            if len(metrics) > 1:
-                groups = [replace(group, block=f"{group.block}, {metric}") for group in groups]
-            checks.append(check_of(groups, pairs))
+            check = checked(pairs_of(evidence, replace(reading, metric=metric)), evidence, metric, by, often, limit)
+            words = f", {metric}" if len(metrics) > 1 else ""
+            checks.append(
+                replace(check, groups=[replace(group, block=f"{group.block}{words}") for group in check.groups])
+            )
         return together(checks)
 
     return test
@@ -278,9 +240,9 @@ def _name(place: Place) -> str:
     return f"{place:g}" if isinstance(place, int | float) else f"{place[0]} at {place[1]:g}"
 
 
-def _runs_at(evidence: Evidence, block: str, place: Any, reading: Reading) -> pd.Series:
+def _at(evidence: Evidence, block: str, place: Any, reading: Reading) -> pd.Series:
     name, x = place
-    found = evidence.runs(block, name, reading).abs().clip(lower=evidence.floor(block, reading))
+    found = evidence.sizes(block, name, reading)
     if len(found) < 2 or x not in found:
         raise NotComputedError([f"{name} in {block} at {x:g}"])
     return found[x]
@@ -288,7 +250,6 @@ def _runs_at(evidence: Evidence, block: str, place: Any, reading: Reading) -> pd
 
 def easier(blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "most", x: Any = "every") -> Test:
     """In each block an algorithm is better at most x, or as `often` says, than in the block that is named behind it."""
-    one_of("often", often, AMOUNT)
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = runs_of(evidence, reading, dict.fromkeys((*blocks, *blocks.values()), algorithms))
@@ -296,13 +257,11 @@ def easier(blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "m
         for (block, other), name in product(blocks.items(), algorithms):
             if missing := [where for where in (block, other) if (where, name) not in runs]:
                 raise NotComputedError(missing)
-            floor = max(evidence.floor(where, reading) for where in (block, other))  # zero is the same in both
+            floor = max(evidence.floor(where, reading.metric) for where in (block, other))  # zero is the same in both
             ours, theirs = (runs[where, name].clip(lower=floor) for where in (block, other))
             shared = [at for at in _chosen(ours, block, x) if at in theirs]
-            if not shared:
-                raise NotComputedError([f"{block} and {other} at the same {ours.columns.name}"])
             pairs |= {Key(block, name, f"{name} in {other}", at): (ours[at], theirs[at]) for at in shared}
-        return check_of(judged(pairs, scale(reading.metric), often=often), pairs)
+        return checked(pairs, evidence, reading.metric, often=often)
 
     return test
 
@@ -314,9 +273,9 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        runs = runs_of(evidence, reading, {block: (algorithm, *others) for gap in gaps for block in (gap[0], gap[2])})
-
-        if missing := [gap[k] for gap in gaps for k in (0, 2) if (gap[k], algorithm) not in runs]:
+        blocks = {block: (algorithm, *others) for gap in gaps for block in gap[::2]}
+        runs = runs_of(evidence, reading, blocks)
+        if missing := [block for block in blocks if (block, algorithm) not in runs]:
             raise NotComputedError(missing)
 
         def gap(block: str, x: Any, other: str) -> pd.Series:
@@ -334,57 +293,60 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
                 (gap(block, x, other), gap(than, than_x, other))
             for (block, x, than, than_x), other in product(gaps, others)
         }  # fmt: skip
-        return check_of(judged(pairs, scale(reading.metric)), pairs)
+        return checked(pairs, evidence, reading.metric)
 
     return test
 
 
 # ---- tests that compare an algorithm with itself at another x
 
-Curve = Callable[[pd.DataFrame, list[Any], MetricScale], tuple[Mapping[str, Any], Mapping[str, Any]]]
-"""What gives the pairs of a curve by x, and its steps, from its runs, the values of x, and the metric's scale."""
+Curve = Callable[[pd.DataFrame, list[Any], MetricScale], Mapping[Any, tuple[pd.Series, pd.Series]]]
+"""What gives the pairs of a curve by x, from its runs, the values of x, and the metric's scale."""
 
 
-def _along(
-    blocks: Sequence[str], algorithms: Sequence[str], curve: Curve, each: Each | None = None, **how: Any
+def _along(  # many parameters: passed on
+    blocks: Sequence[str],
+    algorithms: Sequence[str],
+    curve: Curve,
+    each: Each | None = None,
+    way: int = 0,
+    **how: Any,
 ) -> Test:
-    """A test of the pairs on the curve of every algorithm in every block, with the options of `judged`."""
+    """A test of the pairs on the curve of every algorithm in every block, with the options of `checked`.
+
+    With a `way` no step from one x to the next may go the other way.
+    """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         pairs: dict[Key, Any] = {}
         steps: dict[Key, Any] = {}
-        on = scale(reading.metric)
         for (panel, name), values in runs_of(evidence, reading, dict.fromkeys(blocks, algorithms), each).items():
-            for found, own in zip((pairs, steps), curve(values, several(values, panel), on), strict=True):
-                found |= {Key(panel, name, name, x): pair for x, pair in own.items()}
-        return check_of(judged(pairs, on, steps=steps, **how), pairs)
+            grid = several(values, panel)
+            on = evidence.scale(panel.partition(",")[0], reading.metric)
+            pairs |= {Key(panel, name, name, x): pair for x, pair in curve(values, grid, on).items()}
+            for ends in pairwise(grid) if way else ():
+                steps |= {Key(panel, name, name, x): pair for x, pair in _ends(way)(values, [*ends], on).items()}
+        return checked(pairs, evidence, reading.metric, steps=steps, **how)
 
     return test
 
 
 def _ends(way: int) -> Curve:
-    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
-        whole, *steps = (
-            {f"{_plain(a)} to {_plain(b)}": (values[b], values[a])[::way]}
-            for a, b in ((grid[0], grid[-1]), *pairwise(grid))
-        )
-        return whole, {key: pair for step in steps for key, pair in step.items()}
+    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> dict[str, tuple[pd.Series, pd.Series]]:
+        low, high = (f"{x:g}" if isinstance(x, float) else str(x) for x in (grid[0], grid[-1]))
+        return {f"{low} to {high}": (values[grid[-1]], values[grid[0]])[::way]}
 
     return curve
 
 
-def _plain(x: Any) -> str:
-    return f"{x:g}" if isinstance(x, float) else str(x)
-
-
 def improves(blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets better, and at no step on the way worse."""
-    return _along(blocks, algorithms, _ends(1), each)
+    return _along(blocks, algorithms, _ends(1), each, way=1)
 
 
 def degrades(blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Test:
     """From the first to the last x every algorithm gets worse, and at no step on the way better."""
-    return _along(blocks, algorithms, _ends(-1), each)
+    return _along(blocks, algorithms, _ends(-1), each, way=-1)
 
 
 def is_steady(
@@ -400,10 +362,10 @@ def fluctuates(blocks: Sequence[str], algorithms: Sequence[str], first: float | 
 
 
 def _from_first(first: float | None, way: int) -> Curve:
-    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
+    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> dict[Any, tuple[pd.Series, pd.Series]]:
         if first is not None and grid[0] != first:
             raise NotComputedError([f"anything at {values.columns.name} = {first:g}"])
-        return {x: (values[x], values[grid[0]])[::way] for x in grid[1:]}, {}
+        return {x: (values[x], values[grid[0]])[::way] for x in grid[1:]}
 
     return curve
 
@@ -411,11 +373,9 @@ def _from_first(first: float | None, way: int) -> Curve:
 def depends(blocks: Sequence[str], algorithms: Sequence[str], others: Sequence[str]) -> Test:
     """The algorithms are better at the largest x than at the smallest; others do not differ there by what matters."""
     kinds = [(names, by) for names, by in ((algorithms, "better"), (others, "equal")) if names]
-
-    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        return _ends(1)(values, grid, on)[0], {}
-
-    return all_of([_along([block], names, curve, by=by, limit="matters") for block in blocks for names, by in kinds])
+    return all_of([
+        _along([block], names, _ends(1), by=by, limit="matters") for block in blocks for names, by in kinds
+    ])  # fmt: skip
 
 
 def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")) -> Test:
@@ -424,13 +384,13 @@ def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence
     It is chosen by the means that are then compared, which favours the claim.
     """
 
-    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> tuple[dict[str, Any], dict[str, Any]]:
+    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> dict[str, tuple[pd.Series, pd.Series]]:
         outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
         inner = [x for x in grid if x not in outer]
         if not inner:
             raise NotComputedError(["an x between the ends"])
         best = inner[int(np.argmin(on.badness(values[inner].mean().to_numpy())))]
-        return {f"{best} against {x}": (values[best], values[x]) for x in outer}, {}
+        return {f"{best} against {x}": (values[best], values[x]) for x in outer}
 
     return _along(blocks, algorithms, curve)
 
@@ -439,11 +399,7 @@ def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence
 
 
 def together(checks: Sequence[Check]) -> Check:
-    """Return a check that holds if all of several do.
-
-    Raises:
-        NotComputedError: there are none.
-    """
+    """Return a check that holds if all of several do."""
     groups = [group for check in checks for group in check.groups]
     seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
     return Check(groups, seeds, "; ".join(dict.fromkeys(check.on for check in checks if check.on)))
@@ -467,7 +423,7 @@ def all_of(tests: Sequence[Test]) -> Test:
     return test
 
 
-def on_sets(
+def on_sets(  # many parameters: the arguments of a test on a card
     blocks: Sequence[str],
     algorithms: Sequence[str],
     tests: Callable[[str], Test],
@@ -476,8 +432,8 @@ def on_sets(
 ) -> Test:
     """The tests hold in each block, one per data set.
 
-    A data set does not count if it is not here, or if nothing that is compared is more accurate
-    than the constant classifier: chance. The claim is judged if more than half count.
+    A data set does not count if it was not computed, or if nothing that is compared is more accurate than the constant
+    classifier: chance. The claim is judged if more than half count.
 
     Args:
         blocks: one per data set.
@@ -488,26 +444,24 @@ def on_sets(
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        have = set(evidence.rows["block"].unique())
-        here = [block for block in blocks if block in have]
-        if 2 * len(here) <= len(blocks):
-            here = list(blocks)  # which says what is missing
-        evidence.all_runs({block: algorithms for block in blocks if block in (*here, *have)}, reading)
+        here = [block for block in blocks if block in set(evidence.rows["block"])]
+        gone = {block: "not computed" for block in blocks if block not in here}
+        if len(gone) >= len(here):
+            raise NotComputedError(gone)
         found: list[Check] = []
         left: list[Group] = []
-        gone = []
-        for block in blocks:
-            why = _why_not(evidence, block, algorithms, reading)
-            check = tests(block)(evidence, reading) if block in have else None
-            if check and not why:
+        for block in here:
+            check = tests(block)(evidence, reading)
+            if why := _by_chance(evidence, block, algorithms, reading):
+                gone[block] = why
+                left += [replace(group, why=why) for group in check.groups]
+            else:
                 found.append(check)
-                continue
-            gone.append(f"{block} ({why})")
-            left += [replace(group, why=why) for group in (check.groups if check else ())]
-        if 2 * len(found) <= len(blocks):
-            raise NothingCountsError([f"{len(gone)} of {len(blocks)} data sets do not count: {', '.join(gone)}"])
+        if len(gone) >= len(found):
+            reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())
+            raise NothingCountsError([f"{len(gone)} of {len(blocks)} data sets do not count: {reasons}"])
         for block in blocks if extra else ():
-            with suppress(NotComputedError):
+            if f"{block}{extra}" in set(evidence.rows["block"]):
                 left += [replace(group, why=said) for group in tests(f"{block}{extra}")(evidence, reading).groups]
         whole = together(found)
         on = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
@@ -516,16 +470,13 @@ def on_sets(
     return test
 
 
-def _why_not(evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading) -> str:
-    """Why a data set does not count; empty if it does."""
-    curves = [evidence.runs(block, name, reading).abs() for name in algorithms]
-    if any(values.empty for values in curves):
-        return "it is not here"
+def _by_chance(evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading) -> str:
+    """Why a data set does not count: nothing is above chance. Empty if something is."""
     chance = evidence.runs(block, "constant", reading) if reading.metric == "accuracy" else pd.DataFrame()
     floor = -math.inf if chance.empty else float(np.nanmean(chance.to_numpy()))
-    if all((values.mean() < floor + 1e-9).all() for values in curves):
-        return f"none is above the constant classifier, {floor:.3g}"
-    return ""
+    if any((evidence.runs(block, name, reading).mean() >= floor + 1e-9).any() for name in algorithms):
+        return ""
+    return f"none is above the constant classifier, {floor:.3g}"
 
 
 def by_data_set(  # many parameters: the arguments of a test on a card

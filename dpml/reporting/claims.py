@@ -13,13 +13,13 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.criteria import Comparison, scale
-from dpml.reporting.statistics import numbered_runs, settings
+from dpml.reporting.criteria import Comparison, MetricScale, is_share, scale
+from dpml.reporting.statistics import settings
 from dpml.running.rows import own_columns
 
 Decision = Literal[
@@ -189,6 +189,9 @@ def some(values: Iterable[bool | None]) -> bool | None:
 Runs = Mapping[tuple[str, str], pd.DataFrame]
 """By block and algorithm: a line per run (seed, draw), a column per x, the same x for all algorithms of a block."""
 
+RUN = ["seed", "draw"]
+_REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
+
 
 @dataclass(frozen=True, eq=False)  # what a claim derives from it can be kept by it
 class Evidence:
@@ -198,36 +201,35 @@ class Evidence:
         rows: of the published calibration, with their block.
         published: the published points.
         axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
-        partial: whether blocks without rows are left out instead of missing.
+        baselines: rows of the constant baseline and of models without privacy, if they are not among the rows.
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
-    partial: bool = False
+    baselines: pd.DataFrame | None = None
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # the tests of all claims ask for it
 
-    def where(self, column: str, value: Any) -> "Evidence":
-        """The evidence with this value in a column."""
-        return self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
-
-    def kept(self, key: Hashable, part: "Callable[[], Evidence]") -> "Evidence":
-        """A part of the evidence; for all claims that ask for it by this key the same one."""
+    def kept(self, key: Hashable, made: Callable[[], Any]) -> Any:
+        """Return what is made of the evidence; for all claims that ask for it by this key the same object."""
         if key not in self._kept:
-            self._kept[key] = part()
-        return cast(Evidence, self._kept[key])
+            self._kept[key] = made()
+        return self._kept[key]
+
+    def where(self, column: str, value: Any) -> "Evidence":
+        """Return the evidence with this value in a column."""
+        made: Evidence = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
+        return made
 
     def axis(self, block: str) -> str:
-        """The column over which a block runs; if a panel shows 1/eps, the runs are over eps.
+        """Return the column over which a block runs; if a panel shows 1/eps, the runs are over eps.
 
         Raises:
             NotComputedError: the block has no panel, and not exactly one varying setting.
         """
         if block in self.axes:
             return "eps" if self.axes[block] == "inverse_eps" else self.axes[block]
-        if block not in self._kept:
-            self._kept[block] = self._only_axis(block)
-        return str(self._kept[block])
+        return str(self.kept(block, lambda: self._only_axis(block)))
 
     def _only_axis(self, block: str) -> str:
         rows = self.rows[self.rows["block"] == block]
@@ -239,99 +241,99 @@ class Evidence:
         return varying[0]
 
     def runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
-        """The values, a line per run (seed, draw), a column per x; empty if nothing was computed.
+        """Return the values, a line per run (seed, draw), a column per x; empty if nothing was computed.
 
         Raises:
             NotComputedError: the rows have several values of some other setting.
         """
         key = block, algorithm, reading.variant, reading.metric
-        if key not in self._kept:
-            places = self._places.get(key)
-            self._kept[key] = pd.DataFrame() if places is None else self._runs(block, algorithm, places)
-        return cast(pd.DataFrame, self._kept[key])
+        runs: pd.DataFrame = self.kept(key, lambda: self._runs(block, algorithm, reading))
+        return runs
+
+    def sizes(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
+        """Return runs in absolute size; what counts as zero is as large as the floor."""
+        key = block, algorithm, reading.variant, reading.metric, "sizes"
+        runs, floor = self.runs(block, algorithm, reading), self.floor(block, reading.metric)
+        sizes: pd.DataFrame = self.kept(key, lambda: runs.abs().clip(lower=floor))
+        return sizes
 
     @cached_property
-    def _places(self) -> Mapping[Hashable, Any]:
-        """Row numbers, by block, algorithm, variant and metric."""
-        places: dict[Any, Any] = {**self.rows.groupby(["block", "algo", "variant", "metric"]).indices}
-        for (block, algorithm, _, metric), own in [*places.items()]:
-            key = block, algorithm, ANY_VARIANT, metric
-            places[key] = np.concatenate([places[key], own]) if key in places else own
-        return places
+    def _places(self) -> Mapping[Any, Any]:
+        """Row numbers, by block, algorithm, metric and variant."""
+        found: dict[Any, Any] = {**self.rows.groupby(["block", "algo", "metric", "variant"]).indices}
+        for key, own in [*found.items()]:
+            every_variant = (*key[:3], ANY_VARIANT)
+            found[every_variant] = np.concatenate([found.get(every_variant, own[:0]), own])
+        return found
 
-    def _runs(self, block: str, algorithm: str, places: Any) -> pd.DataFrame:
-        x = self.axis(block)
-        if x not in self.rows:  # a setting's own column, which no cell has filled
+    def _runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
+        places = self._places.get((block, algorithm, reading.metric, reading.variant))
+        if places is None or (x := self.axis(block)) not in self.rows:
             return pd.DataFrame()
-        broken = np.isnan(self.rows["value"].to_numpy()[places])
-        if broken.any():
-            raise NotComputedError([f"{algorithm} in {block}: {broken.sum()} of {len(broken)} values are NaN"])
-        run = ["seed", "draw", x]
-        seeds, draws, at, values = (self.rows[key].to_numpy()[places] for key in (*run, "value"))
-        lines, line = numbered_runs(seeds, draws)
-        column, columns = pd.factorize(at, sort=True, use_na_sentinel=False)
-        table = np.full((len(lines), len(columns)), np.nan)
-        table[line, column] = values  # a duplicate run counts once
-        if not np.array_equal(table[line, column], values, equal_nan=True):
-            rows = self.rows.iloc[places].drop_duplicates([*run, "value"])
-            clash = rows[rows.duplicated(run, keep=False)]
-            varying = [key for key in settings(rows) if key != x and clash[key].nunique(dropna=False) > 1]
-            raise NotComputedError(
-                [f"{algorithm} in {block} with one value of {', '.join(varying) or 'every setting'}"]
-            )
-        known = ~np.isnan(table).all(axis=0)
-        return pd.DataFrame(table[:, known], lines, pd.Index(columns[known], name=x))
+        runs = pd.DataFrame({key: self.rows[key].to_numpy()[places] for key in (*RUN, x, "value")})
+        if broken := runs["value"].isna().sum():
+            raise NotComputedError([f"{algorithm} in {block}: {broken} of {len(runs)} values are NaN"])
+        runs = runs.drop_duplicates()  # a duplicate run counts once
+        if runs.duplicated([*RUN, x]).any():
+            rows = self.rows.iloc[places]
+            varying = [key for key in settings(rows) if key != x and rows[key].nunique(dropna=False) > 1]
+            raise NotComputedError([f"{algorithm} in {block} with one value of {', '.join(varying)}"])
+        return runs.pivot(index=RUN, columns=x, values="value")
 
-    def floor(self, block: str, reading: Reading) -> float:
+    def scale(self, block: str, metric: str) -> MetricScale:
+        """Return the scale of a metric in a block: a difference of shares is relevant by the room that there is.
+
+        Raises:
+            NotComputedError: the block has no constant baseline, or no model without privacy.
+        """
+        if not is_share(metric):
+            return scale(metric)
+        ends = [self._mean(block, names, metric) for names in (("constant",), _REFERENCES)]
+        if None in ends:
+            raise NotComputedError([f"constant and nonpriv in {block}"])
+        return scale(metric, abs(ends[1] - ends[0]))  # type: ignore[operator]
+
+    def floor(self, block: str, metric: str) -> float:
         """Return the size below which a loss in a block counts as zero: a hundredth of the constant model's loss."""
-        if not scale(reading.metric).log:
+        if is_share(metric):
             return 0.0
-        key = block, reading.metric, "floor"
-        if key not in self._kept:
-            metric = "loss" if reading.metric == "noisy_objective" else reading.metric
-            places = self._places.get((block, "constant", ANY_VARIANT, metric))
-            values = self.rows["value"].to_numpy()[places] if places is not None else np.zeros(1)
-            self._kept[key] = ZERO * float(np.abs(values).mean())
-        return cast(float, self._kept[key])
+        return ZERO * (self._mean(block, ("constant",), metric) or 0.0)
+
+    def _mean(self, block: str, algorithms: Sequence[str], metric: str) -> float | None:
+        """Return the mean size of a metric for the first of some algorithms that the block has."""
+        metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
+        found = [self._baselines.get((block, name, metric)) for name in algorithms]
+        return next((value for value in found if value is not None), None)
+
+    @cached_property
+    def _baselines(self) -> Mapping[Any, float]:
+        rows = self.rows if self.baselines is None else self.baselines
+        rows = rows[rows["algo"].isin(("constant", *_REFERENCES))]
+        return dict(rows["value"].abs().groupby([rows[key] for key in ("block", "algo", "metric")]).mean())
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
-        """At least two runs of some algorithms in every block, all at the same x.
+        """Return at least two runs of some algorithms in every block, all at the same x.
 
         Raises:
             NotComputedError: names everything that is missing.
         """
         tables: dict[tuple[str, str], pd.DataFrame] = {}
-        absent: dict[tuple[str, ...], list[str]] = {}
         missing: list[str] = []
-        if self.partial:
-            here = {
-                block: names
-                for block, names in blocks.items()
-                if any(len(self.runs(block, name, reading)) for name in names)
-            }
-            blocks = here or blocks
+        if self.baselines is not None:  # published points: only the blocks that have some
+            here = {block for block, _, metric, _ in self._places if metric == reading.metric}
+            blocks = {block: names for block, names in blocks.items() if block in here} or blocks
         for block, algorithms in blocks.items():
             own = {algorithm: self.runs(block, algorithm, reading) for algorithm in algorithms}
             grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
-            none = tuple(algorithm for algorithm, runs in own.items() if runs.empty)
-            if none:
-                absent.setdefault(none if len(none) < len(own) else (), []).append(block)
-            for algorithm, runs in own.items():
-                lacks = [f"{x:g}" if isinstance(x, float) else str(x) for x in grid if x not in runs.columns]
-                if lacks and not runs.empty:
-                    missing.append(f"{algorithm} in {block} at {self.axis(block)} = {', '.join(lacks)}")
-                if len(runs) == 1:
-                    missing.append(f"a second run of {algorithm} in {block}")
-                tables[block, algorithm] = runs
-        names = [f"{_and(who)} in {_and(where)}" if who else _and(where) for who, where in absent.items()]
-        if names or missing:
-            raise NotComputedError([*names, *missing])
+            missing += [block] if not grid else [f"{name} in {block}" for name, runs in own.items() if runs.empty]
+            for name, runs in own.items():
+                lacks = ", ".join(f"{x:g}" if isinstance(x, float) else str(x) for x in grid if x not in runs)
+                missing += [f"{name} in {block} at {self.axis(block)} = {lacks}"] if lacks and len(runs) else []
+                missing += [f"a second run of {name} in {block}"] if len(runs) == 1 else []
+                tables[block, name] = runs
+        if missing:
+            raise NotComputedError(missing)
         return tables
-
-
-def _and(words: Sequence[str]) -> str:
-    """Words joined as in a sentence: "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 Test = Callable[[Evidence, Reading], Check]

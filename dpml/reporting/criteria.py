@@ -1,28 +1,24 @@
-"""The criteria of claims: what "better", "similar" and "reaches" mean.
+"""The criteria of claims: what "better", "equal" and "as good as" mean.
 
 Every criterion is about one number, the effect: by how much the first of two runs is better, on the scale on which
 figures show the metric.
 
-- A *share* (accuracy, error, AUC) is shown on a linear axis. The effect is a difference. 0.01 *matters*; up to 0.05 is
-  *near*: half of the first digit that a text or an axis shows.
-- A *size* (loss, gap, distance) is shown on a logarithmic axis, in absolute value. The effect is the logarithm of a
-  ratio. A tenth matters; up to a factor of two is near. Sizes below `FLOOR` are equal: rounding errors of
-  values near 1.
+- A *share* (accuracy, error, AUC) is shown on a linear axis. The effect is a difference. A difference is *relevant* if
+  it is at least a tenth of the room: the distance between the constant baseline and the model without privacy.
+- A *size* (loss, gap, distance, absolute error) is shown on a logarithmic axis, in absolute value. The effect is the
+  logarithm of a ratio. Of two sizes one is better if it is smaller by a tenth; they are equal up to a factor of two.
+  Sizes have no room: an optimality gap has no constant baseline. Sizes below `FLOOR` are equal: rounding errors.
 
 The unit of replication is the seed, whose draws are averaged first (`dpml.reporting.statistics`). With one seed it is
 the draw: the effect then holds for these rows and this partition only.
 
 - *Better*, *falls*, *degrades*, *depends* (`better`): the effect is significantly above 0, by a one-sided t-test at
-  5 %, Holm-corrected over the comparisons of a test, and is at least what matters. It is false if the 95 % bound on
-  the effect is less than what matters. What speaks against a claim is held to the same: significant, and it matters.
-- *Similar*, *steady*, *weak*, *not affected*, *reaches*, *comes down to* (`similar`): the effect is near 0 on both
-  sides, by two one-sided t-tests at 5 %. It is false if the effect differs significantly from 0, at 5 %, and is not
-  near. A curve reaches another at the first x from which on it is similar to it at every x. None of this depends on
-  where the grid starts.
-- *As good as*, *roughly above* (`similar` with `better_too`): the same on one side.
+  5 %, Holm-corrected over the comparisons of a test, and is relevant. It is false if the 95 % bound on the effect is
+  less than that. What speaks against a claim is held to the same: significant, and relevant.
+- *Equal*, *similar*, *steady*, *reaches* (`similar`): the effect is less than relevant on both sides, by two one-sided
+  t-tests at 5 %. It is false if the effect differs significantly from 0, at 5 %, and is relevant.
+- *As good as* (`similar` with `better_too`): the same on one side.
 - *With probability at least p* (`covers`): the 95 % bound on the share of runs that keep it is at least p.
-
-Where every seed has the same test file, intervals of accuracies are about this file.
 
 Anything else is open. These criteria apply to all papers. When each was chosen: experiments/CRITERIA.md.
 """
@@ -34,7 +30,7 @@ from typing import TypeVar
 
 import numpy as np
 import pandas as pd
-from scipy.special import betaincinv, stdtr, stdtrit
+from scipy.special import stdtr, stdtrit
 
 from dpml.arrays import Array
 from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
@@ -42,13 +38,15 @@ from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
 K = TypeVar("K", bound=Hashable)
 
 FLOOR = 2.0**-52
+RELEVANT = 0.1
+"""The share of the room from which on a difference is relevant."""
 
 
 @dataclass(frozen=True)
 class MetricScale:
     """How figures show a metric: on a logarithmic axis or not, and whether more is better.
 
-    `matters` and `near` are effects: the smallest that matters, and the largest of what is similar.
+    `matters` and `near` are effects: the smallest of what is better, and the largest of what is equal.
     """
 
     log: bool
@@ -57,21 +55,27 @@ class MetricScale:
     near: float
 
     def badness(self, values: Array) -> Array:
-        """Values on the axis, turned so that less is better."""
+        """Return values on the axis, turned so that less is better."""
         if self.log:
             return np.asarray(np.log(np.maximum(np.abs(values), FLOOR)))
         return -values if self.up else values
 
     def words(self, effect: float) -> str:
-        """An effect as a difference, or as the factor between two sizes."""
+        """Return an effect as a difference, or as the factor between two sizes."""
         return f"x{math.exp(min(effect, 700.0)):.3g}" if self.log else f"{effect:+.2g}"
 
 
-def scale(metric: str) -> MetricScale:
-    """The scale of a metric."""
-    if metric.endswith(("accuracy", "error", "auc")):
-        return MetricScale(False, not metric.endswith("error"), 0.01, 0.05)
-    return MetricScale(True, False, -math.log(0.9), math.log(2.0))
+SIZE = MetricScale(log=True, up=False, matters=-math.log(0.9), near=math.log(2.0))
+
+
+def is_share(metric: str) -> bool:
+    """Return whether a metric is a share of the test rows, or of pairs of them."""
+    return metric.endswith(("accuracy", "auc")) or metric == "error"
+
+
+def scale(metric: str, room: float = math.nan) -> MetricScale:
+    """Return the scale of a metric; a share's needs the `room` between no feature and no privacy."""
+    return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room) if is_share(metric) else SIZE
 
 
 @dataclass(frozen=True)
@@ -137,23 +141,23 @@ class Comparison:
 
 
 def better(
-    pairs: Mapping[K, tuple[pd.Series, pd.Series]], scale: MetricScale, same_noise: bool = False
+    pairs: Mapping[K, tuple[pd.Series, pd.Series]], scales: Mapping[K, MetricScale], same_noise: bool = False
 ) -> dict[K, Comparison]:
-    """For every pair (a, b) of runs, whether a is better than b, by what matters.
+    """Return for every pair (a, b) of runs whether a is better than b, by a relevant difference.
 
     Args:
         pairs: runs indexed by (seed, draw).
-        scale: of their metric.
+        scales: of their metrics.
         same_noise: the draws of a and b share the noise's directions: one algorithm under two settings.
     """
-    effects = {key: _effect(a, b, scale, same_noise) for key, (a, b) in pairs.items()}
+    effects = {key: _effect(a, b, scales[key], same_noise) for key, (a, b) in pairs.items()}
     above = holm({key: one.p_above() for key, one in effects.items()})
     below = holm({key: (-one).p_above() for key, one in effects.items()})
     found = {}
     for key, one in effects.items():
-        matters = one.estimate >= scale.matters
+        scale = scales[key]
         ruled_out = one.interval(1 - 2 * LEVEL)[1] < scale.matters
-        holds = True if above[key] and matters else False if ruled_out else None
+        holds = True if above[key] and one.estimate >= scale.matters else False if ruled_out else None
         against = below[key] and -one.estimate >= scale.matters
         needs = f"at least {scale.words(scale.matters)}"
         found[key] = Comparison(holds, one, scale, above[key], against, one.estimate - scale.matters, needs)
@@ -193,18 +197,16 @@ def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
 
 
 def covers(kept: int, of: int, share: float) -> Comparison:
-    """Whether a statement with a probability of at least `share` is kept, by trials that are independent.
+    """Return whether a statement with a probability of at least `share` is kept, by trials that are independent.
 
     Yes if the lower 95 % bound on the probability (Clopper & Pearson 1934) is at least `share`; no if the upper one is
     below it.
     """
+    from scipy.stats import binomtest  # slow to load
 
-    def lower(kept: Array, of: Array) -> Array:
-        return np.where(kept > 0, betaincinv(np.maximum(kept, 1), of - kept + 1, LEVEL), 0.0)
-
-    low, high = (float(lower(np.array(k), np.array(of))) for k in (kept, of - kept))
-    holds = True if low >= share else False if 1 - high < share else None
-    words = f"kept by {kept} of {of} [{low:.3g}, {1 - high:.3g}]"
+    low, high = binomtest(kept, of).proportion_ci(1 - 2 * LEVEL, "exact")
+    holds = True if low >= share else False if high < share else None
+    words = f"kept by {kept} of {of} [{low:.3g}, {high:.3g}]"
     return Comparison(holds, slack=kept / of - share, needs=f"at least {share:.3g} of them", value=words)
 
 

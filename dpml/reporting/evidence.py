@@ -149,7 +149,7 @@ def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: 
 
     Every point is two equal runs, so that a test asks of the points what it asks of means.
     """
-    found = [rows[(rows["algo"] == "constant")]] if len(points) else []
+    found: list[pd.DataFrame] = []
     for panel in panels:
         own = points[(points["series"] == panel["published"]) & (points["metric"] == panel["y"]) & ~points["peer"]]
         x, own = panel["x"], own[["x", "algo", "metric", "mean"]].rename(columns={"mean": "value"})
@@ -158,7 +158,7 @@ def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: 
         own = own.rename(columns={"x": "eps" if x == "inverse_eps" else x}).assign(**about)
         found += [own.assign(draw=draw) for draw in (0, 1)] if len(own) else []
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}
-    return Evidence(pd.concat(found, ignore_index=True), points.iloc[:0], axes, partial=True) if found[1:] else None
+    return Evidence(pd.concat(found, ignore_index=True), points.iloc[:0], axes, baselines=rows) if found else None
 
 
 def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:

@@ -15,6 +15,8 @@ from dpml.reporting.words import AXES, VERDICTS, WORDS, algorithm, dataset, inte
 MIXED = "depends on an unstated choice"
 _KINDS = ("Privacy", "Theory", "Experiments")
 _OTHER = "Other interpretations"
+_PARTS = r"Theorem|Proposition|Footnote|Remark|Table|Lemma|Corollary|Sec\.|Eq\."
+_OF_MIXED = {"not reproduced": "fails: ", MIXED: "fails: ", "undecided with these seeds": "open: "}
 _OUTCOMES = {IN_WORDS[True]: "✓", IN_WORDS[None]: "?", IN_WORDS[False]: "✗"}
 
 
@@ -32,7 +34,7 @@ class Sentence:
         self.main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
         first = self.main[0][1]
         text = (card.sentences if card else {}).get(name) or re.sub(r" \[.*?\]", "", first.text)
-        stated = re.match(r"((?:Theorem|Remark|Table|Lemma|Corollary|Sec\.|Eq\.) ?[\w.]*): (.)", text)
+        stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
         self.text = symbols(_capital(text[stated.end() - 1 :]) if stated else text)
         self.where = stated[1] if stated else _figures([short(about) for about, _ in self.main])
         criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
@@ -93,7 +95,7 @@ class Sentence:
         why, lacks = set(), []
         for _, one in self.verdicts:
             for reading in one.readings:
-                groups = one.groups(reading)
+                groups = [group for group in one.groups(reading) if not group["block"].endswith("_rule")]  # not shown
                 why |= {f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups if group["why"]}
                 lacks += [plain(lack) for lack in reading["lacks"]]
         reasons = sorted({re.sub(r", [\d.]+$", "", reason) for reason in why})
@@ -151,7 +153,7 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
         claimed = one["needs"].removeprefix("at most ")
         view = WORDS["views"].get(one["against"], one["against"])
         return f"claimed ε {claimed}, proven {found[1]}{attack}<br>{algorithm(one['algorithm'])}, {view}"
-    fails = "fails: " if mixed or verdict.decision == MIXED else ""
+    fails = _OF_MIXED.get(verdict.decision, "") if mixed or verdict.decision == MIXED else ""
     place = ", ".join(filter(None, [where, subject(one)]))
     needs = f"needs {factors(one['needs'])}" if one["needs"] else ""
     return f"{fails}{effect(one['effect'])}<br>{'; '.join(filter(None, [place, needs]))}"
@@ -182,7 +184,8 @@ def subject(one: Mapping[str, str]) -> str:
     sign = f"{AXES.get(found[1], found[1]).split()[-1]} = " if found and re.match(r"[\d.-]", one["x"]) else ""
     against = plain(one["against"]) if one["against"] != one["algorithm"] else ""
     who = " against ".join(filter(None, [algorithm(one["algorithm"]), against]))
-    return ", ".join(filter(None, [plain(one["block"]), who, f"{sign}{plain(one['x'])}" if one["x"] else ""]))
+    x = f"{sign}{plain(one['x'])}" if one["x"] not in ("", "nan") else ""
+    return ", ".join(filter(None, [plain(one["block"]), who, x]))
 
 
 def _shortened(text: str, most: int) -> str:
@@ -311,7 +314,7 @@ class PaperPage:
     @property
     def tally(self) -> dict[str, str]:
         """How many claims of every kind got which verdict, in symbols."""
-        return {kind.lower(): " ".join(f"{sign} {n}" for (sign, _), n in counts) for kind, counts in self._counts}
+        return {kind.lower(): " ".join(f"{sign}\u00a0{n}" for (sign, _), n in counts) for kind, counts in self._counts}
 
     @property
     def summary(self) -> str:

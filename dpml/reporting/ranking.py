@@ -114,7 +114,7 @@ def _choice(
     means = {name: float(per_seed(runs).mean()) for name, runs in at.items()}
     order = sorted(means, key=lambda name: -means[name] if up else means[name])
     best = order[0]
-    comparisons = better({name: (at[best], at[name]) for name in order[1:]}, scale(metric))
+    comparisons = better({name: (at[best], at[name]) for name in order[1:]}, dict.fromkeys(order, scale(metric)))
     row = next(one.curve.rows for one in competing if one.label == best)
     single = next((name for name in order if sums[name] == 1), None)
     floor = _reference_mean(references, "constant", eps)
@@ -139,7 +139,7 @@ def _above_floor(best: pd.Series, references: Mapping[str, Curve], eps: float, m
         return True
     rows = references["constant"].rows
     floor = _indexed(rows[rows["eps"] == eps])
-    return better({"floor": (best, floor)}, scale(metric))["floor"].significant
+    return better({"floor": (best, floor)}, {"floor": scale(metric)})["floor"].significant
 
 
 def _indexed(rows: pd.DataFrame) -> pd.Series:
@@ -169,16 +169,15 @@ def _plain(number: float) -> float | None:
 # ---- its tables
 
 READING = (
-    "Computed from the rows of the experiments named below. What competes has an ε that is proven for its worst "
-    "view and is at most the ε asked for; where there are several parties, also against those that collude. Every "
-    "algorithm has one rule for its hyper-parameters that reads no private row. *best* is the best mean over "
-    "seeds, ± half its 95 % interval. *not told apart* are those that are not significantly worse: one-sided "
-    "t-tests in pairs over seeds, at 5 %, Holm-corrected over all that compete. One that is as good as the best is "
-    "told apart in 5 % of the choices at most; that some one of several such is happens more often, as the best is "
-    "picked by the same seeds, and nothing is corrected for the number of choices. Where seeds split one table anew, "
-    "what is told apart is so on this table. *secure sums* is how many vectors "
-    "the parties of a release have to sum; `-` has none: it needs one trusted place, or other messages. A best in "
-    "(parentheses) is not significantly above what uses no feature. How all this was made: docs/frontier.md."
+    "We compute these tables from the rows of the experiments named below. An algorithm competes if the ε that is "
+    "proven for its worst view is at most the ε asked for; with several parties this includes the view of colluding "
+    "parties. Every algorithm has one rule for its hyper-parameters, which reads no private row. *best* is the best "
+    "mean over seeds, ± half its 95 % interval. Algorithms that are *not significantly worse* than it are listed "
+    "beside it: one-sided t-tests in pairs over seeds, at 5 %, Holm-corrected over all that compete. We correct "
+    "neither for choosing the best on the same seeds nor for the number of tables. Where seeds only split one table "
+    "anew, the result holds for this table. *secure sums* is the number of vectors that the parties of a release have "
+    "to sum; `-` means that the algorithm needs one trusted place, or other messages. A best in (parentheses) is not "
+    "significantly better than the constant baseline. How all this was made: docs/frontier.md."
 )
 """How to read the tables of a ranking."""
 
@@ -225,7 +224,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     for ranking in rankings:
         for curve, number in ranking["competing"].items():
             sums.setdefault(_algorithm(curve), set()).add(number)
-    head = f"best or not told apart, of {len(choices)}"
+    head = f"best or not significantly worse, of {len(choices)}"
     lines = [
         {"algorithm": name, head: among[name], "best": first[name], "secure sums": _range(sums[name])}
         for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
@@ -264,9 +263,9 @@ def details(ranking: Mapping[str, Any]) -> Texts:
                 "best": _named(choice),
                 metric(ranking["metric"]): value(choice | {"mean": choice["value"]}),
                 "secure sums": _range([choice["sums"]]),
-                "not told apart": ", ".join([*alike[:_SHOWN], *more]),
+                "not significantly worse": ", ".join([*alike[:_SHOWN], *more]),
                 "best of one secure sum": f"{single[0]} {short(single[1])}" if single else "",
-                "no feature used": "" if choice["floor"] is None else short(choice["floor"]),
+                "constant baseline": "" if choice["floor"] is None else short(choice["floor"]),
                 "no privacy": short(choice["ceiling"]) if choice.get("ceiling") else "",
             }
             | {algo: short(mean) for algo, mean in choice["peers"].items()}
@@ -280,7 +279,7 @@ def _algorithm(curve: str) -> str:
 
 
 def _alike(choice: Mapping[str, Any]) -> set[str]:
-    """The best algorithm and those that are not told apart from it."""
+    """The best algorithm and those that are not significantly worse."""
     return {_algorithm(curve) for curve in (choice["best"], *(other for other, _ in choice["alike"]))}
 
 

@@ -16,6 +16,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from dpml.arrays import Array
+from dpml.data.csv.columns import Date
 from dpml.data.info import Range
 from dpml.files import write_atomically
 from dpml.release.model import Model
@@ -114,7 +115,7 @@ def _draw(axes: Axes, shape: Shape, model: Model, lines: tuple[str, ...]) -> Non
             axes.plot(shape.values, effect, color=colour, linestyle=dash, label=line)
         if shape.column.log:
             axes.set_xscale("symlog", linthresh=1)
-        if shape.name in model.stated.dates:  # in days since 1970, as Matplotlib counts
+        if isinstance(model.stated.kinds.get(shape.name), Date):  # in days since 1970, as Matplotlib counts
             axes.xaxis.set_major_locator(places := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(ConciseDateFormatter(places))  # type: ignore[no-untyped-call]
         axes.set_xlim(shape.column.low, shape.column.high)

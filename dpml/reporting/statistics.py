@@ -233,14 +233,6 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
 _NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
 
 
-def numbered_runs(seeds: Index, draws: Index) -> tuple[pd.MultiIndex, Index]:
-    """The pairs of a seed and a draw, ascending, and the number of every run's pair among them."""
-    (seed, all_seeds), (draw, all_draws) = (pd.factorize(values, sort=True) for values in (seeds, draws))
-    pairs, number = np.unique(seed * len(all_draws) + draw, return_inverse=True)
-    seeds, draws = all_seeds[pairs // len(all_draws)], all_draws[pairs % len(all_draws)]
-    return pd.MultiIndex.from_arrays([seeds, draws], names=["seed", "draw"]), number
-
-
 def per_seed(runs: pd.Series) -> pd.Series:
     """The mean over the draws of every seed that has a value."""
     seeds, means = means_of_seeds(runs)

@@ -140,9 +140,11 @@ def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Opti
 
 
 def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+    other = "dataset." if "dataset" in overrides else " "  # the file's keys are those of its own data set
     for name, block in experiment.grid.items():
         for part in () if is_computed(block) else parts(block):
-            yield name, {**experiment.settings, **part, **overrides}
+            own = {**experiment.settings, **part}.items()
+            yield name, {**{key: value for key, value in own if not key.startswith(other)}, **overrides}
 
 
 def _values(value: Any, key: str) -> list[Any]:

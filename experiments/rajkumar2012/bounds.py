@@ -1,4 +1,6 @@
-"""Rajkumar & Agarwal 2012, Theorem 5.3: how far the expected loss of `gop` may lie above that of a fixed model w_0.
+"""Rajkumar & Agarwal 2012: Theorem 5.3, Proposition 5.2 and footnote 4.
+
+Theorem 5.3 says how far the expected loss of `gop` may lie above that of a fixed model w_0.
 
 The theorem has a constant kappa that it does not name. Its proof gives one if the cited result for the step from the
 private rows to new ones is written with its own constants (Sridharan, Srebro & Shalev-Shwartz 2008, as quoted by Hamm
@@ -12,17 +14,18 @@ log(1/delta'), which is wrong for delta' near 1; here the 32 is kept.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
 from scipy.special import gammainccinv
 
-from dpml.algorithms.perturbation import SMOOTHNESS, compute_slack, sigma_star
+from dpml.algorithms.perturbation import SMOOTHNESS, GaussianObjectivePerturbation, compute_slack, sigma_star
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.optim.losses import Loss, mean_loss
+from dpml.optim.losses import LOSSES, Loss, mean_loss
 from dpml.privacy import Budget, Problem
 
 TAIL = 0.05  # delta', for the noise and for the rows
@@ -67,6 +70,50 @@ def bounds(N: Sequence[int], d: int, eps: float, delta: float, lam: float, lengt
         | {"value": risk_bound(Budget(eps, delta), Problem(1, n, d), lam, length)}
         for n in N
     ]
+    return pd.DataFrame(lines)
+
+
+def quantile_orders(d: Sequence[int], eps: Sequence[float], delta: Sequence[float]) -> pd.DataFrame:
+    """Return Proposition 5.2's ratio: T over d^2 log(1/delta) log(1/delta')/eps^2, for delta and delta' of a grid.
+
+    eps is what computeSlack leaves. The proof has sigma^2 <= 4 (R(delta) + eps)/eps^2 and T <= sigma^2 R(delta'), where
+    R(x) = d + 2 sqrt(d log(1/x)) + 2 log(1/x) is at most 5 d log(1/x): for eps <= 1 the ratio is at most 120.
+    """
+    lines = []
+    for size, left, x, y in product(d, eps, delta, delta):
+        quantile = sigma_star(size, left, x) ** 2 * 2 * gammainccinv(size / 2, y)
+        ratio = quantile * left**2 / (size**2 * math.log(x) * math.log(y))
+        lines.append({"d": size, "eps": left, "delta": x, "tail": y, "metric": "quantile_ratio", "value": ratio})
+    return pd.DataFrame(lines)
+
+
+def full_noise(shares: Mapping[str, Sequence[float]], N: int, d: int, eps: float, delta: float) -> pd.DataFrame:
+    """Return what footnote 4 costs and gives: every party k adds the noise of `gop` on its own N_k rows, with lam = 1.
+
+    `noise_ratio` is the variance of the sum over that of the noise the parties share, to which the bound of Theorem 5.1
+    is proportional. Stated is at least the number of parties and, for unequal shares, at least what equal ones have.
+    `proven_of_party` is the eps that is proven for a party's own minimiser, beside the claimed one.
+    """
+    budget, gop = Budget(eps, delta), GaussianObjectivePerturbation(LOSSES["logistic"], "published", lam=1.0)
+    about: dict[str, object] = {"eps": eps, "delta": delta, "d": d, "N": N}
+
+    def variance(rows: int) -> float:
+        return sigma_star(d, compute_slack(eps, 1.0, rows)[1], delta) ** 2
+
+    def ratio(parts: Sequence[float]) -> float:
+        return sum(variance(round(part * N)) for part in parts) / variance(N)
+
+    lines: list[dict[str, object]] = []
+    for name, parts in shares.items():
+        equal = [1 / len(parts)] * len(parts)
+        stated = len(parts) if max(parts) == min(parts) else ratio(equal)
+        for reading, value in (("full noise", ratio(parts)), ("stated", stated)):
+            lines.append({"setting": name, "reading": reading, "metric": "noise_ratio", "value": value} | about)
+        for rows in sorted({round(part * N) for part in parts}):
+            proven = max(one.eps for one in gop.guarantees(budget, Problem(1, rows, d)) if one.basis == "proven")
+            own = {"setting": f"{name}, {rows} rows"}
+            lines += [own | {"metric": "proven_of_party", "value": proven} | about]
+            lines += [own | {"metric": "claimed_of_party", "value": eps} | about]
     return pd.DataFrame(lines)
 
 

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpml.reporting.claim_tests import Key, Pairs, check_of, judged, several, together
+from dpml.reporting.claim_tests import Key, checked, several, together
 from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading, Test, every
-from dpml.reporting.criteria import Comparison, covers, scale
+from dpml.reporting.criteria import Comparison, covers
 
 from .bounds import TAIL
-
-ERRORS = scale("error")
 
 
 def guesses(block: str, eps: Sequence[float]) -> Test:
@@ -29,10 +27,8 @@ def guesses(block: str, eps: Sequence[float]) -> Test:
             half[Key(block, "halving budgets", "a guess", f"eps = {budget:g}")] = ours[last], 0 * ours[last] + 0.5
             pairs[Key(block, "psgd", "halving budgets", f"eps = {budget:g}")] = paper[last], ours[last]
 
-        def check(own: Pairs, by: str) -> Check:
-            return check_of(judged(own, ERRORS, by), own)
-
-        return together([check(half, "equal"), check(pairs, "better")])
+        checks = [checked(half, evidence, "error", "equal"), checked(pairs, evidence, "error")]
+        return together(checks)
 
     return test
 

@@ -14,7 +14,6 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.algorithms.baselines import NonPrivate
-from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.perturbation import (
     RESIDUAL,
     GaussianObjectivePerturbation,
@@ -25,7 +24,6 @@ from dpml.algorithms.perturbation import (
     solver_tolerance,
 )
 from dpml.audit.neighbours import synthetic_parties
-from dpml.errors import UserError
 from dpml.optim.convex import optimum
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
@@ -95,22 +93,6 @@ def test_squared_loss_on_an_interval_inside_and_at_its_ends(radius: float) -> No
     assert max(ends) - min(ends) <= eps
 
 
-def test_calibration_spends_all_of_eps_and_tight_loses_less() -> None:
-    """What is lost at most: extra/2 ||w*||^2 and the noise through the convexity, at a norm of 10 (logistic) or 1."""
-    for loss, norm in ((LOGISTIC, 10.0), (SQUARED, 1.0)):
-        for eps, lam in ((0.1, 0.0), (0.1, 1e-2), (5.0, 1e-2), (1.0, 1e-4)):
-            problem, budget = Problem(5, 500, 10), Budget(eps)
-            tight = ObjectivePerturbation(loss, calibration="tight", lam=lam)
-            assert 0.999 * eps <= tight.guarantees(budget, problem)[0].eps <= eps * (1 + 1e-12)
-            published = ObjectivePerturbation(loss, lam=lam)
-            assert published.guarantees(budget, problem)[1].eps < eps
-
-            def lost(scale: float, extra: float, lam: float = lam, norm: float = norm) -> float:
-                return extra / 2 * norm**2 + 110 * scale**2 / (2 * 500**2 * (lam + extra))
-
-            assert lost(*tight.calibrate(budget, problem)) <= lost(*published.calibrate(budget, problem)) * 1.001
-
-
 @pytest.mark.parametrize(("loss", "norm", "d"), [(LOGISTIC, 10.0, 2), (LOGISTIC, 10.0, 10), (SQUARED, 1.0, 10)])
 @pytest.mark.parametrize("eps", [0.05, 1.0, 8.0])
 def test_tight_pure_noise_has_the_ridge_that_loses_least(loss: Loss, norm: float, d: int, eps: float) -> None:
@@ -130,15 +112,10 @@ def test_tight_pure_noise_has_the_ridge_that_loses_least(loss: Loss, norm: float
         assert made <= 2 / eps * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("calibration", "eps", "N", "lam", "best"),
-    [("published", 1.0, 50, 0.01, 0.5489), ("published", 0.2, 455, 0.0, None), ("tight", 0.2, 455, 0.0, 0.2)],
-)
-def test_known_proven_eps_of_pure_noise(calibration: str, eps: float, N: int, lam: float, best: float | None) -> None:
+def test_known_proven_eps_of_pure_noise() -> None:
     """0.5489 is what a search over pairs finds, d = 1 and 2, with code of its own."""
-    algorithm = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
-    proven = algorithm.guarantees(Budget(eps), Problem(1, N, 2))[-1].eps
-    assert proven == pytest.approx(best, abs=5e-5) if best else proven < 0.75 * eps
+    published = ObjectivePerturbation(LOGISTIC, lam=0.01).guarantees(Budget(1.0), Problem(1, 50, 2))
+    assert published[-1].eps == pytest.approx(0.5489, abs=5e-5)
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED])
@@ -198,17 +175,6 @@ def test_the_authors_objective_perturbation_ignores_the_number_of_rows() -> None
         assert proven.eps == pytest.approx(0.5 * np.sqrt(6))
 
 
-def test_objective_perturbation_minimises_what_it_says() -> None:
-    parties, budgets = recipe_parties("logistic", rows=300), [Budget(0.5), Budget(4.0)]
-    algorithm = ObjectivePerturbation(LOGISTIC, lam=0.01)
-    release = release_of(algorithm, parties, budgets, 3)
-    scales, extras = zip(*(algorithm.calibrate(budget, parties.problem) for budget in budgets), strict=True)
-    # the noise that makes models stationary: common directions, lengths as calibrated
-    first, second = (eta_of(w, parties, 0.01 + extra) / 300 for w, extra in zip(release.weights, extras, strict=True))
-    assert np.linalg.norm(first, axis=1).min() > 0
-    assert np.allclose(first, scales[0] / scales[1] * second, atol=1e-8)
-
-
 @pytest.mark.parametrize("d", [1, 2, 10, 30])
 @pytest.mark.parametrize(("eps", "delta"), [(0.05, 0.05), (1.0, 1e-3), (4.0, 1e-6)])
 def test_sigma_star_solves_its_equation(d: int, eps: float, delta: float) -> None:
@@ -217,38 +183,9 @@ def test_sigma_star_solves_its_equation(d: int, eps: float, delta: float) -> Non
     assert stats.chi2(d).sf(((sigma**2 * eps - 2) / (2 * sigma)) ** 2) == pytest.approx(delta, rel=1e-9)
 
 
-@pytest.mark.parametrize("eps", [0.05, 0.1, 1.0, 5.0])
-@pytest.mark.parametrize("lam", [1e-5, 1e-3, 1e-2, 1.0])
-def test_the_slack_pays_for_the_squared_jacobian(eps: float, lam: float) -> None:
-    extra, left = compute_slack(eps, lam, N=1000)
-    assert extra >= 0
-    assert 0 < left <= eps
-    assert 2 * math.log1p(0.25 / (1000 * (lam + extra))) <= (eps - left) * (1 + 1e-12)
-
-
-def test_what_the_paper_prints_is_not_enough() -> None:
-    """Procedures 2 and 3 to the letter: the Jacobian costs more than eps/2 below eps = c, and sigma is .23, not 86."""
-    for eps in (0.1, 0.2, 0.24, 0.25, 1.0):
-        ridge = 0.25 / math.expm1(0.25 / 4)  # N (lam + Delta)
-        assert (2 * math.log1p(0.25 / ridge) <= eps / 2 + 1e-12) == (eps >= 0.25)
-    sigma = 1 / (math.sqrt(stats.chi2(10).ppf(0.95)) + 0.1 / 2)
-    assert stats.chi2(10).cdf((sigma * 0.1 - 2) ** 2 / (4 * sigma**2)) == pytest.approx(0.95)
-    assert (round(sigma, 2), round(sigma_star(10, 0.1, 0.05))) == (0.23, 86)
-    # a row whose gradient stays long is hidden as by the Gaussian mechanism of sensitivity 1, of that delta
-    near, far = stats.norm.cdf([0.5 / sigma - 0.1 * sigma, -0.5 / sigma - 0.1 * sigma])
-    assert near - math.exp(0.1) * far > 0.9
-
-
-@pytest.mark.slow_cases("0.1-0.05-0.0001-1")
 @pytest.mark.parametrize(
     ("eps", "delta", "lam", "d"),
-    [
-        (0.1, 0.05, 1.0, 1),
-        (0.1, 0.05, 1e-4, 1),
-        pytest.param(0.1, 0.05, 1e-4, 30, marks=pytest.mark.slow),
-        (1.0, 1e-5, 1e-2, 30),
-        pytest.param(3.0, 1e-3, 1e-4, 1, marks=pytest.mark.slow),
-    ],
+    quick_first([(0.1, 0.05, 1.0, 1), (1.0, 1e-5, 1e-2, 30), (0.1, 0.05, 1e-4, 30), (3.0, 1e-3, 1e-4, 1)], 2),
 )
 def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, lam: float, d: int) -> None:
     problem, budget = Problem(5, 1000, d), Budget(eps, delta)
@@ -276,8 +213,7 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
     assert made.extra <= max(0.0, free - lam) * (1 + 1e-9)  # never more ridge than lessens the noise
 
 
-@pytest.mark.slow_cases("published")
-@pytest.mark.parametrize("calibration", ["published", "tight"])
+@pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
 def test_gaussian_noise_at_every_size(calibration: str) -> None:
     rng = np.random.default_rng(2)
     for eps in (1e-30, 1e-3, 0.3, 20.0, 3000.0, 1e30, math.inf):
@@ -289,8 +225,6 @@ def test_gaussian_noise_at_every_size(calibration: str) -> None:
             assert made.extra >= 0
             assert made.scale < math.inf
             assert proven(algorithm, Budget(eps, delta), problem)["release"] <= eps * (1 + 1e-6) + 1e-9
-    # what used to be an OverflowError
-    assert proven(GaussianObjectivePerturbation(LOGISTIC, lam=1e-6), Budget(20, 1e-3), Problem(1, 455, 30))
 
 
 @pytest.mark.parametrize(("eps", "lam"), [(1e-30, 1e-9), (1e-12, 1.0), (0.1, 1e-9), (20.0, 1e-9), (30.0, 1e-12)])
@@ -298,70 +232,48 @@ def test_the_slack_does_not_overflow_or_cancel(eps: float, lam: float) -> None:
     with mpmath.workdps(80):
         left = mpmath.mpf(eps) - 2 * mpmath.log1p(mpmath.mpf(0.25) / (1000 * mpmath.mpf(lam)))
         ridge = mpmath.mpf(0.25) / (1000 * mpmath.expm1(mpmath.mpf(eps) / 4)) - mpmath.mpf(lam)
-    assert compute_slack(eps, lam, 1000) == pytest.approx(
-        (0.0, float(left)) if left > 0 else (float(ridge), eps / 2), rel=1e-9
-    )
+    extra, spent = compute_slack(eps, lam, 1000)
+    assert (extra, spent) == pytest.approx((0.0, float(left)) if left > 0 else (float(ridge), eps / 2), rel=1e-9)
+    # it pays for the squared Jacobian
+    assert 2 * math.log1p(0.25 / (1000 * (lam + extra))) <= (eps - spent) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("eps", [1e-30, 1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("eps", [1e-30, 1e-8, 1.0, 1e6, math.inf])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, calibration: str) -> None:
-    """A gradient of norm g is noise that is N g away: at most 1e-4, or a 1e-13th of the noise itself."""
+    """A gradient of norm g is noise that is N g away: at most 1e-4, or a 1e-13th of the noise itself.
+
+    Noise and ridge of `gop` know nothing of a shift.
+    """
     parties = binary_parties()
     gaussian = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
     pure = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
     made = sent(gaussian, Budget(eps, 1e-3), parties.problem)
     scale, ridge = pure.calibrate(Budget(eps), parties.problem)
-    cases = (
-        (gaussian, made.extra, lambda rng: made.scale * noise.gaussian(rng, (5, parties.problem.d))),
-        (pure, ridge, lambda rng: scale * noise.l2_laplace(rng, 5, parties.problem.d)),
-    )
-    for algorithm, extra, draw in cases:
+    cases = [(pure, ridge, 0.0, lambda rng: scale * noise.l2_laplace(rng, 5, parties.problem.d))]
+    for shift in (0.0, 2.0, 40.0) if calibration == "tight" else (0.0,):
+        shifted = replace(gaussian, shift=shift)
+        cases.append((shifted, made.extra, shift, lambda rng: made.scale * noise.gaussian(rng, (5, parties.problem.d))))
+    for algorithm, extra, shift, draw in cases:
         budget = Budget(eps, 1e-3)
         release = release_of(algorithm, parties, [budget], 5, seed=9)
         b = draw(np.random.default_rng(9))
-        residual = b - eta_of(release.weights[0], parties, 0.02 + extra)
+        residual = b - eta_of(release.weights[0], parties, 0.02 + extra, shift)
         allowed = np.maximum(RESIDUAL, 2e-13 * np.linalg.norm(b, axis=1))
         assert np.all(np.linalg.norm(residual, axis=1) <= allowed)
     assert solver_tolerance(10**8) * 10**8 <= RESIDUAL
 
 
-@pytest.mark.slow_cases("tight-0.0-0.0")
-@pytest.mark.parametrize(
-    ("calibration", "lam", "shift"),
-    quick_first([("published", 0.02, 0.0), ("tight", 0.0, 0.0), ("tight", 0.0, 2.0), ("tight", 0.0, 40.0)], 3),
-)
-def test_gop_draws_the_noise_that_is_counted(calibration: str, lam: float, shift: float) -> None:
-    """eta from the released models; noise and ridge know nothing of the shift."""
-    parties, draws = binary_parties(), 3000
-    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam, shift=shift)
-    release = release_of(algorithm, parties, [BUDGET], draws)
-    made = sent(algorithm, BUDGET, parties.problem)
-    eta = eta_of(release.weights[0], parties, lam + made.extra, shift) / made.scale
-    assert stats.kstest(eta.ravel(), "norm").pvalue > 1e-4  # false-alarm rate 1e-4, seeded
-    assert np.abs(np.corrcoef(eta.T) - np.eye(4)).max() < 5 / math.sqrt(draws)
-    assert made == sent(replace(algorithm, shift=0.0), BUDGET, parties.problem)
-    assert bool(release.metrics) == (calibration == "published")  # Theorem 5.1 is not about a shift
-
-
 EVERY = (1e-30, 1e-12, 1e-6, 0.05, 1.0, 3000.0, 1e6, 1e30)
 
 
-@pytest.mark.parametrize(("N", "dimensions"), [(2, (1, 9999)), (30_162, (1, 9999)), (10**7, (9999, 1))])
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(
-    N: int, dimensions: tuple[int, int], every: bool
-) -> None:
-    """Without lam, from the smallest to the largest eps that a command line takes; few and many columns in turn.
-
-    Every third eps for each N, another third for the next one, unless all are asked for.
-    """
+@pytest.mark.parametrize(("number", "N"), [(0, 2), (1, 30_162), (2, 10**7)])
+def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(number: int, N: int) -> None:
+    """Without lam, from the smallest to the largest eps that a command line takes; few and many columns in turn."""
     rng = np.random.default_rng(N)
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
-    assert algorithm.lam == 0
-    third = {2: 0, 30_162: 1, 10**7: 2}[N]
-    for number, eps in enumerate(EVERY if every else EVERY[third::3]):
-        d, delta = dimensions[number % 2], 10 ** rng.uniform(-12, -0.31)
+    for eps in EVERY[number::3]:
+        d, delta = int(rng.choice([1, 9999])), 10 ** rng.uniform(-12, -0.31)
         made = sent(algorithm, Budget(eps, delta), Problem(1, N, d))
         assert made.extra > 0
         found = proven(algorithm, Budget(eps, delta), Problem(1, N, d))["release"]
@@ -370,30 +282,6 @@ def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(
         assert found >= 0.9999 * eps or (
             eps < 1e-9 and made.scale == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
         )
-
-
-def test_without_a_lam_it_is_that_of_the_calibration() -> None:
-    for calibration, lam in (("published", 0.01), ("tight", 0.0)):
-        algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration)
-        assert type(algorithm.lam) is float
-        assert algorithm.lam == lam
-        assert GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.3).lam == 0.3
-    with pytest.raises(UserError, match=r"algo.lam must be a positive number"):
-        GaussianObjectivePerturbation(LOGISTIC, lam=0.0)
-
-
-@pytest.mark.slow
-def test_without_noise_all_reach_the_same_minimum() -> None:
-    parties, budget = binary_parties(), Budget(math.inf, 0.1)
-    ours = GaussianObjectivePerturbation(LOGISTIC, lam=0.05).prepare(parties, np.random.default_rng(0))
-    weights = ours.release([budget], np.random.default_rng(0), 1).weights
-    assert np.abs(eta_of(weights[0], parties, 0.05)).max() < 1e-6
-    descent = PrivateSGD(LOGISTIC, lam=0.05, rounds=3000).prepare(parties, np.random.default_rng(0))
-    release = descent.release([budget], np.random.default_rng(0), 1)
-    assert np.allclose(release.weights, weights, atol=1e-3)
-    assert release.metrics["distance"].max() < 1e-3
-    for algorithm in (ours.algorithm, descent.algorithm):
-        assert set(proven(algorithm, budget, parties.problem).values()) == {math.inf}
 
 
 def test_theorem_5_1_holds_as_often_as_it_says() -> None:
@@ -416,23 +304,3 @@ def test_theorem_5_1_holds_as_often_as_it_says() -> None:
     assert optimality_bound(replace(made, extra=0.3), Problem(1, 1000, 7), 0.1) == pytest.approx(
         (0.25 + 0.1) / 2 * pulled**2
     )
-
-
-def test_proposition_5_2_t_grows_as_d_squared_over_eps_squared() -> None:
-    """T / (d^2 log(1/delta) log(1/delta') / eps^2) stays within one constant, and T/d^2 and T eps^2 settle."""
-    ratios = [
-        sigma_star(d, eps, delta) ** 2
-        * stats.chi2(d).isf(delta_p)
-        / (d**2 * math.log(1 / delta) * math.log(1 / delta_p) / eps**2)
-        for d in (1, 3, 10, 100, 1000)
-        for eps in (1e-3, 0.1, 1.0)
-        for delta in (1e-8, 1e-2, 1 / math.e)
-        for delta_p in (1e-6, 0.05, 1 / math.e)
-    ]
-    assert max(ratios) < 25
-
-    def T(d: int, eps: float) -> float:
-        return sigma_star(d, eps, 0.05) ** 2 * float(stats.chi2(d).isf(0.05))
-
-    assert T(40_000, 0.1) / T(10_000, 0.1) == pytest.approx(16, rel=0.03)
-    assert T(10, 1e-4) / T(10, 1e-3) == pytest.approx(100, rel=0.01)

@@ -1,19 +1,21 @@
-"""Votes: sensitivities by brute force, Theorem 4, and the commands."""
+"""Votes: the parties' own classifiers, sensitivities by brute force, and Theorem 4."""
 
 import dataclasses
-import json
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, model_of, release_of
+from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, model_of
 from quick import quick_first
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
-from dpml.algorithms.baselines import Batch
-from dpml.algorithms.ensemble import Average, Soft, Vote, vote_shares, voting_risk_bound
+from dpml.algorithms.baselines import Individual
+from dpml.algorithms.ensemble import Soft, Vote, count_votes, vote_shares, voting_risk_bound
 from dpml.errors import UserError
-from dpml.optim.logistic import TOLERANCE, fit, longest_minimiser
+from dpml.optim.logistic import TOLERANCE, fit, hard_targets, longest_minimiser
 from dpml.privacy import Budget, Problem
 
 LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)
@@ -164,79 +166,86 @@ def test_theorem_4_covers_the_noise_of_soft() -> None:
     assert voting_risk_bound(1e-200, 9, 100, 5, 1e-300) == math.inf  # whose square, and product, are no numbers
 
 
-def test_the_bound_is_a_metric_of_binary_soft_and_vote() -> None:
-    """So that it can be drawn like any other; not where the theorem says nothing."""
-    parties = labelled_parties(1, 9)
-    budgets = [Budget(0.5), Budget(math.inf)]
-    for kind in (Soft, Vote):
-        prepared = kind(LOGISTIC, lam=0.1).prepare(parties, np.random.default_rng(0))
-        found = prepared.release(budgets, np.random.default_rng(1), 3).metrics["bound"]
-        length = np.linalg.norm(model_of(prepared))
-        for budget, line in zip(budgets, found, strict=True):
-            expected = voting_risk_bound(budget.eps, 9 if kind is Soft else 1, len(parties.X_auxiliary), 4, 0.1, length)
-            assert np.allclose(line, np.full(3, expected))
-    for other in (Soft(LOGISTIC, "tight"), Soft(LOGISTIC, variant="sum"), Average(LOGISTIC), Batch(LOGISTIC)):
-        assert not release_of(other, parties, budgets, 2).metrics
-    assert not release_of(Soft(SOFTMAX), labelled_parties(3, 9), budgets, 2).metrics
+@pytest.mark.parametrize("K", [1, 4])
+def test_votes_are_the_local_models_predictions(K) -> None:
+    parties = labelled_parties(K, 11)
+    X = parties.X_auxiliary
+    classes = parties.problem.classes
+    expected = np.zeros((len(X), classes))
+    for k in range(11):
+        own = parties.of(k)
+        w = fit(parties.X[None, own], hard_targets(parties.y[None, own], classes), 1e-3)[0]
+        t = X @ w.reshape(classes, -1).T
+        expected += t >= 0 if K == 1 else np.eye(K)[np.argmax(t, axis=1)]
+    shares = vote_shares(parties, X, 1e-3)
+    assert np.allclose(shares, expected / 11)
+    soft = model_of(Soft(loss_of(K), lam=1e-3).prepare(parties, np.random.default_rng(0)))
+    assert np.allclose(soft, fit(X[None], shares[None], 1e-3)[0], atol=1e-5)
+    # a majority of one party is that party
+    alone = labelled_parties(K, 1)
+    start = np.random.default_rng(0)
+    vote, soft = (model_of(kind(loss_of(K), lam=1e-3).prepare(alone, start)) for kind in (Vote, Soft))
+    assert np.allclose(vote, soft, atol=1e-9)
+
+
+def test_ties_go_to_plus_one_and_to_the_lowest_class() -> None:
+    assert Vote(LOGISTIC).fit().targets(np.array([[0.5], [0.49], [0.51]])).tolist() == [[1], [0], [1]]
+    assert Vote(SOFTMAX).fit().targets(np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert count_votes(np.zeros((1, 2))).tolist() == [[2]]
+    assert count_votes(np.zeros((1, 2, 3))).tolist() == [[2, 0, 0]]
 
 
 @pytest.mark.slow
-def test_a_mixed_ensemble_from_the_command_line(run_command, tmp_path) -> None:
-    local = (
-        "algo.local=[sklearn.tree.DecisionTreeClassifier,{_target_:sklearn.linear_model.LogisticRegression,C:10},"
-        "sklearn.naive_bayes.GaussianNB]"
+def test_mixed_scikit_learn_classifiers_vote() -> None:
+    """A tree, a logistic regression and naive Bayes in turn, by path, node and object; two parties have one label."""
+    regression = {"_target_": "sklearn.linear_model.LogisticRegression", "C": 10.0}
+    kinds = ["sklearn.tree.DecisionTreeClassifier", regression, GaussianNB()]
+    for K in (1, 3):
+        parties = labelled_parties(K, 9)
+        y = parties.y.copy()
+        for k in (3, 4):
+            y[parties.of(k)] = y[0]
+        parties = dataclasses.replace(parties, y=y)
+        X = parties.X_auxiliary
+        seeds = np.random.default_rng(0).integers(2**31, size=9)
+        shares = vote_shares(parties, X, 1e-2, False, kinds, seeds)
+        expected = np.zeros_like(shares)
+        for k in range(9):
+            own = parties.of(k)
+            tree, line = DecisionTreeClassifier(random_state=seeds[k]), LogisticRegression(C=10, random_state=seeds[k])
+            models = (tree, line, GaussianNB())
+            label = np.full(len(X), y[0]) if k in (3, 4) else models[k % 3].fit(parties.X[own], y[own]).predict(X)
+            expected += hard_targets(label, parties.problem.classes) / 9
+        assert np.allclose(shares, expected)
+        for kind in (Soft, Vote, Individual):
+            kind(loss_of(K), local=kinds).prepare(parties, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", ["ExtraTreeClassifier", "DecisionTreeClassifier"])
+def test_one_partys_rows_change_no_other_partys_vote(kind) -> None:
+    """Also when its labels become all the same, so that it needs no random numbers any more."""
+    parties = labelled_parties(3, 9)
+    y = parties.y.copy()
+    y[parties.of(2)] = y[0]
+    X = parties.X_auxiliary
+    before, after = (
+        vote_shares(other, X, 1e-2, False, [f"sklearn.tree.{kind}"], np.arange(9))
+        for other in (parties, dataclasses.replace(parties, y=y))
     )
-    words = ["algo=soft", "partition.auxiliary=0.2", "M=9", "draws=2", "eps=1", local]
-    for folder in ("one", "two"):
-        done = run_command("dpml-run", *words, f"hydra.run.dir={folder}")
-        assert done.code == 0, done.err
-    assert (tmp_path / "one/rows.csv").read_bytes() == (tmp_path / "two/rows.csv").read_bytes()
-    done = run_command("dpml-run", "algo=soft", "partition.auxiliary=0.2", "algo.local=[sklearn.tree.Tree]")
-    assert "cannot build the classifier 'sklearn.tree.Tree'" in done.err
-
-
-def test_the_calculator_knows_party_level_privacy_without_data(run_command) -> None:
-    words = ["guarantee", "algo=soft", "eps=0.5", "M=20000", "N=1000000", "d=120", "partition.auxiliary=0.1"]
-    published, proven = json.loads(run_command("dpml", *words, "--json").out)
-    assert (published["unit"], published["eps"], published["delta"]) == ("party", 0.5, 0)
-    assert proven["eps"] == pytest.approx(0.25, rel=1e-4)  # the logistic loss's factor 2; the solver's tolerance
-    assert json.loads(run_command("dpml", *words, "calibration=tight", "--json").out)[0]["eps"] == pytest.approx(0.5)
-    protected = json.loads(run_command("dpml", *words, "algo.protect_auxiliary=true", "--json").out)[1]["eps"]
-    n = 100_000
-    assert protected == pytest.approx(0.5 * ((n - 1) / 20_000 + 2) / (2 * (n - 1) / 20_000 + 2), rel=1e-4)
-    refused = run_command("dpml", "guarantee", "algo=soft", "partition.auxiliary=0")
-    assert refused.code == 2
-    assert "set partition.auxiliary" in refused.err
-
-
-@pytest.mark.slow_cases("words2-dataset=wdbc has none")
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (
-            ["algo=soft", "partition.auxiliary=0"],
-            "algo=soft labels public auxiliary rows, and there are none: set partition.auxiliary",
-        ),
-        (["algo=vote", "partition.auxiliary=0"], "set partition.auxiliary"),
-        (["algo=indiv", "dataset.test_fraction=0"], "dataset=wdbc has none"),
-        (["algo=soft", "partition.auxiliary=0.1", "dataset.steps=[min_max]"], "row"),
-    ],
-)
-def test_mistakes(run_command, tmp_path, words, sentence) -> None:
-    done = run_command("dpml-run", *words)
-    assert done.code == 2
-    assert sentence in done.err
-    assert done.err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
+    assert np.abs(before - after).max() <= 1 / 9 + 1e-12
+    assert np.abs(before - after).max() > 0
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "sentence"),
+    "local",
     [
-        (Average, {"lam": 0}, "algo.lam must be a positive number"),
-        (Average, {"variant": "sum", "calibration": "tight"}, "is a reading of the published noise"),
+        "sklearn.tree.DecisionTreeClassifier",
+        [],
+        ["sklearn.tree.DecisionTree"],
+        [{"_target_": "sklearn.naive_bayes.GaussianNB", "depth": 3}],
+        ["collections.OrderedDict"],
     ],
 )
-def test_options_that_are_refused(kind, options, sentence) -> None:
-    with pytest.raises(UserError, match=sentence):
-        kind(**{"loss": LOGISTIC} | options)
+def test_local_classifiers_that_cannot_be_built_are_refused(local) -> None:
+    with pytest.raises(UserError, match=r"algo\.local"):
+        Soft(LOGISTIC, local=local)

@@ -119,7 +119,7 @@ def test_exact_noise_of_an_estimator_comes_from_the_system(monkeypatch) -> None:
 def made_up(task, loss, target=None, classes=()):
     """A model of the columns of `rows`, of weights that are written down."""
     columns = {"length": Range(-1.0, 3.0), "width": Range(-1.0, 3.0)}
-    stated = ColumnBounds(Path("made up"), columns, (), classes, target)
+    stated = ColumnBounds.of_columns(Path("made up"), columns, classes, target)
     weights = np.array([[0.3, 0.1, 0.5]])
     said = ("Unit of privacy: one record.", "Guarantee: nothing is proven.")
     return Model(task, loss, "y", stated, ("symmetric", "bias", "sample_norm"), weights, (), said, "", {})

@@ -240,10 +240,6 @@ def in_time(key: Callable[[int], int], factor: Callable[[int], float] = lambda t
     return returning(sharing=lambda right: Timed(right, key, factor))
 
 
-same_in_all_rounds = in_time(lambda t: 0)
-first_round_only = in_time(lambda t: t, lambda t: float(t == 0))
-
-
 def patched(target: Any, name: str, change: Callable[[Any], Any]) -> Bug:
     """A function of the package is another one, made of the right one."""
 

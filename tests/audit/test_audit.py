@@ -34,12 +34,7 @@ PROBLEM = Problem(5, 50, 2, auxiliary=10, classes=2)
 UNACCUSED = "consistent", "no violation seen"
 
 CONV, CAPE = (partial(FunctionalMechanism, sites=sites) for sites in ("independent", "cape"))
-GAUSSIAN = [
-    FunctionalMechanism,
-    partial(FunctionalMechanism, sites="last"),
-    CONV,
-    CAPE,
-]
+GAUSSIAN = [FunctionalMechanism, partial(FunctionalMechanism, sites="last"), CONV, CAPE]
 PURE = [LaplaceFunctionalMechanism, ObjectivePerturbation]
 PARTY = [Vote, Soft, Average]
 
@@ -47,8 +42,8 @@ PARTY = [Vote, Soft, Average]
 TRIES = 8  # of a search for worse neighbours; the slow tests of whole audits have more
 
 
-def verdicts(algorithm, draws: int, self_test: bool = False, tries: int = 0) -> dict[str, str]:
-    return {view: found.verdict for view, found in attacked(algorithm, draws, ALL, PROBLEM, self_test, tries).items()}
+def verdicts(algorithm, draws: int, tries: int = 0) -> dict[str, str]:
+    return {view: found.verdict for view, found in attacked(algorithm, draws, ALL, PROBLEM, tries=tries).items()}
 
 
 @pytest.mark.slow_cases("ObjectivePerturbation-loss1-tight")
@@ -133,28 +128,9 @@ def test_the_published_composition_does_not_hold_in_any_view(views, draws) -> No
 
 
 @pytest.mark.slow
-def test_the_published_noise_of_sites_hides_sums_and_no_messages() -> None:
-    assert verdicts(CAPE(LOGISTIC), 10_000, self_test=True) == {  # the whole view
-        "release": "consistent", "aggregate": "consistent", "client": "consistent",
-        "transcript": VIOLATED, "colluders": VIOLATED,
-    }  # fmt: skip
-
-
-@pytest.mark.slow
 def test_the_published_objective_of_the_authors_does_not_hold() -> None:
     """The pair that a search of 200 tries finds shows it in 16 of 16 audits of 10,000 to 20,000 draws."""
     assert verdicts(ObjectivePerturbation(LOGISTIC, variant="authors"), 10_000, tries=200) == {"release": VIOLATED}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "eps"), [(FunctionalMechanism, 0.1), (CONV, 0.1), (CAPE, 1.0)])
-def test_a_million_draws_reach_four_fifths_of_what_is_proven(kind, eps) -> None:
-    for finding in audit(kind(SQUARED, calibration="tight"), Budget(eps, 1e-5), PROBLEM, 1_000_000):
-        if finding.proven < 0.8 * eps:  # weaker views need more draws
-            assert finding.verdict != "BUG"
-            continue
-        assert finding.verdict == "consistent"
-        assert finding.attacked >= 0.8 * finding.proven
 
 
 # ---- mutations: each is a bug that somebody could write, and the audit must call it one
@@ -240,26 +216,7 @@ def test_the_search_finds_worse_neighbours() -> None:
     assert 0.95 * proven <= distance(found) <= proven * (1 + 1e-9)
 
 
-def test_refusals(run_command) -> None:
-    for algo in ("fm", "capefm"):
-        found = run_command("dpml", "audit", f"algo={algo}", "eps=1e20", "draws=1000")
-        assert found.code == 2
-        assert "the noise is below 2^-40" in found.err
-    with pytest.raises(UserError, match="at least 100 draws"):
-        audit(CAPE(LOGISTIC), BUDGET, PROBLEM, 10)
-    for words, sentence in ((["M=[5,10]"], "takes one M"), (["d=two"], "whole number"), (["algo=capfm"], "capefm")):
-        found = run_command("dpml", "audit", *words)
-        assert found.code == 2
-        assert sentence in found.err
-        assert "Traceback" not in found.err
-
-
-@pytest.mark.slow
-def test_the_command(run_command) -> None:
-    found = run_command("dpml", "audit", "algo=capefm", "delta=1e-5", "M=4", "draws=10000")
-    assert found.code == 0, found.err
-    assert "colluders" in found.out
-    assert "claim violated" in found.out
-    nothing = run_command("dpml", "audit", "algo=nonpriv")
-    assert "no privacy" in nothing.out
-    assert "attacked: no view was" in nothing.out
+def test_what_cannot_be_audited_is_refused() -> None:
+    for budget, draws in ((BUDGET, 10), (Budget(1e20, 1e-5), 1_000)):
+        with pytest.raises(UserError):
+            audit(CAPE(LOGISTIC), budget, PROBLEM, draws)

@@ -1,4 +1,8 @@
-"""The sums that a release computes move no farther than is counted, and rounding that does otherwise is seen."""
+"""The sums that a release computes move no farther than is counted, and rounding that does otherwise is seen.
+
+Casacuberta, Shoemate, Vadhan & Wagaman (2022) break proven releases by sums of floating-point numbers. No chance is in
+these tests: both data sets are summed by the code of a release, without its noise.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,7 +12,7 @@ import numpy as np
 import pytest
 import rounding_bugs as bugs
 from planted import BUDGET, PROBLEM, patched
-from settings_audit import (
+from test_planted import (
     DPGD,
     DPGD_GRID,
     FM_GRID,
@@ -47,16 +51,13 @@ class RootTerms(Terms):
 
     parties: Any
 
-    def total(self, *at: Any) -> np.ndarray:
+    def total(self, w: np.ndarray) -> np.ndarray:
         signed = self.parties.y[:, None] * self.parties.X
-        rows = np.where(signed < -0.5, np.nan, np.sqrt(np.abs(signed)))
-        return rows.sum(axis=0) + 0 * at[0] if at else rows.sum(axis=0)
+        return np.where(signed < -0.5, np.nan, np.sqrt(np.abs(signed))).sum(axis=0) + 0 * w
 
 
 @dataclass(frozen=True)
 class Roots(Statistic):
-    about: tuple[int, ...] = ()
-
     def lengths(self, d: int) -> tuple[int, ...]:
         return (d,)
 
@@ -67,29 +68,24 @@ class Roots(Statistic):
         return problem.N
 
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        return "<f8", self.about
+        return "<f8", (d,)
 
 
 @dataclass(frozen=True)
 class Rooted(Program):
-    """One sum of roots, or another after it that is about the first."""
+    """A sum of roots, and another one that is about the first."""
 
     name: ClassVar[str] = "rooted"
-    twice: bool = False
     unit: str = "sample"
     noise: str = "continuous"
     protocol: str = "simulate"
 
     def messages(self, budget: Any, problem: Problem) -> tuple[Sum, ...]:
-        noise = 2.0 / self.target_mu(budget, problem) * math.sqrt(2)
-        asked = Roots((problem.d,)) if self.twice else Roots()
-        return (Sum(asked, 2.0, noise, times=1 + self.twice),)
+        return (Sum(Roots(), 2.0, 2.0 / self.target_mu(budget, problem) * math.sqrt(2), times=2),)
 
     def run(self, carrier: Any) -> Release:
         w = np.zeros((len(carrier.budgets) * carrier.draws, carrier.problem.d))
-        for _ in range(1 + self.twice):
-            w = carrier.ask(0, w) if self.twice else carrier.ask(0)
-        return Release(carrier.by_budget(w))
+        return Release(carrier.by_budget(carrier.ask(0, carrier.ask(0, w))))
 
 
 def pairs(algorithm: Any, problem: Problem, tries: int = 2) -> list:
@@ -153,31 +149,20 @@ def test_an_attacker_who_adds_up_equal_rows_once_has_the_sums_of_a_release(algor
     np.testing.assert_allclose(attacked.total(w), mechanism.terms(of).total(w), rtol=1e-5)
 
 
-MOVED = DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS, WDGD
-MAPPED = WDGD_GRID, WDGD_CLASSES, replace(WDGD, loss=SQUARED, clip=0.2)
+MAPPED = WDGD, WDGD_GRID, WDGD_CLASSES, replace(WDGD, loss=SQUARED, clip=0.2)
+MOVED = DPGD, replace(DPGD, clip=1e-3), DPGD_GRID, STAGES, SSP, FM_GRID, JAYARAMAN, *OUTPUTS
 
 
-@pytest.mark.slow_cases(
-    "N=30000-dpgd-0.001-continuous",
-    "N=30000-jayaraman-0.3-None",
-    "N=30000-outpert-None-continuous0",
-    "N=30000-wdgd-None-continuous0",
-    "N=90-wdgd-None-discrete",
-)
 @pytest.mark.parametrize(
-    ("problem", "algorithm"),
+    ("algorithm", "problem"),
     [
-        *((problem, a) for problem in (Problem(1, 1, 1), Problem(3, 90, 5)) for a in (*MOVED, *MAPPED)),
-        *((Problem(1, 30_000, 3), a) for a in MOVED),
-        *(pytest.param(Problem(1, 30_000, 3), a, marks=pytest.mark.slow) for a in MAPPED),
+        *((algorithm, problem) for algorithm in (*MOVED, *MAPPED) for problem in (Problem(1, 1, 1), Problem(3, 90, 5))),
+        *((algorithm, Problem(1, 30_000, 3)) for algorithm in MOVED),
+        *(pytest.param(algorithm, Problem(1, 30_000, 3), marks=pytest.mark.slow) for algorithm in MAPPED),
     ],
-    ids=lambda value: (
-        f"{value.name}-{getattr(value, 'clip', None)}-{getattr(value, 'noise', None)}"
-        if hasattr(value, "name")
-        else f"N={value.N}"
-    ),
+    ids=lambda value: getattr(value, "name", None) or f"N={value.N}",
 )
-def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(problem, algorithm) -> None:
+def test_the_right_code_moves_as_far_as_is_counted_and_no_farther(algorithm, problem) -> None:
     found = moved(algorithm, BUDGET, pairs(algorithm, problem))
     assert 0.75 < found <= 1
 
@@ -195,15 +180,11 @@ def folded(patch: pytest.MonkeyPatch, algorithm: Any) -> Any:
     return patched(Rows, "gradient", bugs.in_single)(patch, algorithm)
 
 
-slow = pytest.mark.slow  # the same rounding in sums that are mostly the same
 CASES = [
-    pytest.param(CANCELLING, replace(DPGD, clip=1e-4), id="cancellation, dpgd", marks=slow),
     pytest.param(CANCELLING, replace(JAYARAMAN, clip=1e-4), id="cancellation, jayaraman"),
-    pytest.param(CANCELLING, replace(STAGES, clip=1e-4), id="cancellation, ssp_descent", marks=slow),
-    pytest.param(TOO_LOW, replace(DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd", marks=slow),
-    pytest.param(TOO_LOW, replace(SECURE, clip=1e-6), id="a clip that is rounded outwards, wddp"),
-    pytest.param(folded, DPGD, id="equal rows as one, dpgd", marks=slow),
-    pytest.param(folded, JAYARAMAN, id="equal rows as one, jayaraman"),
+    pytest.param(CANCELLING, replace(STAGES, clip=1e-4), id="cancellation, ssp_descent"),
+    pytest.param(TOO_LOW, replace(DPGD, clip=1e-6), id="a clip that is rounded outwards, dpgd"),
+    pytest.param(folded, DPGD, id="equal rows as one, dpgd"),
     pytest.param(OWN_GRID, SSP, id="a grid made of the rows, ssp"),
 ]
 
@@ -219,23 +200,18 @@ def test_planted_rounding_is_seen(monkeypatch, bug, algorithm) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("problem", "clip"), [(Problem(1, 10_000, 1), 1e-4), pytest.param(MANY, 1e-3, marks=slow)], ids=["10000", "100000"]
-)
-def test_the_audit_calls_it_a_bug(monkeypatch, problem, clip) -> None:
+def test_the_audit_calls_it_a_bug(monkeypatch) -> None:
     """By sums of so many rows as a release has, though no attack on so few draws shows anything."""
     monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)
-    algorithm = replace(DPGD, clip=clip, rounds=2)
-    for bug, seen in ((None, False), (CANCELLING, True)):
+    algorithm = replace(DPGD, clip=1e-4, rounds=2)
+    for bug in (None, CANCELLING):
         if bug is not None:
             bug(monkeypatch, algorithm)
-        for finding in audit(algorithm, BUDGET, problem, 200):
-            assert (finding.verdict == "BUG") == seen
-            assert (finding.moved > 1) == seen
+        for finding in audit(algorithm, BUDGET, Problem(1, 10_000, 1), 200):
+            assert (finding.verdict == "BUG") == (finding.moved > 1) == (bug is not None)
 
 
-@pytest.mark.parametrize("twice", [False, True])
-def test_a_sum_that_is_no_number_for_one_of_two_neighbours_is_a_bug(twice) -> None:
+def test_a_sum_that_is_no_number_for_one_of_two_neighbours_is_a_bug() -> None:
     """It tells of the row for certain; such neighbours were left out, and the others called consistent, power 1."""
-    (finding,) = audit(Rooted(LOSSES["logistic"], twice=twice), BUDGET, Problem(1, 50, 2), 1_000)
+    (finding,) = audit(Rooted(LOSSES["logistic"]), BUDGET, Problem(1, 50, 2), 1_000)
     assert (finding.verdict, finding.moved) == ("BUG", math.inf)

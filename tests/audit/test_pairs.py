@@ -16,17 +16,13 @@ from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import (
     GaussianObjectivePerturbation,
     ObjectivePerturbation,
-    Perturbation,
-    perturbed_minimisers,
-    solver_tolerance,
 )
-from dpml.audit import audit, output_density
 from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
 from dpml.audit.views import exposures
 from dpml.audit.worst_cases import worst_case
 from dpml.mechanism.carriers import Way
-from dpml.optim.convex import mean_hessian, minimise_convex
+from dpml.optim.convex import mean_hessian
 from dpml.optim.losses import ShiftedLogistic, mean_gradient
 from dpml.packs.frontier import amp, audits  # noqa: F401 - registers neighbours
 from dpml.packs.frontier.amp import ApproximateMinima
@@ -36,8 +32,8 @@ BUDGET = Budget(1.0, 1e-5)
 PROBLEM = Problem(5, 2500, 2, auxiliary=10, classes=2)
 
 
-def proven(algorithm, problem: Problem = PROBLEM) -> float:
-    return next(g.eps for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven")
+def proven(algorithm, problem: Problem = PROBLEM, budget: Budget = BUDGET) -> float:
+    return next(g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven")
 
 
 @cache
@@ -59,25 +55,13 @@ CROWDS = GaussianObjectivePerturbation, ObjectivePerturbation
 # ---- floors
 
 
-@pytest.mark.slow_cases("gop-logistic-0.0-0.95_0", "gop-logistic-0.01-0.81_0")
 @pytest.mark.parametrize(
     ("algorithm", "floor"),
     [
-        # no minimiser is longer than 5.28 at lam = 0.01, which leaves .8183 (`test_what_a_long_model_leaves`)
         (GaussianObjectivePerturbation(LOGISTIC), 0.81),
-        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), 0.95),
-        *(
-            pytest.param(
-                GaussianObjectivePerturbation(LOGISTIC, calibration="tight", **changes), floor, marks=pytest.mark.slow
-            )
-            for changes, floor in (
-                ({"lam": 0.01}, 0.81),
-                ({"shift": 2.0}, 0.95),
-                ({"lam": 0.01, "shift": 4.0}, 0.81),
-                ({"lam": 1e-3}, 0.95),
-                ({"lam": 1e-5}, 0.95),
-            )
-        ),
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=2.0), 0.95),
+        # no minimiser is longer than 5.28 at lam = 0.01, which leaves .8183
+        (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=0.01), 0.81),
         (ObjectivePerturbation(LOGISTIC), 0.985),
         (ObjectivePerturbation(LOGISTIC, calibration="tight"), 0.99),
         (ObjectivePerturbation(LOGISTIC, calibration="tight", lam=0.01), 0.81),
@@ -101,69 +85,31 @@ def test_a_row_of_a_small_party_swings_its_model_from_end_to_end(n, lam, floor) 
     assert floor <= shown(LocalAggregation(LOGISTIC, calibration="tight", lam=lam), Problem(5, 5 * n, 2)) <= 1 + 1e-6
 
 
-@pytest.mark.slow
-def test_what_a_long_model_leaves() -> None:
-    """The largest difference of two gradients at a model of length t, by search over all rows, beside 2."""
-    rng = np.random.default_rng(0)
-
-    def apart(v: np.ndarray, t: float) -> float:
-        rows = v.reshape(2, 2) / np.maximum(1.0, np.linalg.norm(v.reshape(2, 2), axis=1, keepdims=True))
-        slopes = expit(-rows @ [0.0, t])
-        return float(np.linalg.norm(slopes[0] * rows[0] - slopes[1] * rows[1])) / 2
-
-    for lam, most in ((0.01, 0.8183), (1e-3, 0.9535)):
-        t = math.sqrt(0.27846 / lam)
-        found = max(
-            -minimize(lambda v, t=t: -apart(v, t), rng.standard_normal(4), method="Nelder-Mead").fun for _ in range(10)
-        )
-        assert found == pytest.approx(most, abs=2e-4)
-
-
-@pytest.mark.slow_cases("GaussianObjectivePerturbation-5-1")
-@pytest.mark.parametrize(
-    ("kind", "N", "d"),
-    [
-        pytest.param(kind, N, d, marks=[pytest.mark.slow] if N > 6 or (d > 1 and kind in CROWDS) else [])
-        for kind in (*CROWDS, LocalAggregation, Soft, Vote, Average)
-        for N in (5, 6, 40)
-        for d in (1, 2, 3)
-    ],
-)
-def test_there_are_neighbours_of_every_size(kind, N, d) -> None:
+@pytest.mark.parametrize("d", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [*CROWDS, LocalAggregation, Soft, Vote, Average])
+def test_there_are_neighbours_of_every_size(kind, d) -> None:
     """And nothing shows more than is proven."""
-    for auxiliary in (1, 2, 7):
+    algorithm = kind(LOGISTIC, calibration="tight")
+    for N, auxiliary in ((5, 1), (6, 2), (40, 7)):
         problem = Problem(5, N, d, auxiliary=auxiliary, classes=2)
-        algorithm = kind(LOGISTIC, calibration="tight")
         pair = worst_case(algorithm, BUDGET, problem)
         assert [parties.problem.N for parties in pair] == [N, N]
         *_, exposure = exposures(algorithm, pair, BUDGET)
         known = gdp.eps_of(exposure.distance(), 1e-5) if algorithm.name == "gop" else exposure.distance()
         assert known <= proven(algorithm, problem) * (1 + 1e-6)
-        if not hasattr(algorithm, "local"):
-            break
 
 
-@pytest.mark.parametrize(
-    ("kind", "eps"),
-    [
-        *(pytest.param(GaussianObjectivePerturbation, eps, marks=pytest.mark.slow) for eps in (1e-3, 100.0)),
-        *((kind, eps) for kind in (ObjectivePerturbation, LocalAggregation, Soft) for eps in (1e-3, 100.0)),
-        *(
-            pytest.param(kind, 30.0, marks=pytest.mark.slow)
-            for kind in (GaussianObjectivePerturbation, ObjectivePerturbation, LocalAggregation, Soft)
-        ),
-    ],
-)
+@pytest.mark.parametrize("kind", [ObjectivePerturbation, LocalAggregation, Soft])
+@pytest.mark.parametrize("eps", [1e-3, 100.0])
 def test_there_are_neighbours_at_every_budget(kind, eps) -> None:
     for calibration in ("published", "tight"):
         algorithm, budget = kind(LOGISTIC, calibration=calibration), Budget(eps, 1e-5)
         *_, exposure = exposures(algorithm, worst_case(algorithm, budget, PROBLEM), budget)
-        known = gdp.eps_of(exposure.distance(), 1e-5) if algorithm.name == "gop" else exposure.distance()
-        most = next(g.eps for g in algorithm.guarantees(budget, PROBLEM) if g.basis == "proven")
+        known = exposure.distance()
         if algorithm.name == "objpert" and calibration == "published" and eps == 100:
             assert math.isnan(known)  # a ridge of 3e-12: no model with a crowd can be computed
         else:
-            assert 0.2 * most <= known <= most * (1 + 1e-6)
+            assert 0.2 * proven(algorithm, budget=budget) <= known <= proven(algorithm, budget=budget) * (1 + 1e-6)
 
 
 # ---- what they show, against code that shares nothing with it
@@ -309,18 +255,6 @@ def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
     )
 
 
-def test_different_rows_stay_as_they_are() -> None:
-    """Bit for bit: no release of data without copies changes."""
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((60, 3)) / 4
-    parties = synthetic_parties("binary", X, np.sign(rng.standard_normal(60)), np.array([60]))
-    eta = rng.standard_normal((1, 5, 3))
-    found = perturbed_minimisers(LOGISTIC, 0.01, parties, [Perturbation(1.0, 0.1)], eta)[0]
-    ridge, tolerance = np.full(5, 0.01 + 0.1), solver_tolerance(60)
-    plain = minimise_convex(LOGISTIC, parties.X, parties.y, ridge, eta[0] / 60, tolerance=tolerance)
-    assert np.array_equal(found, plain)
-
-
 # ---- planted bugs
 
 
@@ -414,40 +348,3 @@ def test_scores_that_are_far_from_normal_are_not_taken_for_normal() -> None:
     made = exposures(replace(algorithm, calibration="published"), pair, BUDGET)[0]
     assert not made.normal
     assert 0 < gdp.eps_of(made.distance(), 1e-5) < proven(algorithm, problem)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        GaussianObjectivePerturbation(LOGISTIC, calibration="tight"),
-        GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=2.0),
-        ObjectivePerturbation(LOGISTIC, calibration="tight"),
-        ObjectivePerturbation(LOGISTIC),
-        LocalAggregation(LOGISTIC, calibration="tight"),
-        Soft(LOGISTIC, calibration="tight"),
-        Soft(LOGISTIC, calibration="tight", lam=0.01),
-    ],
-    ids=lambda algorithm: f"{algorithm.name}-{algorithm.calibration}-{algorithm.lam}",
-)
-def test_no_search_finds_more_than_is_proven(algorithm) -> None:
-    """In a crowd of 2,500; `test_audit.py` searches among 25 and 50 rows."""
-    (found,) = audit(algorithm, BUDGET, PROBLEM, 1_000)
-    assert found.verdict != "BUG"
-    assert found.exact <= found.proven * (1 + 1e-6)
-
-
-@pytest.mark.slow
-def test_a_search_does_not_leave_the_worst_pair() -> None:
-    """Distances of pairs whose scores are normal, and are not, can be compared."""
-    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight", lam=1e-5)
-    for N in (10, 2500):
-        problem = Problem(5, N, 2)
-        (found,) = audit(algorithm, BUDGET, problem, 1_000)
-        *_, exposure = exposures(algorithm, worst_case(algorithm, BUDGET, problem), BUDGET)
-        assert found.exact >= gdp.eps_of(exposure.distance(), 1e-5) * (1 - 1e-9)
-
-
-def test_the_loss_is_computed_along_lines_that_cover_the_noise() -> None:
-    assert output_density._ACROSS[0] == -output_density._ACROSS[-1] == -output_density._REACH
-    assert np.all(np.diff(output_density._ACROSS) > 0)

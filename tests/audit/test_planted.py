@@ -1,97 +1,117 @@
-"""Bugs planted in every algorithm of noisy sums: an audit finds each in what it records of the release itself.
+"""Bugs planted in every algorithm of noisy sums are found by an audit, and nobody is accused of what is right.
 
 All at the budget, parties and rows that `dpml audit` has unless told otherwise. A view other than `release` must show a
-bug: the last model alone says little about who sent what. The right code is audited in `test_right_code.py`.
+bug: the last model alone says little about who sent what. How much the pairs show of what is proven, and that observers
+see what is released, is tested here, too.
 """
 
 import math
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import planted
 import pytest
+from examples import LOGISTIC, SQUARED
 from planted import (
     BESIDE,
+    BUDGET,
     PROBLEM,
     Bug,
+    attacked,
     bugs,
     drawn,
-    first_round_only,
-    half,
     in_time,
     narrower,
-    none,
-    one_number,
     patched,
-    returning,
-    same_in_all_rounds,
     shared_seed,
     silent,
-    without,
 )
-from settings_audit import (
-    ADASSP,
-    ADASSP_PUBLISHED,
-    BIG,
-    CAPE,
-    CAPE_GRID,
-    CAPE_PUBLISHED,
-    CAPE_REAL,
-    CONV,
-    CONV_PUBLISHED,
-    DPGD,
-    DPGD_GRID,
-    DPGD_GRID_PARTY,
-    DPGD_PARTY,
-    EPOCHS,
-    FEW_ROWS,
-    FM_GRID,
-    FOUR,
-    FOUR_BIG,
-    JAYARAMAN,
-    LOCAL,
-    LOGISTIC,
-    MANY,
-    NEWTON,
-    NN_CAPE,
-    NN_CONV,
-    ONCE,
-    OUTPUTS,
-    PSGD,
-    PSGD_PUBLISHED,
-    SECURE,
-    SQUARED,
-    SSP,
-    SSP_CLASSES,
-    SSP_GRID,
-    SSP_GRID_REAL,
-    SSP_PARTY,
-    SSP_REAL,
-    STAGES,
-    STAGES_GRID,
-    SYNCHRONOUS,
-    TWO,
-    WANG,
-    WDDP,
-    WDGD,
-    WDGD_CLASSES,
-    WDGD_GRID,
-    WDGD_REAL,
-)  # fmt: skip
+from scipy import stats
 
 from dpml.algorithms.descent import network
+from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedTerms
 from dpml.algorithms.descent.layouts import MeanGradients
+from dpml.algorithms.descent.network import Network
+from dpml.algorithms.descent.noisy_descent import NoisyDescent
+from dpml.algorithms.descent.private_sgd import PrivateSGD
+from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic import coefficients
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms, Scales
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
+from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
+from dpml.audit import ROUNDS
+from dpml.audit.search import moved
+from dpml.audit.transcript import Transcript
+from dpml.audit.views import exposures
+from dpml.audit.worst_cases import worst_case
 from dpml.mechanism.carriers import Carrier
 from dpml.optim import gradients, losses
 from dpml.optim.gradients import PartyGradients, Rows
 from dpml.optim.losses import LOSSES
 from dpml.optim.slopes import Slopes
-from dpml.packs.frontier import newton, outpert
+from dpml.packs.frontier import audits, newton, outpert  # noqa: F401 - registers neighbours
+from dpml.packs.frontier.adassp import AdaptiveStatistics
+from dpml.packs.frontier.newton import NoisyNewton
+from dpml.packs.frontier.outpert import GaussianOutput
 from dpml.privacy import Problem, gdp, noise
+
+EPOCHS = ROUNDS["epochs"]
+
+# Coefficients of a quadratic objective.
+CAPE, CONV, LOCAL = (
+    FunctionalMechanism(SQUARED, calibration="tight", sites=sites) for sites in ("cape", "independent", "last")
+)
+CAPE_PUBLISHED, CONV_PUBLISHED = (FunctionalMechanism(LOGISTIC, sites=sites) for sites in ("cape", "independent"))
+SSP = SufficientStatistics(SQUARED)
+SSP_PARTY = SufficientStatistics(LOGISTIC, unit="party")
+SSP_CLASSES = SufficientStatistics(LOSSES["softmax"])
+ADASSP = AdaptiveStatistics(SQUARED, calibration="tight")
+ADASSP_PUBLISHED = AdaptiveStatistics(SQUARED)
+
+# Rounds of clipped gradients, on few rows.
+DPGD = ClippedDescent(LOGISTIC, rounds=10)
+DPGD_PARTY = ClippedDescent(LOGISTIC, unit="party", rounds=10)
+STAGES = PreconditionedDescent(LOGISTIC, rounds=5)
+WDGD = WhitenedDescent(LOGISTIC, rounds=5, budget_share=0.1)
+WDGD_CLASSES = replace(WDGD, loss=LOSSES["softmax"])
+FEW_ROWS, MANY = Problem(5, 100, 2), Problem(40, 80, 2)
+BIG = Problem(5, 5000, 2)  # statistics of few rows have so much noise that slopes are not clipped
+
+# Noise on a grid of integers.
+SSP_GRID = SufficientStatistics(LOGISTIC, noise="discrete")
+FM_GRID, CAPE_GRID = (
+    FunctionalMechanism(LOGISTIC, calibration="tight", sites=sites, noise="discrete") for sites in ("curator", "cape")
+)
+DPGD_GRID = ClippedDescent(LOGISTIC, noise="discrete", rounds=5)
+DPGD_GRID_PARTY = ClippedDescent(LOGISTIC, noise="discrete", unit="party", rounds=5)
+WDGD_GRID = replace(WDGD, noise="discrete", rounds=3)
+STAGES_GRID = PreconditionedDescent(LOGISTIC, noise="discrete", rounds=3)
+FOUR, TWO = Problem(4, 40, 2, colluders=1), Problem(2, 40, 2)
+FOUR_BIG = Problem(4, 400, 2, colluders=1)
+
+# Rounds of other gradients, networks, Newton steps, minimisers.
+PSGD = PrivateSGD(LOGISTIC, calibration="tight", rounds=ROUNDS["rounds"])
+PSGD_PUBLISHED = PrivateSGD(LOGISTIC, rounds=ROUNDS["rounds"])
+NN_CAPE, NN_CONV = (
+    # short steps: noise does not move the network to where gradients are shorter than the clip
+    Network(LOGISTIC, calibration="tight", epochs=EPOCHS, sites=sites, rate=0.01)
+    for sites in ("cape", "independent")
+)
+NEWTON = NoisyNewton(LOGISTIC, rounds=5)
+OUTPUTS = GaussianOutput(LOGISTIC), GaussianOutput(SQUARED)
+
+# Noisy descents.
+WANG = NoisyDescent(LOGISTIC, rounds=ROUNDS["rounds"])
+JAYARAMAN = NoisyDescent(LOGISTIC, rounds=ROUNDS["rounds"], calibration="tight", sites="mpc")
+WDDP, SYNCHRONOUS, ONCE = (
+    NoisyDescent(LOGISTIC, rounds=ROUNDS["rounds"], sites="clients", variant=variant)
+    for variant in ("paper", "synchronous", "once")
+)
+SECURE = NoisyDescent(LOGISTIC, rounds=ROUNDS["rounds"], calibration="tight", sites="clients")
 
 # Enough draws where nothing is hidden any more, or the pair itself shows more than is proven.
 FEW = 1_000
@@ -101,12 +121,12 @@ SOME = 3_000
 PLAIN = 8_000
 # Of descents the same in 1 of 1000 audits of `wang`, whose pair shows least.
 MORE = 12_000
-DRAWS = 100_000
 
 SUMS, WHOLE = {"aggregate", "colluders"}, {"transcript", "colluders"}
 THREE = SUMS | WHOLE
 RELEASE = {"release"}
-slow = [pytest.mark.slow]  # the same bug in code that is mostly the same
+ANY: set[str] = set()  # some view beside the release
+slow = pytest.mark.slow  # the same in code that is mostly the same
 
 
 def case(
@@ -115,11 +135,11 @@ def case(
     draws: int,
     views: Set[str],
     problem: Problem | None = None,
-    clear: Set[str] | None = None,
-    marks: Iterable[Any] = (),
+    clear: Set[str] = frozenset(),
+    marks: Any = (),
 ):
     """A bug in an algorithm, the views that must call it a bug, and those that are attacked, too, and must not."""
-    return pytest.param(bug, algorithm, draws, views, clear or set(), problem, marks=marks)
+    return pytest.param(bug, algorithm, draws, views, clear, problem, marks=marks)
 
 
 def twins(right):
@@ -133,115 +153,83 @@ def twins(right):
     return project
 
 
-HALF, NONE = drawn(half), drawn(none)
+def both_kinds_alike(right):
+    """The same numbers for both kinds of noise of CAPE: only who sees messages and the sum of the ehat finds out."""
+
+    def cape_parties(*arguments):
+        ehat, _ = right(*arguments)
+        return ehat.copy(), ehat.copy()
+
+    return cape_parties
+
+
+HALF, NONE = drawn(planted.half), drawn(planted.none)
 TWO_SEEDS, ONE_SEED = drawn(shared_seed(-1, -2)), drawn(shared_seed(0, 1, 2, 3, 4))
+FOUR_SEEDS = drawn(shared_seed(0, 1, 2, 3))
 ONE_ROW = narrower(0.5)
-SECOND_HALF = narrower(0.5, blocks=(-1, -2))
-OPEN = WANG, JAYARAMAN, SYNCHRONOUS, ONCE, SECURE
-
-
-def enough(algorithm) -> int:
-    return MORE if algorithm in (WANG, ONCE) else 5_000
-
-
-def marked(algorithm):
-    return () if algorithm is WANG else slow
-
+SAME_IN_ALL_ROUNDS = in_time(lambda t: 0)
+FIRST_ROUND_ONLY = in_time(lambda t: t, lambda t: float(t == 0))
 
 TOO_LITTLE = {
     "half of the noise": [
         *(case(HALF, a, PLAIN, THREE) for a in (CAPE, CONV)),
-        case(HALF, CAPE_REAL, PLAIN, THREE, marks=slow),
         *(case(HALF, a, PLAIN, BESIDE) for a in (CAPE_PUBLISHED, CONV_PUBLISHED)),
-        *(case(HALF, a, PLAIN, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
+        *(case(HALF, a, PLAIN, SUMS) for a in (SSP, SSP_PARTY, SSP_CLASSES)),
         *(case(HALF, a, PLAIN, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
         case(HALF, DPGD, SOME, SUMS, FEW_ROWS),
-        case(HALF, DPGD_PARTY, SOME, SUMS, MANY, marks=slow),
-        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD, WDGD_REAL, WDGD_CLASSES, WDGD_GRID)),
-        case(HALF, STAGES, SOME, SUMS, BIG, marks=slow),
-        *(case(HALF, a, 2_000, SUMS, FOUR) for a in (SSP_GRID, SSP_GRID_REAL, DPGD_GRID, DPGD_GRID_PARTY, CAPE_GRID)),
+        *(case(HALF, a, SOME, SUMS, FEW_ROWS, marks=slow) for a in (WDGD, WDGD_CLASSES, WDGD_GRID)),
+        *(case(HALF, a, 2_000, SUMS, FOUR) for a in (SSP_GRID, DPGD_GRID, DPGD_GRID_PARTY, CAPE_GRID)),
         case(HALF, STAGES_GRID, 2_000, SUMS, FOUR_BIG),
         case(HALF, FM_GRID, 2_000, RELEASE, FOUR),
-        case(HALF, NN_CAPE, SOME, THREE, marks=slow),
-        case(HALF, NN_CONV, 10_000, THREE, marks=slow),  # its sum has five times the noise that is needed
+        *(case(HALF, a, 10_000, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
         case(HALF, PSGD, 10_000, SUMS, marks=slow),
         case(HALF, NEWTON, MORE, {"aggregate"}, marks=slow),
         *(case(HALF, a, 20_000, RELEASE) for a in OUTPUTS),
     ],
-    "no noise": [
-        case(NONE, PSGD, FEW, SUMS),
-        case(NONE, NN_CAPE, FEW, BESIDE, marks=slow),
-        case(NONE, NEWTON, 2_000, {"aggregate"}),
-        *(case(NONE, a, 20_000, RELEASE, marks=slow) for a in OUTPUTS),
-    ],
+    "no noise": [case(NONE, PSGD, FEW, SUMS), case(NONE, NEWTON, 2_000, {"aggregate"})],
     "a party without noise of its own": [
         # a fifth of the sum's variance is missing, and in `conv` all that protects the party
-        *(case(drawn(silent(-1), zero_sum=False), a, DRAWS, {"colluders"}, marks=slow) for a in (CAPE, CAPE_REAL)),
-        case(drawn(silent(-1)), CONV, 2_000, {"colluders"}),
+        case(drawn(silent(-1), zero_sum=False), CAPE, 100_000, {"colluders"}, marks=slow),
+        case(drawn(silent(-1)), CONV, 2_000, WHOLE),
         case(drawn(silent(-1)), SSP, 50_000, {"colluders"}),
-        *(case(drawn(silent(-1)), a, 50_000, {"colluders"}, marks=slow) for a in (SSP_PARTY, SSP_REAL)),
-        *(case(drawn(silent(0)), a, 10_000, {"release", "aggregate"}, TWO) for a in (SSP_GRID, SSP_GRID_REAL)),
-        case(drawn(silent(0)), DPGD_GRID, 10_000, {"release", "aggregate"}, TWO),
+        *(case(drawn(silent(0)), a, 10_000, {"release", "aggregate"}, TWO) for a in (SSP_GRID, DPGD_GRID)),
     ],
     "numbers without noise": [
-        *(case(drawn(without(0)), a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),  # the eigenvalue
-        *(case(drawn(without(4, 5)), a, 2_000, THREE) for a in (CAPE, CONV)),  # beside the diagonal
-        case(drawn(without(4, 5)), SSP, 2_000, SUMS),
+        *(case(drawn(planted.without(0)), a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),  # the eigenvalue
+        *(case(drawn(planted.without(4, 5)), a, 2_000, THREE) for a in (CAPE, CONV)),  # beside the diagonal
+        case(drawn(planted.without(4, 5)), SSP, 2_000, SUMS),
     ],
-    "one noise for all numbers": [case(drawn(one_number), ADASSP, 2_000, RELEASE)],
+    "one noise for all numbers": [case(drawn(planted.one_number), ADASSP, 2_000, RELEASE)],
     "two parties with one seed": [
         *(case(TWO_SEEDS, a, 2_000, WHOLE) for a in (CAPE, CONV)),
-        case(TWO_SEEDS, CAPE_REAL, 2_000, WHOLE, marks=slow),
         case(TWO_SEEDS, NN_CONV, FEW, WHOLE),
         case(patched(MeanGradients, "project", twins), WDDP, 2_000, {"colluders"}),
     ],
     "all parties with one seed": [  # colluders know everybody's noise, and the sum has more than it should
-        *(case(ONE_SEED, a, 2_000, WHOLE, marks=slow) for a in (CAPE, CAPE_REAL, CONV)),
         case(ONE_SEED, SSP, 2_000, {"colluders"}, clear={"aggregate"}),
-        *(case(ONE_SEED, a, 2_000, {"colluders"}, clear={"aggregate"}, marks=slow) for a in (SSP_PARTY, SSP_REAL)),
         case(ONE_SEED, DPGD, FEW, {"colluders"}, FEW_ROWS),
         case(drawn(shared_seed(*range(40))), DPGD_PARTY, FEW, {"colluders"}, MANY),
-        *(case(drawn(shared_seed(0, 1, 2, 3)), a, FEW, {"colluders"}, FOUR) for a in (SSP_GRID, SSP_GRID_REAL)),
-        case(drawn(shared_seed(0, 1, 2, 3)), DPGD_GRID, FEW, {"colluders"}, FOUR),
+        *(case(FOUR_SEEDS, a, FEW, {"colluders"}, FOUR) for a in (SSP_GRID, DPGD_GRID)),
         case(ONE_SEED, PSGD, SOME, {"colluders"}),
-        case(
-            drawn(shared_seed(0, 4)),
-            PSGD,
-            SOME,
-            {"colluders"},
-            replace(PROBLEM, colluders=4),
-            marks=slow,
-        ),
-        case(ONE_SEED, SECURE, 2_000, {"colluders"}, clear={"aggregate"}, marks=slow),
     ],
-}
-IN_TIME = {
+    "the same numbers for both kinds of noise": [
+        case(patched(noise, "cape_parties", both_kinds_alike), CAPE, 2_000, WHOLE, clear=BESIDE - WHOLE),
+    ],
     "the same noise in all rounds": [
-        case(same_in_all_rounds, DPGD, FEW, SUMS, FEW_ROWS),
-        *(case(same_in_all_rounds, a, FEW, WHOLE, marks=slow) for a in (NN_CAPE, NN_CONV)),
-        *(case(same_in_all_rounds, a, PLAIN, SUMS, marks=slow) for a in (PSGD, PSGD_PUBLISHED)),
-        case(in_time(lambda t: t % 2), NEWTON, MORE, {"aggregate"}, marks=slow),
+        case(SAME_IN_ALL_ROUNDS, DPGD, FEW, SUMS, FEW_ROWS),
+        *(case(SAME_IN_ALL_ROUNDS, a, FEW, WHOLE, marks=slow) for a in (NN_CAPE, NN_CONV)),
+        case(SAME_IN_ALL_ROUNDS, PSGD, PLAIN, SUMS, marks=slow),
     ],
     "one noise for both messages of a round": [case(in_time(lambda t: t // 2), NEWTON, 2_000, {"aggregate"})],
-    "noise in the first round only": [
-        case(first_round_only, DPGD, FEW, SUMS, FEW_ROWS),
-        *(case(first_round_only, a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
-        *(case(first_round_only, a, PLAIN, SUMS, marks=slow) for a in (PSGD, PSGD_PUBLISHED)),
-    ],
-    "no fresh noise": [
-        case(in_time(lambda t: t, lambda t: 0.0), PSGD, FEW, SUMS),
-        case(in_time(lambda t: t, lambda t: 0.0), PSGD_PUBLISHED, SOME, SUMS, marks=slow),
-    ],
+    "noise in the first round only": [case(FIRST_ROUND_ONLY, DPGD, FEW, SUMS, FEW_ROWS)],
+    "no fresh noise": [case(in_time(lambda t: t, lambda t: 0.0), PSGD, FEW, SUMS)],
 }
 COUNTED = {
     "the sensitivity of adding a row, or a quarter of the rounds": [
         *(case(ONE_ROW, a, 2_000, BESIDE) for a in (CAPE, CONV)),
-        case(ONE_ROW, CAPE_REAL, 2_000, BESIDE, marks=slow),
         case(ONE_ROW, LOCAL, 2_000, {"client"}),
-        *(case(ONE_ROW, a, 2_000, SUMS) for a in (SSP, SSP_PARTY, SSP_REAL, SSP_CLASSES)),
+        *(case(ONE_ROW, a, 2_000, SUMS) for a in (SSP, SSP_PARTY, SSP_CLASSES)),
         *(case(ONE_ROW, a, 2_000, RELEASE) for a in (ADASSP, ADASSP_PUBLISHED)),
-        case(ONE_ROW, STAGES, 2_000, SUMS, BIG, marks=slow),
-        *(case(ONE_ROW, a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
         case(ONE_ROW, PSGD, FEW, SUMS),
         case(ONE_ROW, NEWTON, 2_000, {"aggregate"}),
     ],
@@ -250,19 +238,14 @@ COUNTED = {
     ],
     "a single round that the accountant forgets": [
         case(narrower(math.sqrt(1 - 1 / EPOCHS)), NN_CAPE, FEW, THREE),
-        case(narrower(math.sqrt(1 - 1 / EPOCHS)), NN_CONV, FEW, THREE, marks=slow),
     ],
     "all rounds but one that the accountant forgets": [
-        *(case(narrower(math.sqrt(1 / EPOCHS)), a, FEW, THREE, marks=slow) for a in (NN_CAPE, NN_CONV)),
         case(narrower(math.sqrt(1 / PSGD.rounds)), PSGD, FEW, SUMS),
     ],
     "half of the noise on one block": [
-        case(SECOND_HALF, CAPE, PLAIN, THREE),
-        case(SECOND_HALF, CONV, 40_000, BESIDE, marks=slow),  # its sum has five times the noise that is needed
-        case(SECOND_HALF, CAPE_REAL, PLAIN, THREE, marks=slow),
-        case(SECOND_HALF, LOCAL, PLAIN, {"client"}),
+        case(narrower(0.5, blocks=(-1, -2)), CAPE, PLAIN, THREE),
+        case(narrower(0.5, blocks=(-1, -2)), LOCAL, PLAIN, {"client"}),
         *(case(narrower(0.4, blocks=blocks), a, PLAIN, SUMS) for blocks in ((0,), (1, 2)) for a in (SSP, SSP_PARTY)),
-        *(case(narrower(0.4, blocks=blocks), SSP_REAL, PLAIN, SUMS, marks=slow) for blocks in ((0,), (1, 2))),
     ],
     "one message with too little noise": [
         case(narrower(0.05, number=0), STAGES, FEW, SUMS, BIG, marks=slow),  # statistics
@@ -274,7 +257,7 @@ COUNTED = {
         case(narrower(PROBLEM.M / PROBLEM.N), SSP_PARTY, 2_000, {"release", *SUMS}),
     ],
     "an eigenvalue that is not counted": [  # the pair itself shows more than X'X and X'y alone could
-        case(returning(joint=lambda _: Scales(math.inf, 2.0, 1.0)), ADASSP, 2_000, RELEASE),
+        case(planted.returning(joint=lambda _: Scales(math.inf, 2.0, 1.0)), ADASSP, 2_000, RELEASE),
     ],
 }
 
@@ -335,7 +318,6 @@ def too_long(right):
 SENT = {
     "mapped rows that are not made unit length again": [
         case(patched(gradients, "mapped", too_long), WDGD, FEW, {"aggregate"}, FEW_ROWS),
-        case(patched(gradients, "mapped", too_long), WDGD_CLASSES, FEW, {"aggregate"}, FEW_ROWS, marks=slow),
     ],
     "a clip that is not applied": [
         case(clip_times(2), DPGD, FEW, {"aggregate"}, FEW_ROWS),
@@ -347,7 +329,6 @@ SENT = {
             patched(network, "clipped_sum", lambda right: lambda m, X, y, loss, clip: right(m, X, y, loss, 9.0)),
             NN_CAPE, FEW, THREE, marks=slow,
         ),
-        *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS, marks=slow) for a in (JAYARAMAN, SECURE)),
         *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in SQUARED_DESCENTS),
         case(
             patched(coefficients, "checked", lambda right: lambda *a: 2 * right(*a)),
@@ -364,7 +345,6 @@ SENT = {
     "a coefficient that moves and has no noise": [case(telling_constant, CAPE_PUBLISHED, 2_000, BESIDE)],
     "a site that sends its coefficients as they are": [
         case(SILENT_SITE, CAPE, 2_000, WHOLE),
-        case(drawn(silent(-1)), CONV, 2_000, WHOLE),
     ],
     "gradient balls of half the radius": [
         case(halved(newton, "logistic_radius"), replace(NEWTON, budget_share=0.8), 2_000, {"aggregate"}),
@@ -437,34 +417,24 @@ def oracle_as_if_fixed(patch, algorithm):
     return algorithm
 
 
-ANY: set[str] = set()  # some view beside the release
-SIGMOID = [replace(algorithm, loss=LOSSES["sigmoid"], clip=None) for algorithm in (JAYARAMAN, SECURE)]
+OPEN = WANG, JAYARAMAN, SYNCHRONOUS, ONCE, SECURE
 DESCENTS = {
     "half of the noise of rounds": [
-        case(HALF, a, enough(a), ANY, marks=() if a is SECURE else slow) for a in (*OPEN, WDDP)
+        case(HALF, a, MORE if a in (WANG, ONCE) else 5_000, ANY, marks=() if a is SECURE else slow)
+        for a in (*OPEN, WDDP)
     ],
-    "no noise in rounds": [case(NONE, a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
-    "one noise in all rounds": [case(drawing(same), a, 2_000, ANY, marks=marked(a)) for a in OPEN],
-    "noise only at the start": [case(drawing(first_only), a, 2_000, ANY, marks=marked(a)) for a in (*OPEN, WDDP)],
+    "no noise in rounds": [case(NONE, WANG, 2_000, ANY)],
+    "one noise in all rounds": [case(drawing(same), a, 2_000, ANY, marks=() if a is WANG else slow) for a in OPEN],
+    "noise only at the start": [case(drawing(first_only), WANG, 2_000, ANY)],
     "noise of clients divided twice": [
-        case(patched(Carrier, "widths", lambda right, by=by: lambda self, number: right(self, number) / by), a,
-             5_000, ANY, marks=slow if by > 2 or a is WDDP else ())
-        for a in (WDDP, SECURE) for by in (2, 3, 5)
+        case(patched(Carrier, "widths", lambda right: lambda self, number: right(self, number) / 2), SECURE, 5_000, ANY)
     ],
-    "half of the rounds": [case(mus_times(0.5**0.5), JAYARAMAN, 2_000, SUMS, marks=slow),
-                           case(mus_times(0.5**0.5), SECURE, 2_000, SUMS)],
-    "the other adjacency": [
-        case(mus_times(0.5), a, 2_000, SUMS, marks=slow if a is JAYARAMAN else ()) for a in (JAYARAMAN, SECURE)
-    ],
-    "a round that is forgotten": [  # quicker: "a single round that the accountant forgets"
-        # the sigmoid loss is steepest at 0: of a row across the path of the model, and of its mirror image, always
-        case(mus_times(math.sqrt(1 - 1 / a.rounds)), a, 2_000, SUMS, PROBLEM, marks=slow) for a in SIGMOID
-    ],
+    "half of the rounds": [case(mus_times(0.5**0.5), SECURE, 2_000, SUMS)],
     "a choice that is not counted": [
         case(oracle_as_if_fixed, replace(JAYARAMAN, step_selection="oracle"), 2_000, SUMS),
     ],
-}  # fmt: skip
-GROUPS = TOO_LITTLE, IN_TIME, COUNTED, SENT, DESCENTS
+}
+GROUPS = TOO_LITTLE, COUNTED, SENT, DESCENTS
 
 
 def named(each, title: str):
@@ -482,3 +452,178 @@ def named(each, title: str):
 def test_a_planted_bug_is_called_one(monkeypatch, bug, algorithm, draws, views, clear, problem) -> None:
     found = bugs(bug(monkeypatch, algorithm), draws, views | clear or BESIDE, problem)
     assert found == views if views else found
+
+
+# ---- the right code
+
+FM, FM_LAPLACE = FunctionalMechanism(SQUARED), LaplaceFunctionalMechanism(LOGISTIC, variant="authors")
+
+
+def name(value) -> str | None:
+    return "-".join((value.name, value.calibration, value.variant)) if hasattr(value, "calibration") else None
+
+
+@pytest.mark.slow_cases("dpgd-tight-paper-problem8-4000")
+@pytest.mark.parametrize(
+    ("algorithm", "problem", "draws"),
+    [
+        *((algorithm, PROBLEM, 8_000) for algorithm in (SSP, SSP_PARTY, SSP_CLASSES, ADASSP_PUBLISHED, ADASSP)),
+        *((algorithm, FOUR, 4_000) for algorithm in (SSP_GRID, FM_GRID, CAPE_GRID, DPGD_GRID)),
+        (OUTPUTS[1], PROBLEM, 20_000),
+    ],
+    ids=name,
+)
+def test_what_is_proven_is_called_consistent(algorithm, problem, draws) -> None:
+    """Which it is only where the same audit calls half of the noise a bug: all but 1 of 10^6 audits do."""
+    found = attacked(algorithm, draws, problem=problem, self_test=True)
+    assert {finding.verdict for finding in found.values()} == {"consistent"}
+
+
+@pytest.mark.parametrize("algorithm", [SSP, SSP_PARTY, SSP_CLASSES, replace(SSP_CLASSES, unit="party")], ids=name)
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_pairs_of_statistics_are_as_far_apart_as_is_proven(algorithm, d: int) -> None:
+    problem = Problem(4, 80, d, classes=3 if algorithm.loss.name == "softmax" else 1)
+    pair = worst_case(algorithm, BUDGET, problem)
+    differ = np.any(pair[0].X != pair[1].X, axis=1) | (pair[0].y != pair[1].y)
+    assert np.flatnonzero(differ).tolist() == (list(range(60, 80)) if algorithm.unit == "party" else [79])
+    proven = {g.view: g.mu for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven"}
+    for exposure in exposures(algorithm, pair, BUDGET):
+        if isinstance(exposure, Transcript):
+            assert exposure.distance() == pytest.approx(proven[exposure.view], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "problem", "draws"),
+    [
+        pytest.param(DPGD, FEW_ROWS, 3_000, marks=slow),
+        pytest.param(replace(DPGD, loss=SQUARED), FEW_ROWS, 3_000, marks=slow),
+        pytest.param(DPGD_PARTY, MANY, 1_500, marks=slow),
+        pytest.param(WDGD_CLASSES, FEW_ROWS, 3_000, marks=slow),
+        *((algorithm, FOUR, 1_000) for algorithm in (DPGD_GRID, DPGD_GRID_PARTY)),
+        (STAGES_GRID, FOUR_BIG, 1_000),
+    ],
+    ids=name,
+)
+def test_rounds_are_no_bug_and_their_pairs_are_nearly_the_worst(algorithm, problem, draws) -> None:
+    """False alarm: 1e-3 for a verdict of BUG, by its definition. A label that turns leaves X'X of `wdgd` as it is."""
+    least = 0.7 if algorithm.noise == "discrete" or algorithm.name == "wdgd" else 0.8
+    for found in attacked(algorithm, draws, problem=problem).values():
+        assert found.verdict != "BUG"
+        assert found.power >= least, found
+
+
+@pytest.mark.parametrize("algorithm", [NN_CAPE, NN_CONV], ids=name)
+def test_the_pair_of_a_network_is_as_bad_as_can_be(algorithm) -> None:
+    problem = planted.usual(algorithm)
+    proven = {g.view: g.mu for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven"}
+    for exposure in exposures(algorithm, worst_case(algorithm, BUDGET, problem), BUDGET):
+        if isinstance(exposure, Transcript):
+            assert exposure.distance() == pytest.approx(proven[exposure.view], rel=1e-6)
+
+
+@slow
+@pytest.mark.parametrize("algorithm", [JAYARAMAN, SECURE], ids=name)
+def test_the_sigmoid_loss_shows_all_that_is_proven(algorithm) -> None:
+    """It is steepest at 0: of a row across the path of the model, and of its mirror image, always."""
+    found = attacked(replace(algorithm, loss=LOSSES["sigmoid"], clip=None), 4_000, SUMS, PROBLEM, self_test=True)
+    assert len(found) == 2
+    for finding in found.values():
+        assert 0.97 < finding.power <= 1.1  # a bound from draws may be too large
+        assert 0.99 < gdp.mu_of(finding.exact, 1e-5) / finding.mu <= 1
+        assert finding.verdict == "consistent"
+
+
+def test_neighbours_of_psgd_in_a_crowd() -> None:
+    """In mu; a turned label shows .054 at N = 25, an orthogonal row .103."""
+    for algorithm in (PSGD_PUBLISHED, PSGD):
+        found = {e.view: e.distance() for e in exposures(algorithm, worst_case(algorithm, BUDGET, PROBLEM), BUDGET)}
+        assert found["aggregate"] > 0.14
+
+
+@slow
+@pytest.mark.parametrize(
+    "algorithm", [FM, LOCAL, CAPE, CAPE_PUBLISHED, FM_LAPLACE, SSP, ADASSP, *OPEN, WDDP, NEWTON, *OUTPUTS], ids=name
+)
+def test_what_is_right_is_no_bug_in_a_whole_audit(algorithm) -> None:
+    """With a search for worse neighbours."""
+    assert "BUG" not in planted.verdicts(algorithm, 12_000, seed=2).values()
+
+
+# ---- what observers and the search see is what is released
+
+
+class Counting:
+    """An observer that counts."""
+
+    messages = 0
+
+    def drawn(self, parts) -> None: ...
+
+    def sent(self, message, exact) -> None:
+        self.messages += 1
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "messages"),
+    [
+        *((replace(algorithm, protocol="secagg"), 1) for algorithm in (CAPE, SSP)),
+        *((algorithm, 1) for algorithm in (ADASSP, LOCAL, FM_LAPLACE)),
+        (NEWTON, 10), (WANG, 20), (replace(PSGD_PUBLISHED, protocol="secagg"), 20),
+    ],
+    ids=name,
+)  # fmt: skip
+def test_who_observes_changes_no_bit(algorithm, messages) -> None:
+    """Where the noise is a curator's, or every party draws its own; the sum of parties' noise is drawn at once."""
+    prepared = algorithm.prepare(worst_case(algorithm, BUDGET, PROBLEM)[0], np.random.default_rng(0))
+    observer, draws = Counting(), 3
+    alone, observed = (
+        prepared.release([BUDGET], np.random.default_rng(1), draws, *watching) for watching in ((), (observer,))
+    )
+    assert observer.messages == messages
+    assert np.array_equal(alone.weights, observed.weights) or alone.weights is None
+    assert all(np.array_equal(values, observed.metrics[key]) for key, values in alone.metrics.items())
+
+
+@pytest.mark.parametrize("algorithm", [SSP, PSGD_PUBLISHED, CAPE], ids=name)
+def test_noise_that_is_observed_party_by_party_has_the_law_of_the_noise_of_the_sum(algorithm) -> None:
+    """A simulated secure sum draws it at once where nobody observes; false alarm 1e-6."""
+    sharing = algorithm.sharing(PROBLEM)
+    alone = sharing.total(np.random.default_rng(0), 10_000, 5, 2)
+    total, parts = sharing.observed(np.random.default_rng(1), 10_000, 5, 2)
+    assert np.allclose(parts[:5].sum(axis=0), total)
+    assert stats.ks_2samp(alone[:, 0], total[:, 0]).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("algorithm", [FM, LOCAL, CONV, CAPE, CAPE_PUBLISHED, FM_LAPLACE], ids=name)
+def test_a_pairs_distance_is_that_of_what_is_recorded(algorithm) -> None:
+    """In closed form, as the search for worse pairs has it, and as the messages show it; for pairs of any kind."""
+    pair, rng = worst_case(algorithm, BUDGET, PROBLEM), np.random.default_rng(5)
+    for _ in range(4):
+        pair = moved(pair, rng)
+        for exposure in exposures(algorithm, pair, BUDGET):
+            if isinstance(exposure, Transcript):
+                seen = [exposure.sample(which, rng, 20) for which in (0, 1)]
+                assert exposure.distance() == pytest.approx(exposure.attacks(*seen, rng)[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("algorithm", [pytest.param(CAPE, marks=slow), SSP, SSP_PARTY], ids=name)
+def test_the_real_protocol_shows_what_the_simulated_one_shows(algorithm) -> None:
+    """With one seed, in every view, up to the codec's grid: and so with one guarantee."""
+    simulated, real = (replace(algorithm, protocol=protocol) for protocol in ("simulate", "secagg"))
+    pair = worst_case(simulated, BUDGET, PROBLEM)
+    for one, other in zip(*(exposures(algorithm, pair, BUDGET) for algorithm in (simulated, real)), strict=True):
+        assert one.view == other.view
+        if one.view == "release":
+            continue  # where nobody looks, the noise of the sum is drawn at once
+        for which in (0, 1):
+            seen = [exposure.sample(which, np.random.default_rng(6), 30) for exposure in (one, other)]
+            assert np.allclose(*seen, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", [replace(SSP_GRID, protocol="secagg"), DPGD_GRID_PARTY, DPGD], ids=name)
+def test_blocks_of_draws_have_noise_of_their_own(algorithm) -> None:
+    """The same number of draws twice of one generator, as an audit of many draws asks for them."""
+    for exposure in exposures(algorithm, worst_case(algorithm, BUDGET, FOUR), BUDGET):
+        rng = np.random.default_rng(0)
+        first, second = (exposure.sample(0, rng, 10) for _ in range(2))
+        assert not np.isclose(first[:, 0], second[:, 0]).any()

@@ -151,8 +151,8 @@ def test_a_secure_sum_uses_one_thread(monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-M", "1"), "M >= 2 parties"),
-        (("--drop", "1.5"), "must be in [0, 1), got 1.5"),
+        (("-M", "1"), "M must be from 2"),
+        (("--drop", "1.5"), "a share of 1.5"),
         (("-M", "5", "--drop", "0.6"), "only 2 of 5 parties are left after MASKED"),
     ],
 )

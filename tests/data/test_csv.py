@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
 from dpml.data.csv import reading
-from dpml.data.csv.columns import feature, profile_of
+from dpml.data.csv.columns import Number, profile_of
 from dpml.data.preprocess import norms, private_note
 from dpml.data.sets import csv as csv_rows
 from dpml.data.sets.csv import CSV
@@ -281,15 +281,15 @@ def test_rows_are_kept_for_the_next_run_only_if_the_user_asks(wdbc, monkeypatch)
 def test_cells_are_texts_of_which_some_are_numbers(write):
     # numbers until the last row; words for true and false among others; numbers that are written in several ways
     text = "a,b,c,d\n1,True,1,?\n02,,1.0,\n1e1,False,01,7\n,yes,1e0,8\nx,True,001,9\n"
-    file = reading.open_file(Path(write(text)))
+    file = reading.open_file(Path(write(text)), reading.Dialect())
     columns = reading.read(file, file.names)
     assert [name for name, column in columns.items() if column.is_number] == ["c", "d"]
     assert columns["a"].texts == ("02", "1", "1e1", "x")
     assert columns["a"].codes.tolist() == [1, 0, 2, -1, 3]
     assert columns["b"].texts == ("False", "True", "yes")
     assert columns["b"].codes.tolist() == [1, -1, 0, 2, 1]
-    np.testing.assert_array_equal(feature(columns["c"], "number", ()), np.ones(5))
-    np.testing.assert_array_equal(feature(columns["d"], "number", ()), [np.nan, np.nan, 7, 8, 9])
+    np.testing.assert_array_equal(Number().cells(columns["c"]), np.ones(5))
+    np.testing.assert_array_equal(Number().cells(columns["d"]), [np.nan, np.nan, 7, 8, 9])
 
 
 WORDS = st.one_of(
@@ -314,15 +314,15 @@ def is_number(text):
 def test_types_and_values_come_back(tmp_path, cells):
     """Written with quotes by Pandas, read again: numbers as the same bits, texts as the same texts."""
     pd.DataFrame({"x": pd.Series(cells, dtype=object), "y": 1}).to_csv(tmp_path / "h.csv", index=False)
-    column = reading.read(reading.open_file(tmp_path / "h.csv"), ["x"])["x"]
+    column = reading.read(reading.open_file(tmp_path / "h.csv", reading.Dialect()), ["x"])["x"]
     found = profile_of(column)
     present = [cell for cell in cells if cell is not None]
     assert found.missing == len(cells) - len(present)
     if all(map(is_number, present)):
-        assert found.kind == "number"
+        assert found.kind.name == "number"
         values = [np.nan if cell is None else float(cell) for cell in cells]
-        np.testing.assert_array_equal(feature(column, "number", ()), values)
+        np.testing.assert_array_equal(Number().cells(column), values)
         return
     assert [None if code < 0 else column.texts[code] for code in column.codes] == cells
     words = {cell.lower() for cell in present}
-    assert found.kind == ("boolean" if words <= {"true", "false"} or words <= {"yes", "no"} else "category")
+    assert found.kind.name == ("boolean" if words <= {"true", "false"} or words <= {"yes", "no"} else "category")

@@ -1,8 +1,6 @@
 """Files that are no table, or from which nothing can be learned: one sentence, with file, line and column."""
 
-import errno
 import gzip
-import os
 from pathlib import Path
 
 import pytest
@@ -84,16 +82,6 @@ def test_what_is_no_file(tmp_path):
     assert sentence(tmp_path / "none.csv") == "there is no file DIR/none.csv (dataset.path, dataset.test_path)."
     (tmp_path / "folder").mkdir()
     assert sentence(tmp_path / "folder") == "DIR/folder is a folder, not a file: name a CSV file in it."
-
-
-def test_a_file_that_may_not_be_read(write, monkeypatch):
-    path = write(GOOD)
-
-    def refused(*arguments):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-
-    monkeypatch.setattr("dpml.data.csv.reading._separator", refused)
-    assert sentence(path) == "DIR/f.csv cannot be read: Permission denied."
 
 
 def test_damaged_gzip(write):

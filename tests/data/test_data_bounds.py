@@ -164,21 +164,6 @@ def test_a_target_is_clipped_and_scaled_by_its_range():
     assert private_note([record]) == ""
 
 
-@pytest.mark.parametrize(
-    ("ends", "told"),
-    [
-        ((1, 1), "low < high, got 1 and 1"),
-        ((2, 1), "low < high"),
-        ((0, math.inf), "finite ends"),
-        ((math.nan, 1), "finite ends"),
-        ((-1, 1, True), "must begin above -1"),
-    ],
-)
-def test_a_range_has_two_ends(ends, told):
-    with pytest.raises(UserError, match=told):
-        Range(*ends)
-
-
 # ---- a data set with ranges
 
 
@@ -270,9 +255,9 @@ UNCUT = COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
     ("steps", "there", "columns", "told"),
     [
         (["one_hot"], 4, COLUMNS, "stated of 5 columns, but the rows have 4"),
-        (["min_max", "one_hot"], 5, COLUMNS, "no step but impute before one_hot"),
+        (["min_max", "one_hot"], 5, COLUMNS, "must have one_hot once"),
         (["one_hot", "spline"], 5, UNCUT, "no column has edges: state them"),
-        (["one_hot", "symmetric", "bin"], 5, COLUMNS, "must have bin before symmetric"),
+        (["one_hot", "symmetric", "bin"], 5, COLUMNS, "must have bin once"),
         (["one_hot", "bin:8"], 5, COLUMNS, "and other steps without"),
     ],
 )
@@ -282,12 +267,6 @@ def test_steps_that_cannot_be_taken_are_refused_in_a_sentence(steps, there, colu
 
 
 # ---- the built-in data sets
-
-
-def test_which_sets_have_ranges():
-    assert [name for name, source in catalogue.sources().items() if source.info.columns] == PUBLIC
-    for name in REFUSED:
-        assert not catalogue.source(name).info.bounds.endswith(".")
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -464,22 +443,6 @@ def test_parts_are_of_the_columns_own_unit_and_scale():
 def test_parts_need_stated_ranges():
     with pytest.raises(UserError, match=r"must not have bin with dataset\.bounds=fitted"):
         fit_apply(("one_hot", "bin"), rows(9), rows(0), (0, 3, 0, 0, 2))
-
-
-@pytest.mark.parametrize(
-    ("edges", "message"),
-    [
-        ((0, 1), "edges must increase, between 0 and 2, got"),
-        ((1, 1), "edges must increase"),
-        ((1, math.nan), "edges must increase"),
-        (tuple(np.linspace(0.1, 1.9, 1000)), "fewer than 1,000 edges, got 1,000"),
-    ],
-)
-def test_edges_that_are_none_are_refused(edges, message):
-    with pytest.raises(UserError, match=message):
-        Range(0, 2, edges=edges)
-    with pytest.raises(UserError, match="1 to 1,000 equal parts"):
-        Range(0, 2).parts(2.5)
 
 
 @pytest.mark.parametrize("log", [False, True])

@@ -142,7 +142,7 @@ for options in {options}:
 def test_arrays_are_made_again_when_the_code_that_made_them_has_changed(tmp_path):
     """In a copy of the package, with a data set of a user's own: a step counts, and so does a parser."""
     package = shutil.copytree(Path(dpml.__file__).parent, tmp_path / "copy" / "dpml")  # compiled: its dates stay
-    own, preprocess = tmp_path / "own" / "mine.py", package / "data" / "steps.py"
+    own, preprocess = tmp_path / "own" / "mine.py", package / "data" / "preprocess.py"
     own.parent.mkdir()
     own.write_text(MODULE)
     np.savetxt(own.parent / "squares.csv", [[i, -i, i * i] for i in range(9)], delimiter=",")

@@ -108,7 +108,7 @@ def test_files_that_are_read_with_the_keys_that_describe_prints(write, content, 
     assert len(found.noticed) == len(keys)
     texts = next(each.values for each in found.features if each.name.startswith("city"))
     assert set(names) <= set(texts)
-    assert [each.kind for each in found.features] == ["category", "number", "number"]
+    assert [each.kind.name for each in found.features] == ["category", "number", "number"]
     assert not found.problems
     data = CSV(path=path, label="died", steps=("impute", "one_hot"), test_fraction=0, missing="keep", **said)
     rows = data.load(Files(), None, np.random.default_rng(0))
@@ -123,7 +123,7 @@ REFUSED = [
     ("a title above", "Export of 2 March\n" + text(), "Lines above the names must be deleted."),
     ("no names", text(header=False), "f.csv, line 1: 20.5 is a number where the name of a column is"),
     ("a semicolon at the end", text(sep=";").replace("\n", ";\n"), "line 1: column 5 has no name"),
-    ("names twice", text().replace("age", "bmi", 1), "columns 2 and 3 are both called 'bmi'"),
+    ("names twice", text().replace("age", "bmi", 1), "two columns are called 'bmi'"),
     ("an open quote", text().replace("Genève", '"Genève', 1), "a quote is opened and never closed"),
     ("a half row", text() + "Köln,30\n", "f.csv, line 62: there are 2 values, and line 1 names 4 columns."),
     ("a sum below", text() + "Total,,1500,,\n", "f.csv, line 62: there are 5 values"),
@@ -156,8 +156,6 @@ def test_files_that_are_refused_in_a_sentence(write, content, said):
         ({"encoding": "cp12522"}, "unknown dataset.encoding=cp12522: did you mean 'cp1252'?"),
         ({"encoding": "hex"}, "unknown dataset.encoding=hex"),
         ({"encoding": "undefined"}, "unknown dataset.encoding=undefined"),
-        ({"encoding": "idna"}, "unknown dataset.encoding=idna"),
-        ({"encoding": "punycode"}, "unknown dataset.encoding=punycode"),
         ({"encoding": "utf-16"}, "f.csv is not utf-16 text: set another dataset.encoding, or save it as UTF-8."),
         (
             {"separator": "::"},
@@ -242,13 +240,13 @@ def test_a_date_is_a_number_of_days_in_a_stated_range(write):
     ("bounds", "said"),
     [
         (STATED.replace("%d.%m.%Y", "%Y"), "line 2, column 'seen': '1.1.2020' is no date of the form %Y."),
-        (STATED.replace("unit: days", "unit: weeks"), "columns.seen must be {unit: days, low: 2019"),
+        (STATED.replace("unit: days", "unit: weeks"), "columns.seen: a range is"),
         (
             STATED.replace("high: 2020-12-31", "high: 2019-12-31"),
-            "columns.seen ends on 2019-12-31, and must",
+            "columns.seen: a range needs",
         ),
-        (STATED.replace('"%d.%m.%Y"', "day"), "columns.seen has format 'day': write iso, or such as '%d.%m.%Y'."),
-        (STATED.replace("low: 2020-01-01, ", ""), "columns.seen must be {unit: days"),
+        (STATED.replace('"%d.%m.%Y"', "day"), "columns.seen: format must be iso, or such as '%d.%m.%Y'"),
+        (STATED.replace("low: 2020-01-01, ", ""), "columns.seen: a range is"),
     ],
 )
 def test_dates_that_are_stated_wrongly(write, bounds, said):

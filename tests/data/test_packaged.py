@@ -67,11 +67,6 @@ def test_another_content_is_refused(table):
         table("1,2\n", pinned="1,3\n", rows=1, features=1)
 
 
-def test_an_unknown_table_is_named_with_the_nearest():
-    with pytest.raises(UserError, match="did you mean 'diamonds'"):
-        Packaged(table_name="diamond")
-
-
 def test_files_of_an_archive_are_plain_names_in_the_folder_of_their_set():
     for packed in PACKED.values():
         for raw in packed.info.files:

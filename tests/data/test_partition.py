@@ -229,8 +229,3 @@ def test_remembered_as_long_as_the_parties_live():
     del parties
     gc.collect()
     assert gone() is None
-
-
-def test_shares_are_the_name_of_a_partition() -> None:
-    assert Fractions(fractions=(0.01, 0.29, 0.7)).name == "0.01/0.29/0.7"
-    assert Equal().name == "equal"

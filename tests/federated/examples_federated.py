@@ -20,6 +20,7 @@ from dpml.federated.party import Member
 from dpml.federated.plan import FederationPlan, Seat
 from dpml.privacy import Adversary, Budget
 from dpml.protocols import Stage
+from dpml.release.ledger import Ledger
 from dpml.seeds import generator
 
 STATED = {
@@ -103,6 +104,11 @@ def clinics(folder: Path, *setting: str, colluders: int = 1, dropouts: int = 1) 
     for file, content in zip(files, tables(), strict=True):
         file.write_text(content)
     return Clinics(folder, plan_of(setting or ("algo=ssp",), colluders, dropouts), files, signing_keys())
+
+
+def entries(parties: Clinics) -> list[int]:
+    """How many releases each party's ledger has."""
+    return [len(Ledger(file.with_suffix(".ledger")).entries()) for file in parties.files]
 
 
 def run(

@@ -1,4 +1,4 @@
-"""One party lies, in each of twenty ways: there is a model all the same, or nobody else is charged."""
+"""One party lies, in each of many ways: there is a model all the same, or nobody else is charged."""
 
 import struct
 from collections.abc import Callable, Mapping
@@ -11,12 +11,10 @@ import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from examples_federated import stated
-from quick import quick_first
 
-from dpml.federated import party
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.agreed import agreed_of
-from dpml.federated.party import Member, agreed_rows
+from dpml.federated.party import Member
 from dpml.federated.plan import FederationPlan, Seat, most_dropouts
 from dpml.federated.sums import MESSAGE, REFUSED
 from dpml.protocols import ProtocolError, messages, shamir
@@ -25,15 +23,15 @@ from dpml.protocols.messages import Kind
 from dpml.protocols.server import Server
 from dpml.release.ledger import Ledger
 
-ROWS = 30
+ROWS, PARTIES = 30, 5
 
 
 @cache
-def plan_of(parties: int) -> tuple[FederationPlan, tuple[Ed25519PrivateKey, ...]]:
-    keys = tuple(Ed25519PrivateKey.generate() for _ in range(parties))
+def plan_of() -> tuple[FederationPlan, tuple[Ed25519PrivateKey, ...]]:
+    keys = tuple(Ed25519PrivateKey.generate() for _ in range(PARTIES))
     seats = tuple(Seat(f"p{k}", ROWS, key.public_key().public_bytes_raw()) for k, key in enumerate(keys))
     terms = agreed_of(("algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health"))
-    plan = FederationPlan(terms, stated(), seats, 1, most_dropouts(parties, 1))
+    plan = FederationPlan(terms, stated(), seats, 1, most_dropouts(PARTIES, 1))
     for key in keys:
         plan = plan.signed(key)
     return plan, keys
@@ -59,29 +57,20 @@ def flipped(text: bytes, at: int) -> bytes:
 
 SEALED = 4 + messages.SEALED_BYTES
 LIES: Mapping[str, tuple[Kind | None, Body]] = {
-    "keys of a wrong length": (Kind.KEYS, lambda b: b[:-1]),
-    "one key twice": (Kind.KEYS, lambda b: b[:32] * 2),
     "a key of small order": (Kind.KEYS, lambda b: bytes(32) + b[32:]),
-    "a key that is not canonical": (Kind.KEYS, lambda b: b[:63] + b"\xff"),
-    "shares of a wrong length": (Kind.SHARES, lambda b: b[:-1]),
     "no shares": (Kind.SHARES, lambda b: b[:32]),
     "one share that does not open": (Kind.SHARES, entry(SEALED, 32, lambda e: flipped(e, -1))),
     "no share that opens": (Kind.SHARES, lambda b: b[:32] + b"".join(
         flipped(b[k : k + SEALED], -1) for k in range(32, len(b), SEALED)
     )),
     "a share for nobody": (Kind.SHARES, entry(SEALED, 32, lambda e: struct.pack("<I", 99) + e[4:])),
-    "a vector of a wrong length": (Kind.MASKED, lambda b: b[8:]),
     "another vector": (Kind.MASKED, lambda b: flipped(b, 5)),
     "all others blamed": (Kind.MASKED, lambda b: b + b"BLAME"),
-    "a stranger blamed": (Kind.MASKED, lambda b: b + struct.pack("<I", 77)),
     "another list": (Kind.CONSISTENCY, lambda b: b"\x07" + b[1:]),
-    "an empty list": (Kind.CONSISTENCY, lambda b: b""),
     "a wrong share": (Kind.UNMASK, lambda b: flipped(b, 9)),
     "all shares wrong": (Kind.UNMASK, lambda b: b[:8] + bytes(len(b) - 8)),
-    "a share not in the field": (Kind.UNMASK, lambda b: b[:-4] + b"\xff\xff\xff\x7f"),
     "a share kept back": (Kind.UNMASK, lambda b: b[:-40]),
     "nonsense": (None, lambda b: b"\x00" * 1000),
-    "an empty answer": (None, lambda b: b""),
     "text for the screen": (None, lambda b: REFUSED + b"\x1b[2Jdpml: model.json has a model\r\n"),
 }  # fmt: skip
 
@@ -93,7 +82,6 @@ class Liar:
     member: Member
     key: Ed25519PrivateKey
     lie: str
-    others: int
 
     def answer(self, said: bytes) -> bytes:
         kind, change = LIES[self.lie]
@@ -106,7 +94,7 @@ class Liar:
         session = self.member._party.session
         body = change(messages.unpack(right[1:], session.name).body)
         if body.endswith(b"BLAME"):
-            others = [k for k in range(self.others) if k != self.member.number]
+            others = [k for k in range(PARTIES) if k != self.member.number]
             body = body[:-5] + np.array(others, "<u4").tobytes()
         return MESSAGE + signed(session, self.key, kind, self.member.number, body)
 
@@ -121,39 +109,30 @@ def released(plan: FederationPlan, parties: list, heard: list[str]) -> Federated
         return None
 
 
-@pytest.mark.slow_cases(
-    "5-places0-a share for nobody",
-    "5-places0-a share kept back",
-    "5-places0-all others blamed",
-    "5-places0-an empty list",
-    "5-places0-another list",
-    "5-places0-another vector",
-)
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "rows.csv").write_text(table())
+    return tmp_path / "rows.csv"
+
+
 @pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize(("parties", "places"), quick_first([(5, (0, 2, 4)), (8, (0, 4, 7))]))
-def test_one_liar_costs_nothing(tmp_path: Path, lie, parties, places, capsys, monkeypatch) -> None:
-    plan, keys = plan_of(parties)
-    file = tmp_path / "rows.csv"
-    file.write_text(table())
-    rows = agreed_rows(plan, 0, file)
-    monkeypatch.setattr(party, "agreed_rows", lambda *_: rows)  # the same for all, and parsed once
-    for liar in places:
-        ledgers = [tmp_path / f"{liar}-{k}.ledger" for k in range(parties)]
+def test_one_liar_costs_nothing(file: Path, lie, capsys) -> None:
+    plan, keys = plan_of()
+    for liar in (0, 3):
+        ledgers = [file.with_name(f"{liar}-{k}.ledger") for k in range(PARTIES)]
         members: list = [Member(plan, key, file, ledger) for key, ledger in zip(keys, ledgers, strict=True)]
-        members[liar] = Liar(members[liar], keys[liar], lie, parties)
+        members[liar] = Liar(members[liar], keys[liar], lie)
         heard: list[str] = []
         made = released(plan, members, heard)
         if made is None:
-            charged = [k for k in range(parties) if k != liar and Ledger(ledgers[k]).entries()]
+            charged = [k for k in range(PARTIES) if k != liar and Ledger(ledgers[k]).entries()]
             assert not charged, (liar, heard)
         else:
             heard += made.refused
-            assert len(made.survivors) >= parties - 1
+            assert len(made.survivors) >= PARTIES - 1
         assert not any("\x1b" in text or "\r" in text for text in heard)
         if lie in ("a wrong share", "all shares wrong"):
             assert made is not None
-        if lie == "a wrong share" and liar == 0:
-            assert heard == ["party 0 sent a wrong share of party 0's secret."]
     assert "\x1b" not in capsys.readouterr().err
 
 
@@ -178,20 +157,14 @@ class Divided:
         return np.random.default_rng(0).integers(0, shamir.PRIME, (len(holders), len(secrets)), dtype=np.uint64)
 
 
-@pytest.mark.slow_cases("5-places0-True", "8-places1-False", "8-places1-True")
 @pytest.mark.parametrize("in_league", [False, True])
-@pytest.mark.parametrize(("parties", "places"), [(5, (0, 2, 4)), (8, (0, 4, 7))])
 def test_shares_that_do_not_belong_together_end_the_sum_and_all_are_charged_rightly(
-    tmp_path: Path, parties, places, in_league, monkeypatch
+    file: Path, in_league, monkeypatch
 ) -> None:
     """The party is named. An aggregator in league with it has the sum all the same, so that the entries stay."""
-    plan, keys = plan_of(parties)
-    file = tmp_path / "rows.csv"
-    file.write_text(table())
-    rows, seed_of = agreed_rows(plan, 0, file), Server._seed_of
-    monkeypatch.setattr(party, "agreed_rows", lambda *_: rows)
-    for liar in places:
-        ledgers = [tmp_path / f"{liar}-{k}.ledger" for k in range(parties)]
+    (plan, keys), seed_of = plan_of(), Server._seed_of
+    for liar in (0, 4):
+        ledgers = [file.with_name(f"{liar}-{k}.ledger") for k in range(PARTIES)]
         members: list = [Member(plan, key, file, ledger) for key, ledger in zip(keys, ledgers, strict=True)]
         members[liar] = divided = Divided(members[liar])
         if in_league:
@@ -204,7 +177,5 @@ def test_shares_that_do_not_belong_together_end_the_sum_and_all_are_charged_righ
         made = released(plan, members, heard)
         assert (made is not None) == in_league
         if not in_league:
-            assert (
-                f"seed of party {liar} do not fit its commitment: no sum. Party {liar} gave wrong shares" in heard[-1]
-            )
-        assert [len(Ledger(ledger).entries()) for ledger in ledgers] == [1] * parties
+            assert f"Party {liar} gave wrong shares" in heard[-1]
+        assert [len(Ledger(ledger).entries()) for ledger in ledgers] == [1] * PARTIES

@@ -16,16 +16,15 @@ from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from examples_federated import Clinics, clinics, run
+from examples_federated import Clinics, clinics
 
 from dpml.errors import UserError
-from dpml.federated import aggregator, link, party
+from dpml.federated import link
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.consortium import write_certificates
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.sums import MESSAGE
 from dpml.files import seal_object
-from dpml.protocols import ProtocolError
 from dpml.release.ledger import Ledger
 
 HERE = ("127.0.0.1", 0)
@@ -59,10 +58,8 @@ def ended(path: Path, content: str) -> None:
     raise InterruptedError
 
 
-@pytest.mark.slow_cases("algo=ssp_descent algo.rounds=5")
-@pytest.mark.parametrize("words", [("algo=ssp",), ("algo=ssp_descent", "algo.rounds=5")], ids=" ".join)
-def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back(tmp_path, words, monkeypatch) -> None:
-    parties = clinics(tmp_path, *words)
+def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back(tmp_path, monkeypatch) -> None:
+    parties = clinics(tmp_path, "algo=ssp_descent", "algo.rounds=2")
     members = parties.members(seed=5)
     with listening(parties.plan, HERE, 30.0, None) as (called, port):
         seen = released(parties, [member.answer for member in members], called, port)
@@ -78,43 +75,21 @@ def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back
         with pytest.raises(InterruptedError):
             members[2].receive_model(seen.models[2], tmp_path / "ended.json")
     assert Ledger(parties.files[2].with_suffix(".ledger")).entries()[0].model == entry.model
-    with pytest.raises(UserError, match=r"is no model|is not a valid model file"):
-        members[1].receive_model(seen.models[1].replace("ssp", "dpgd", 1), tmp_path / "other.json")
+    with pytest.raises(UserError, match="is there already"):
+        members[0].receive_model(seen.models[0], tmp_path / "mine.json")
+    content = json.loads(seen.models[1])
+    content.pop("checksum")
+    versions = content["versions"]
     for key, other in (
-        ("statement", ["Guarantee: eps = 0.01."]),
-        ("certificate", None),
-        ("label", "age"),
-        ("errors", {"error": 0.0}),
-        ("guarantees", []),
-        ("note", "eps = 0.0001, proven"),
-        ("versions", {}),
-        ("versions", {**json.loads(seen.models[1])["versions"], "dpml": "9.9\x1b[31m"}),
-        ("versions", {**json.loads(seen.models[1])["versions"], "dpml": "9" * 1000}),
-        ("versions", {**json.loads(seen.models[1])["versions"], "other": "1"}),
-        ("weights", [[float("nan")] * 6]),
-        ("weights", []),
-    ):
-        content = {**json.loads(seen.models[1]), key: other}
-        content.pop("checksum")
-        with pytest.raises(UserError, match=r"hands over is no model of this plan|is not a valid model file"):
-            members[1].receive_model(json.dumps(seal_object(content)), tmp_path / "other.json")
+        ("statement", ["Guarantee: eps = 0.01."]), ("certificate", None), ("label", "age"), ("guarantees", []),
+        ("errors", {"error": 0.0}), ("note", "eps = 0.0001, proven"), ("versions", {}),
+        ("versions", {**versions, "dpml": "9.9\x1b[31m"}), ("versions", {**versions, "dpml": "9" * 1000}),
+        ("versions", {**versions, "other": "1"}), ("weights", [[float("nan")] * 6]), ("weights", []),
+    ):  # fmt: skip
+        with pytest.raises(UserError):
+            members[1].receive_model(json.dumps(seal_object({**content, key: other})), tmp_path / "other.json")
     assert not (tmp_path / "other.json").exists()
     assert not list(tmp_path.glob(".*.json-*"))
-
-
-def test_of_two_programs_that_write_one_name_the_second_is_refused(tmp_path, monkeypatch) -> None:
-    """Both saw that there was no such file; the later one replaced the model of the earlier one."""
-    parties = clinics(tmp_path)
-    members = parties.members()
-    made = run(members, parties.plan)
-    monkeypatch.setattr(party, "check_writable", lambda place: None)
-    monkeypatch.setattr(aggregator, "check_writable", lambda place: None)
-    (tmp_path / "model.json").write_text("a model of another program")
-    with pytest.raises(UserError, match=r"model\.json is there already"):
-        members[0].receive_model(made.model.text(), tmp_path / "model.json")
-    with pytest.raises(FileExistsError):
-        aggregator.publish(made, tmp_path / "model.json")
-    assert (tmp_path / "model.json").read_text() == "a model of another program"
 
 
 def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
@@ -152,15 +127,6 @@ def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
     assert here == [4, 3, 4, 4]
 
 
-def test_a_party_takes_models_and_maps_as_long_as_its_own_vectors(tmp_path, monkeypatch) -> None:
-    """With 8,192 features a map of wdgd was more than a party took: it hung up, and all were charged for no model."""
-    monkeypatch.setattr(link, "_LONGEST", 0)
-    parties = clinics(tmp_path, "algo=wdgd", "algo.rounds=1")
-    with listening(parties.plan, HERE, 30.0, None) as (called, port):
-        seen = released(parties, [member.answer for member in parties.members()], called, port)
-    assert len(seen.models) == 4
-
-
 def test_strangers_are_hung_up_on(tmp_path) -> None:
     parties = clinics(tmp_path)
     with listening(parties.plan, HERE, 1.0, None) as (called, port):
@@ -181,10 +147,7 @@ def test_strangers_are_hung_up_on(tmp_path) -> None:
 
 def test_a_party_with_another_plan_is_told_what_may_be_wrong(tmp_path) -> None:
     parties, others = clinics(tmp_path), clinics(tmp_path, "algo=capefm")
-    with (
-        listening(parties.plan, HERE, 2.0, None) as (_, port),
-        pytest.raises(UserError, match=r"hangs up at once: it may have another plan\."),
-    ):
+    with listening(parties.plan, HERE, 2.0, None) as (_, port), pytest.raises(UserError, match="another plan"):
         take_part(parties.keys[0], others.plan, bytes, ("127.0.0.1", port), 0.1, None)
 
 
@@ -199,30 +162,14 @@ def test_a_party_that_sends_too_much_or_too_slowly_is_silent(tmp_path) -> None:
     assert len(seen.models) == 3
 
 
-def test_too_few_end_the_release_with_one_sentence(tmp_path) -> None:
-    parties = clinics(tmp_path)
-    answers = [member.answer for member in parties.members()]
-    answers[1] = answers[2] = lambda said: b"r\x1b[2Jdpml: a model"
-    with (
-        listening(parties.plan, HERE, 2.0, None) as (called, port),
-        pytest.raises(ProtocolError, match="only 2 of 4") as caught,
-    ):
-        released(parties, answers, called, port)
-    assert "\x1b" not in str(caught.value)
-
-
-def test_tls_is_needed_from_one_machine_to_another(tmp_path) -> None:
-    for make in (server_tls, client_tls):
-        words = (None, None) if make is server_tls else (None,)
-        assert make(("127.0.0.1", 1), *words) is None
-        with pytest.raises(UserError, match="is another machine"):
-            make(("hospital.example", 1), *words)
-    for text in ("8000", ":8000", "hospital.example:0", "hospital..example:8000", f"{'h' * 64}:8000"):
+def test_tls_is_needed_from_one_machine_to_another() -> None:
+    for tls in (lambda address: server_tls(address, None, None), lambda address: client_tls(address, None)):
+        assert tls(("127.0.0.1", 1)) is None
+        with pytest.raises(UserError, match="TLS"):
+            tls(("hospital.example", 1))
+    for text in ("8000", ":8000", "hospital.example:0", "hospital..example:8000"):
         with pytest.raises(UserError, match="must be HOST:PORT"):
             address_of(text)
-    (tmp_path / "no.pem").write_text("no")
-    with pytest.raises(UserError, match="is no certificate"):
-        client_tls(("127.0.0.1", 1), tmp_path / "no.pem")
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
@@ -232,26 +179,19 @@ def test_an_aggregator_listens_at_an_address_of_ipv6(tmp_path) -> None:
         socket.create_connection((host, port)).close()
 
 
-def test_nobody_there_is_one_sentence(tmp_path) -> None:
-    parties = clinics(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    with pytest.raises(UserError, match="does not answer"):
-        take_part(parties.keys[0], parties.plan, bytes, ("127.0.0.1", port), 0.1, None)
-
-
 def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_path) -> None:
     parties = clinics(tmp_path)
     for name in ("one", "other"):
         write_certificates("127.0.0.1", tmp_path / name)
     assert (tmp_path / "one" / "server.key").stat().st_mode & 0o077 == 0
-    with pytest.raises(UserError, match="is there already"):
-        write_certificates("127.0.0.1", tmp_path / "one")
+    for host, folder in (("127.0.0.1", "one"), ("a.example:80", "new")):
+        with pytest.raises(UserError):
+            write_certificates(host, tmp_path / folder)
     server = server_tls(HERE, tmp_path / "one" / "server.pem", tmp_path / "one" / "server.key")
     answers = [member.answer for member in parties.members()]
     with listening(parties.plan, HERE, 30.0, server) as (called, port):
         for host, authority in (("127.0.0.1", "other"), ("localhost", "one")):
-            with pytest.raises(UserError, match=r"is not who it should be: .*[^.]\.$"):
+            with pytest.raises(UserError, match="is not who it should be"):
                 take_part(
                     parties.keys[0], parties.plan, answers[0], (host, port), 5.0,
                     client_tls((host, port), tmp_path / authority / "ca.pem"),
@@ -346,10 +286,3 @@ def test_strangers_who_are_gone_at_once_or_too_many_close_the_door_to_nobody(tmp
             time.sleep(0.01)
         called.end("the model")
         assert job.result(timeout=30) == "the model"
-
-
-@pytest.mark.parametrize("host", ["bad host!", "a..b", "", "-/x", "*", "a\nb"])
-def test_no_certificate_is_for_what_is_no_machine(tmp_path, host) -> None:
-    with pytest.raises(UserError, match="is no name and no address of a machine"):
-        write_certificates(host, tmp_path / "tls")
-    assert not (tmp_path / "tls").exists()

@@ -1,18 +1,22 @@
 """What a sum shows when parties are missing, by the covariance of all that is seen: no more than is proven."""
 
+import json
 import math
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
 import pytest
+from examples_federated import plan_of
 
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.federated.plan import most_dropouts
 from dpml.mechanism.sharing import SecureSumNoise, cape_whole_view
 from dpml.optim.losses import LOSSES
-from dpml.privacy import Budget, Problem
+from dpml.privacy import Budget, Problem, gdp
 from dpml.protocols.session import least_quorum
+from dpml.release import verify
 
 CASES = [(M, C, D) for M in range(3, 9) for C in range(M - 2) for D in range(most_dropouts(M, C) + 1)]
 
@@ -67,3 +71,29 @@ def test_the_noise_of_a_plan_with_missing_parties_is_wider(algorithm) -> None:
     made, budget = algorithm(LOSSES["logistic"], calibration="tight"), Budget(1.0, 1e-5)
     few, many = (made.messages(budget, Problem(6, 600, 3, colluders=count))[0].block_widths() for count in (1, 3))
     assert many > few
+
+
+@pytest.mark.parametrize(("colluders", "dropouts"), [(1, 0), (1, 1)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("algo=ssp",),
+        ("algo=dpgd", "algo.unit=party", "algo.noise=discrete"),
+        ("algo=wdgd", "algo.noise=discrete", "count_errors=0.5"),
+    ],
+)
+def test_every_view_has_the_noise_of_those_that_are_left(words, colluders, dropouts) -> None:
+    plan = plan_of(words, colluders, dropouts)
+    made = json.loads(json.dumps(plan.facts.certificate))
+    results = verify.verify(made)
+    assert [(view, float(eps)) for view, eps, _ in results] == [(each.view, each.eps) for each in plan.guarantees]
+    assert all(stated == proven for _, stated, proven in results)
+    M = len(plan.seats)
+    colluding = {each.view: each for each in plan.facts.given}["colluders"]
+    for view, _, _ in results:
+        # as much of the noise is unknown as parties are left that do not collude
+        left = M - dropouts - (colluders if view == "colluders" else 0)
+        eps = gdp.eps_of(colluding.mu * math.sqrt((M - colluders - dropouts) / left), made["delta"])
+        at = verify.total(made["messages"], verify.unknown_noise(made["noise"], view)).delta
+        delta = Fraction(made["delta"])
+        assert at(Fraction(eps) * Fraction(999, 1000)) > delta >= at(Fraction(eps) * Fraction(1001, 1000))

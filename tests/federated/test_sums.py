@@ -13,43 +13,20 @@ from dpml.privacy import Budget, Problem
 from dpml.protocols import FixedPoint, Stage
 
 
-@pytest.mark.slow_cases(
-    "algo=dpgd algo.rounds=3 algo.noise=discrete algo.unit=party",
-    "algo=ssp_descent",
-    "algo=ssp_descent algo.noise=discrete algo.rounds=3",
-    "algo=ssp_descent algo.noise=discrete algo.unit=party algo.rounds=3",
-    "algo=ssp_descent algo.unit=party algo.rounds=3 algo.lam=0.01",
-    "algo=wdgd algo.noise=discrete algo.rounds=3",
-    "algo=wdgd algo.noise=discrete algo.unit=party algo.rounds=3",
-    "algo=wdgd algo.rounds=3",
-    "algo=wdgd algo.rounds=3 loss=squared",
-    "algo=wdgd algo.unit=party algo.rounds=3 algo.lam=0.01",
-)
 @pytest.mark.parametrize(
     "words",
     [
-        ("algo=ssp",),
         ("algo=ssp", "algo.unit=party"),
-        ("algo=ssp", "algo.lam=0.1"),
         ("algo=ssp", "algo.noise=discrete"),
-        ("algo=ssp", "algo.noise=discrete", "algo.unit=party"),
         ("algo=capefm",),
         ("algo=capefm", "algo.noise=discrete"),
-        ("algo=ssp_descent",),
         ("algo=ssp_descent", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
         ("algo=ssp_descent", "algo.noise=discrete", "algo.rounds=3"),
-        ("algo=ssp_descent", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),
-        ("algo=wdgd", "algo.rounds=3"),
         ("algo=wdgd", "algo.rounds=3", "loss=squared"),
-        ("algo=wdgd", "algo.unit=party", "algo.rounds=3", "algo.lam=0.01"),
-        ("algo=wdgd", "algo.unit=party", "algo.rounds=3", "loss=squared"),
-        ("algo=wdgd", "algo.noise=discrete", "algo.rounds=3"),
         ("algo=wdgd", "algo.noise=discrete", "algo.unit=party", "algo.rounds=3"),
         ("algo=dpgd", "algo.rounds=3"),
         ("algo=dpgd", "algo.rounds=3", "algo.unit=party"),  # with a clip that follows the parties
-        ("algo=dpgd", "algo.rounds=3", "algo.unit=party", "algo.clip=0.2"),
-        ("algo=dpgd", "algo.rounds=3", "algo.noise=discrete"),
-        ("algo=dpgd", "algo.rounds=3", "algo.noise=discrete", "algo.unit=party"),
+        ("algo=dpgd", "algo.rounds=3", "algo.noise=discrete", "algo.unit=party", "algo.clip=0.2"),
         ("algo=psgd", "algo.rounds=3"),
     ],
     ids=" ".join,

@@ -8,8 +8,6 @@ import pytest
 from examples import LOGISTIC, binary_parties, eta_of, proven, release_of, sent
 from scipy import stats
 
-from dpml.algorithms.perturbation import GaussianObjectivePerturbation
-from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
 from dpml.optim.losses import ShiftedLogistic
@@ -57,47 +55,6 @@ def test_tight_spends_the_budget_at_every_size(lam) -> None:
             assert 0 <= proven(ApproximateMinima(LOGISTIC, lam=lam), budget, problem)["release"] < math.inf
 
 
-def test_the_least_noise_is_hardly_more_than_that_of_exact_minimisers() -> None:
-    for eps in (0.05, 0.1, 0.5, 1.0):
-        budget, problem = Budget(eps, 1e-5), Problem(1, 30_162, 104)
-        exact = sent(GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), budget, problem)
-        made = sent(TIGHT, budget, problem)
-        assert exact.scale < made.scale < 1.001 * exact.scale
-        assert exact.extra < made.extra < 1.1 * exact.extra
-        assert made.output * math.sqrt(104) < 0.01  # of models 10 long
-        published = sent(ApproximateMinima(LOGISTIC), budget, problem)
-        assert published.scale > 1.5 * made.scale
-        assert proven(ApproximateMinima(LOGISTIC), budget, problem)["release"] < 0.65 * eps
-
-
-@pytest.mark.parametrize(
-    ("calibration", "eps", "sigma", "R", "output", "most"),
-    [
-        ("published", 0.1, 125.9, 72.93, 0.003036, 0.04549),
-        ("published", 1.0, 12.943, 5.337, 0.004148, 0.5475),
-        ("tight", 0.1, 61.517, 20.644, 4.493e-6, 0.1),
-        ("tight", 1.0, 7.4632, 1.9885, 5.659e-6, 1.0),
-    ],
-)
-def test_the_noise_on_adult(calibration, eps, sigma, R, output, most) -> None:
-    algorithm, problem = ApproximateMinima(LOGISTIC, calibration=calibration), Problem(1, 30_162, 104)
-    made = sent(algorithm, Budget(eps, 1e-5), problem)
-    assert (made.scale, 30_162 * made.extra, made.output) == pytest.approx((sigma, R, output), rel=1e-3)
-    assert made.gamma == (1e-12 if calibration == "tight" else 30_162**-2)
-    assert proven(algorithm, Budget(eps, 1e-5), problem)["release"] == pytest.approx(most, rel=1e-3)
-
-
-def test_where_the_published_noise_is_less_than_its_claim_needs() -> None:
-    """eps_3 is above 2 (1 + sqrt(2 log(1/delta_1))). Below about 10 there is noise to spare."""
-    problem = Problem(1, 30_162, 104)
-    for lam in (0.0, 1.0):
-        algorithm = ApproximateMinima(LOGISTIC, lam=lam)
-        assert proven(algorithm, Budget(20.0, 0.005), problem)["release"] > 20
-        for eps in (1e-3, 0.1, 1.0, 8.0):
-            for delta in (0.005, 1e-5, 1e-9):
-                assert proven(algorithm, Budget(eps, delta), problem)["release"] < eps
-
-
 @pytest.mark.parametrize("algorithm", [TIGHT, ApproximateMinima(LOGISTIC), replace(TIGHT, shift=2.0)])
 def test_both_noises_are_drawn_as_they_are_counted(monkeypatch, algorithm) -> None:
     """The model before the output's noise shows eta; with it, that noise."""
@@ -133,7 +90,7 @@ def test_a_solver_that_stops_early_releases_nothing(monkeypatch) -> None:
     right = amp.perturbed_minimisers
     monkeypatch.setattr(amp, "perturbed_minimisers", lambda *a: right(*a) * (1 + 1e-6))
     prepared = TIGHT.prepare(binary_parties(), np.random.default_rng(0))
-    with pytest.raises(NotConvergedError, match=r"algo=amp: the solver left a gradient of norm .* > gamma = 1.0e-12"):
+    with pytest.raises(NotConvergedError, match="gamma"):
         prepared.release([BUDGET], np.random.default_rng(1), 2)
 
 
@@ -148,9 +105,3 @@ def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
     assert np.allclose(
         release_of(replace(TIGHT, lam=0.05, shift=2.0), parties, [budget], 1, seed=0).weights, best, atol=1e-6
     )
-
-
-@pytest.mark.parametrize("kind", [ApproximateMinima, GaussianObjectivePerturbation])
-def test_a_shift_is_for_tight_noise(kind) -> None:
-    with pytest.raises(UserError, match=rf"algo.shift=2 of {kind.name} is in no paper: set calibration=tight"):
-        kind(LOGISTIC, shift=2.0)

@@ -96,19 +96,6 @@ def test_more_than_either_and_no_more_than_both(sigma: float, ridge: float, mu: 
     assert proof.eps_of(sigma, ridge, 1e-12, delta) == pytest.approx(objective.eps_of(sigma, ridge, delta), rel=2e-3)
 
 
-@pytest.mark.slow
-def test_every_size() -> None:
-    """It falls with the noise, and with mu; no overflow, no nan."""
-    rng = np.random.default_rng(0)
-    for _ in range(6):
-        sigma, ridge, mu = 10 ** rng.uniform(-3, 5), 10 ** rng.uniform(-6, 6), 10 ** rng.uniform(-9, 3)
-        delta = 10 ** rng.uniform(-12, -0.31)
-        eps = proof.eps_of(sigma, ridge, mu, delta)
-        assert 0 <= eps < math.inf
-        for less in ((2 * sigma, ridge, mu, delta), (sigma, ridge, mu / 2, delta)):
-            assert proof.eps_of(*less) <= eps * (1 + 2e-3) + 1e-12
-
-
 @pytest.mark.parametrize("share", [0.003, 0.02, 0.2])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.05])
 @pytest.mark.parametrize("eps", [1e-6, 0.01, 1.0, 30.0, 1e6])

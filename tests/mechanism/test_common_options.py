@@ -1,45 +1,42 @@
-"""What algorithms refuse, in one sentence: every wrong value of every option that several of them have."""
+"""What algorithms refuse: wrong values of every option that several of them have, and rows outside the unit ball."""
 
 import math
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
-from examples import capefm
 from harness import algorithms
 
-from dpml.algorithms.perturbation import ObjectivePerturbation
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 
-POSITIVE, NOT_NEGATIVE = "{key} must be a positive number, got", "{key} must be a number >= 0, got"
-FROM, CANNOT = "{key} must be from", "{key} cannot be {value}: "
-WRONG = [
-    ("calibration", "best", CANNOT),
-    ("unit", "row", CANNOT),
-    ("protocol", "secag", CANNOT + "did you mean 'secagg'"),
-    ("noise", "discreet", CANNOT + "did you mean 'discrete'"),
-    ("variant", 3, CANNOT),
-    *(("lam", value, FROM) for value in (-1.0, math.nan, math.inf)),
-    *(("shift", value, NOT_NEGATIVE) for value in (-1.0, math.nan)),
-    ("ridge", -1.0, NOT_NEGATIVE),
-    *(("rounds", value, FROM) for value in (0, 10**8)),
-    *(("budget_share", value, "{key} must be strictly between 0 and 1") for value in (0.0, 1.0)),
-    *(("clip", value, f"{FROM}|{POSITIVE}") for value in (-1.0, 0.0, math.inf)),
-    *((key, 0.0, POSITIVE) for key in ("radius", "model_norm", "noise_step", "noise_constant", "rate")),
-    *((key, 0, POSITIVE) for key in ("hidden", "epochs", "batch")),
-    ("model_norm", math.inf, POSITIVE),
-    ("step", math.nan, POSITIVE),
-    ("steps", (0.1, 0.0), POSITIVE),
-    ("step_selection", "orcale", CANNOT + "did you mean 'oracle'"),
-    ("calibrate_for", "collders", CANNOT),
-    ("curvature", "bond", CANNOT + "did you mean 'bound'"),
+WRONG = [  # a key, a wrong value, and the value that is suggested
+    ("calibration", "tigth", "tight"),
+    ("unit", "sampel", "sample"),
+    ("protocol", "secag", "secagg"),
+    ("noise", "discreet", "discrete"),
+    ("step_selection", "orcale", "oracle"),
+    ("calibrate_for", "collders", ""),
+    ("curvature", "bond", "bound"),
+    ("variant", 3, "paper"),
+    *(("lam", value, "") for value in (-1.0, math.nan, math.inf)),
+    *(("shift", value, "") for value in (-1.0, math.nan)),
+    *(("rounds", value, "") for value in (0, 10**8)),
+    *(("budget_share", value, "") for value in (0.0, 1.0)),
+    *(("clip", value, "") for value in (-1.0, 0.0, math.inf)),
+    *((key, 0.0, "") for key in ("radius", "model_norm", "noise_step", "noise_constant", "rate")),
+    *((key, 0, "") for key in ("hidden", "epochs", "batch")),
+    ("ridge", -1.0, ""),
+    ("model_norm", math.inf, ""),
+    ("step", math.nan, ""),
+    ("steps", (0.1, 0.0), ""),
 ]
 NEEDS_LAM = {"avg", "batch", "gop", "indiv", "la", "psgd", "soft", "vote"}
-UNCHECKED = {("constant", "variant"), ("jayaraman_local", "variant")}  # has none; has a sentence of its own
+UNCHECKED = {("constant", "variant")}  # has none
 
 ANY = "ceiling constant nonpriv"
 SQUARED = f"{ANY} adassp capefm conv dpfm fm jayaraman local objpert outpert ssp ssp_descent wang wddp dpgd wdgd"
@@ -48,46 +45,62 @@ SOFTMAX = f"{ANY} avg batch dpgd indiv soft ssp vote wdgd"
 SIGMOID = f"{ANY} jayaraman jayaraman_local wang wddp"
 # of the squared loss noisy descent has to clip the slopes, for which only tight noise is there
 CLIPPED = {"wang", "jayaraman", "wddp"}
-OTHERWISE = {("jayaraman_local", "squared")}  # refused with a sentence of its own
 
 TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}
 NO_DELTA = set(f"{ANY} avg batch dpfm indiv la nn_nonpriv objpert soft vote".split())
 
 
 @pytest.mark.parametrize("name", algorithms())
-def test_every_wrong_value_is_a_sentence(name: str) -> None:
+def test_every_wrong_value_is_refused_by_the_name_of_its_key(name: str) -> None:
     algorithm = algorithms()[name]
     options = {field.name for field in fields(algorithm)}
-    for key, value, said in WRONG:
+    for key, value, suggested in WRONG:
         if key in options and (name, key) not in UNCHECKED:
-            with pytest.raises(UserError, match=said.format(key=key, name=name, value=value)) as caught:
+            with pytest.raises(UserError) as caught:
                 replace(algorithm, **{key: value})
-            assert str(value) in str(caught.value) or key == "steps"
+            assert key in str(caught.value)
+            assert suggested in str(caught.value)
+    if name in NEEDS_LAM:
+        with pytest.raises(UserError, match=r"algo\.lam"):
+            replace(algorithm, lam=0.0)
+    elif "lam" in vars(algorithm):
+        replace(algorithm, lam=0.0)
 
 
-@pytest.mark.parametrize("name", [name for name, each in algorithms().items() if "lam" in vars(each)])
-def test_a_regulariser_of_zero_is_taken_where_none_is_needed(name: str) -> None:
-    if name not in NEEDS_LAM:
-        replace(algorithms()[name], lam=0.0)
-        return
-    with pytest.raises(UserError, match=r"algo\.lam must be a positive number"):
-        replace(algorithms()[name], lam=0.0)
+@pytest.mark.parametrize(
+    ("name", "options", "key"),
+    [
+        ("wang", {"clip": 0.1}, "clip"),
+        ("wang", {"clip": 0.1, "calibration": "tight", "loss": LOSSES["sigmoid"]}, "clip"),
+        ("wang", {"step": 0.1, "step_selection": "oracle"}, "step"),
+        ("wddp", {"calibration": "tight", "variant": "once", "calibrate_for": "client"}, "calibrate_for"),
+        ("jayaraman_local", {"calibration": "tight"}, "tight"),
+        ("psgd", {"variant": "halving", "rounds": 401}, "rounds"),
+        ("psgd", {"variant": "halving", "calibration": "tight"}, "variant"),
+        ("avg", {"variant": "sum", "calibration": "tight"}, "variant"),
+    ],
+)
+def test_values_that_exclude_each_other_are_refused_by_name(name: str, options: dict[str, Any], key: str) -> None:
+    with pytest.raises(UserError, match=key):
+        replace(algorithms()[name], **options)
 
 
-def test_no_wrong_value_is_of_an_option_that_nobody_has() -> None:
-    assert {key for key, *_ in WRONG} <= {field.name for each in algorithms().values() for field in fields(each)}
+@pytest.mark.parametrize("name", ["soft", "vote"])
+def test_votes_need_auxiliary_rows(name: str) -> None:
+    with pytest.raises(UserError, match=r"partition\.auxiliary"):
+        algorithms()[name].guarantees(Budget(1.0), Problem(2, 90, 2, auxiliary=0))
 
 
 @pytest.mark.parametrize("name", algorithms())
-def test_a_loss_that_it_does_not_know_is_a_sentence(name: str) -> None:
+def test_a_loss_that_it_does_not_know_is_refused(name: str) -> None:
     takes = {"squared": SQUARED.split(), "softmax": SOFTMAX.split(), "sigmoid": SIGMOID.split()}
     for loss in LOSSES.values():
         known = name not in NOT_LOGISTIC if loss.name == "logistic" else name in takes[loss.name]
         options = {"calibration": "tight"} if name in CLIPPED and loss.name == "squared" else {}
-        if known and (name, loss.name) not in OTHERWISE:
+        if known:
             replace(algorithms()[name], loss=loss, **options)
-        elif (name, loss.name) not in OTHERWISE:
-            with pytest.raises(UserError, match=rf"algo={name} needs loss=.*, not loss={loss.name}\."):
+        else:
+            with pytest.raises(UserError, match="loss"):
                 replace(algorithms()[name], loss=loss)
 
 
@@ -97,40 +110,28 @@ def test_gaussian_noise_needs_a_delta(name: str) -> None:
     if name in NO_DELTA:
         assert {g.delta for g in algorithms()[name].guarantees(Budget(1.0), problem)} == {0.0}
         return
-    with pytest.raises(UserError, match=f"^algo={name} adds Gaussian noise and needs a delta: set delta="):
+    with pytest.raises(UserError, match="delta"):
         algorithms()[name].guarantees(Budget(1.0), problem)
 
 
-@pytest.mark.parametrize("name", [name for name, each in algorithms().items() if "noise" in vars(each)])
-def test_published_noise_is_continuous(name: str) -> None:
-    said = rf"noise=discrete of algo={name} .* set calibration=tight|cannot be published|is for algo=fm and algo=capefm"
-    with pytest.raises(UserError, match=said):
-        replace(algorithms()[name], calibration="published", noise="discrete")
-
-
-@pytest.mark.parametrize("name", sorted(TIGHT_ONLY))
-def test_what_no_paper_has_is_tight(name: str) -> None:
-    with pytest.raises(UserError, match="calibration cannot be published: choose one of tight"):
-        replace(algorithms()[name], calibration="published")
-    assert getattr(algorithms()[name], "variant", "paper") == "paper"
-
-
-@pytest.mark.parametrize("name", sorted(set(algorithms()) - set(f"{ANY} batch indiv".split())))
-def test_rows_outside_the_unit_ball_are_refused_by_name(name: str) -> None:
+@pytest.mark.parametrize("name", algorithms())
+def test_noise_of_a_paper_is_continuous_and_what_no_paper_has_is_tight(name: str) -> None:
     algorithm = algorithms()[name]
-    X = np.array([[0.1, 0.2], [0.9, 0.9], [0.0, 0.1], [0.0, 0.2]])
+    if name in TIGHT_ONLY:
+        with pytest.raises(UserError, match="calibration"):
+            replace(algorithm, calibration="published")
+    elif "noise" in vars(algorithm):
+        with pytest.raises(UserError, match="noise"):
+            replace(algorithm, calibration="published", noise="discrete")
+
+
+@pytest.mark.parametrize("bad", [0.9, math.nan])
+@pytest.mark.parametrize("name", sorted(set(algorithms()) - set(f"{ANY} batch indiv".split())))
+def test_rows_outside_the_unit_ball_are_refused_by_number(name: str, bad: float) -> None:
+    algorithm = algorithms()[name]
+    X = np.array([[0.1, 0.2], [bad, bad], [0.0, 0.1], [0.0, 0.2]])
     task = "regression" if algorithm.loss is LOSSES["squared"] else "binary"
     data = Dataset("mine", task, X, np.array([-1.0, 1.0, 1.0, -1.0]), X[:0], X[:0, 0])
     parties = partition(data, Equal(auxiliary=algorithm.auxiliary and 0.25), 1, np.random.default_rng(2))
-    with pytest.raises(UserError, match=r"row 1 of dataset=mine has norm 1\.273, .* rows in the unit ball"):
+    with pytest.raises(UserError, match="row 1 of dataset=mine"):
         algorithm.prepare(parties, np.random.default_rng(0))
-
-
-def test_a_row_that_is_no_number_is_refused_too() -> None:
-    X = np.array([[0.1, 0.2], [np.nan, np.nan], [0.0, 0.1]])
-    parties = partition(
-        Dataset("mine", "regression", X, X[:, 0], X[:0], X[:0, 0]), Equal(), 1, np.random.default_rng(0)
-    )
-    for kind in (capefm, ObjectivePerturbation):
-        with pytest.raises(UserError, match="training row 1 of dataset=mine has norm nan"):
-            kind(LOSSES["squared"]).prepare(parties, np.random.default_rng(0))

@@ -4,7 +4,7 @@ import math
 from itertools import product
 
 import pytest
-from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, nn_cape, nn_conv, nn_nonpriv
+from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, nn_cape, nn_conv
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSums
@@ -171,12 +171,3 @@ def test_what_is_proven_follows_from_the_messages(program) -> None:
             assert (1 - left) * eps <= max(g.eps for g in proven.values()) <= eps * (1 + 1e-12)
         none = [g for g in program.guarantees(Budget(math.inf, 1e-5), problem) if g.basis == "proven"]
         assert {g.eps for g in none} == {math.inf}
-
-
-def test_these_are_all_programs() -> None:
-    def below(kind: type) -> set[type]:
-        return {kind}.union(*map(below, kind.__subclasses__()))
-
-    inside = {kind for kind in below(Program) - {Program} if kind.__module__.startswith("dpml.")}
-    assert {type(program) for program in PROGRAMS} <= inside
-    assert nn_nonpriv(LOGISTIC).messages(Budget(1.0, 1e-5), PROBLEMS[0]) == ()

@@ -9,7 +9,6 @@ import pytest
 from scipy.io import loadmat
 from scipy.optimize import approx_fprime, minimize
 
-from dpml.errors import UserError
 from dpml.optim.interior_point import EVALUATIONS, _solve, stop_in_box, stopped_model, usual_start
 from dpml.optim.losses import LOSSES
 
@@ -40,17 +39,6 @@ def test_with_evaluations_enough_it_is_the_minimum() -> None:
         assert np.allclose(w[i], reference.x, atol=1e-4)
     assert np.abs(w).max() < 1
     assert 0 < (np.abs(w) > 1 - 1e-4).any(axis=1).sum() < 20
-
-
-def test_where_indefinite_it_ends_where_nothing_near_is_lower() -> None:
-    rng = np.random.default_rng(4)
-    A, b = stack(rng, 30, 8, shift=0)
-    start = usual_start(8)
-    w = stop_in_box(A, b, start)
-    assert np.all(values(A, b, w) < values(A, b, np.broadcast_to(start, w.shape)))
-    for _ in range(200):
-        near = np.clip(w + 1e-3 * rng.standard_normal(w.shape), -1, 1)
-        assert np.all(values(A, b, near) >= values(A, b, w) - 1e-4)
 
 
 def stopped(objective: Callable[[np.ndarray], float], start: np.ndarray, budget: int) -> tuple[np.ndarray, int]:
@@ -113,19 +101,6 @@ def test_it_stops_where_the_evaluations_of_the_objective_are_used_up(shift: floa
     assert np.allclose(gradient, 2 * A[0] @ start + b[0], rtol=1e-3, atol=1e-3)
 
 
-def test_problems_do_not_touch_each_other() -> None:
-    A, b = stack(np.random.default_rng(6), 9, 10, shift=2)
-    b[::2] *= 1e4  # some end early
-    together = stop_in_box(A, b, usual_start(10), 300)
-    for i in range(9):
-        assert np.allclose(stop_in_box(A[i : i + 1], b[i : i + 1], usual_start(10), 300)[0], together[i], atol=1e-9)
-
-
-def test_a_start_on_the_boundary_is_moved_inside() -> None:
-    w = stop_in_box(np.array([[[2.0]], [[-1.0]]]), np.array([[1.0], [0.5]]), usual_start(1))
-    assert np.allclose(w.ravel(), [-0.25, 1.0], atol=1e-4)
-
-
 def test_it_stops_where_the_authors_solver_stopped(raw) -> None:
     """Their stored non-private value on their own rows of Crime, d = 101: no noise, and 12 to 42 % above the optimum.
 
@@ -150,24 +125,15 @@ def test_the_model_of_a_losss_quadratic_form(name: str) -> None:
     rng = np.random.default_rng(12)
     X = rng.standard_normal((30, 4)) * np.array([0.3, 0.4, 0.4, 0.5])
     y, lam, loss = np.sign(X[:, 0]), 0.05, LOSSES[name]
-    if name == "squared":
-
-        def slope(t):
-            return 2 * (t - y)
-    else:
-
-        def slope(t):
-            return t / 4 - y / 2
-
+    curvature = 2 if name == "squared" else 0.25
+    toward = 2 * y if name == "squared" else y / 2
     w = np.zeros(4)
     for _ in range(5000):
-        w = np.clip(w - 0.3 * (X.T @ slope(X @ w) / 30 + lam * w), -1, 1)
+        w = np.clip(w - 0.3 * (X.T @ (curvature * (X @ w) - toward) / 30 + lam * w), -1, 1)
     found = stopped_model(loss, X, y, lam)
     assert np.allclose(found, w, atol=1e-4)
     assert (np.abs(found) > 1 - 1e-5).any()
     assert (np.abs(found) < 0.99).any()
-    with pytest.raises(UserError, match="needs loss=squared or loss=logistic, not loss=sigmoid"):
-        stopped_model(LOSSES["sigmoid"], X, y, lam)
 
 
 def test_a_problem_that_is_singular_to_rounding_leaves_the_others_alone():

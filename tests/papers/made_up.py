@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.claims import Claim, Evidence, Verdict
+from dpml.reporting.criteria import is_share
 
 NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
 
@@ -18,6 +19,7 @@ def made_up(
     shape: tuple[int, int] = (5, 4),
     noise: float = 1e-4,
     hard: float = 0.0,
+    room: float = 0.5,
 ) -> Evidence:
     """Evidence whose means are given by block and algorithm, one for every x of the block.
 
@@ -29,6 +31,7 @@ def made_up(
         shape: seeds and draws.
         noise: of a run, relative to its mean.
         hard: of a seed, the same for all that have it, relative to the mean.
+        room: of a share, from the constant baseline at 0 to the model without privacy.
     """
     rng = np.random.default_rng(1)
     seeds = 1 + hard * rng.standard_normal(shape[0])
@@ -42,6 +45,10 @@ def made_up(
         about = {"block": block, "algo": np.repeat(algos, len(seed)), "variant": variant, "metric": metric}
         about |= {x: np.repeat(ats, len(seed)), "seed": np.tile(seed, len(places)), "draw": np.tile(draw, len(places))}
         tables.append(pd.DataFrame(about | {"value": (np.array(means)[:, None, None] * spread).ravel()}))
+        if is_share(metric):
+            ends = [(name, value) for name, value in (("constant", 0.0), ("nonpriv", room)) if name not in curves]
+            run = {"block": block, "variant": variant, "metric": metric, x: grids[x][0], "seed": 0, "draw": 0}
+            tables.append(pd.DataFrame(ends, columns=["algo", "value"]).assign(**run))
     return Evidence(pd.concat(tables, ignore_index=True), NO_POINTS, axes)
 
 

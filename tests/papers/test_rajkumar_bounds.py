@@ -68,3 +68,21 @@ def test_gop_keeps_the_bound() -> None:
     assert np.mean(bounds.excess_loss(weights, parties, LOGISTIC, lam) <= limit) >= 0.9
     table = bounds.bounds([500, 2000], 5, 0.5, 0.05, lam, 2.0)
     assert table["value"].iloc[1] == limit < table["value"].iloc[0]
+
+
+def test_proposition_5_2_is_of_the_stated_order():
+    """The proof's chain of bounds, with an independent quantile, stays below 120 for eps up to 1."""
+    rows = bounds.quantile_orders([1, 30], [0.05, 1.0], [0.3, 1e-4])
+    for d, left, x, y, value in rows[["d", "eps", "delta", "tail", "value"]].itertuples(index=False):
+        sigma2 = 4 * (d + 2 * math.sqrt(d * math.log(1 / x)) + 2 * math.log(1 / x) + left) / left**2
+        most = sigma2 * stats.chi2.isf(y, d) * left**2 / (d**2 * math.log(x) * math.log(y))
+        assert 0 < value <= most <= 120
+
+
+def test_full_noise_has_the_variance_of_all_parties():
+    rows = bounds.full_noise({"equal": [0.25] * 4, "skewed": [0.01, 0.33, 0.33, 0.33]}, 1000, 10, 0.1, 0.05)
+    ratios = rows[rows["metric"] == "noise_ratio"].set_index(["setting", "reading"])["value"]
+    assert ratios["equal", "stated"] == 4 < ratios["equal", "full noise"] == ratios["skewed", "stated"]
+    assert ratios["skewed", "full noise"] > ratios["skewed", "stated"]
+    proven = rows.loc[rows["metric"] == "proven_of_party", "value"]
+    assert (proven <= 0.1).all()

@@ -11,7 +11,7 @@ from noise_samplers import SAMPLERS
 from scipy import stats
 
 from dpml.errors import UserError
-from dpml.privacy import entropy, noise
+from dpml.privacy import noise
 from dpml.privacy.entropy import LARGEST_NORMAL, SystemGenerator, check_tail
 
 
@@ -68,19 +68,6 @@ def test_every_distribution_that_noise_draws_from_is_the_systems() -> None:
     assert drawn | {"bytes", "random"} <= set(vars(SystemGenerator))
 
 
-def test_numbers_are_within_their_ends_at_the_ends_of_the_digits() -> None:
-    """The least and the largest 64 bits: no infinite noise, and no zero that is not a number."""
-    for byte in (0, 255):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "urandom", lambda length, byte=byte: bytes([byte]) * length)
-            rng = SystemGenerator()
-            found = [rng.standard_normal(3), rng.laplace(size=3), rng.exponential(size=3), rng.gamma(0.5, size=3)]
-            assert np.isfinite(found).all()
-            assert np.abs(rng.standard_normal(3)).max() < 8.4
-            assert (rng.random(3) > 0).all()
-            assert (rng.random(3) < 1).all()
-
-
 def test_no_state_is_kept_or_handed_on() -> None:
     """Copies, and generators that are split off, draw afresh."""
     rng = SystemGenerator()
@@ -92,17 +79,14 @@ def test_no_state_is_kept_or_handed_on() -> None:
     assert len(np.unique([SystemGenerator().permutation(1000) for _ in range(3)], axis=0)) == 3
 
 
-def test_a_scalar_is_a_scalar() -> None:
-    rng = SystemGenerator()
-    assert np.shape(rng.standard_normal()) == np.shape(rng.random()) == np.shape(rng.laplace()) == ()
-    assert entropy._words((2, 3)).shape == (2, 3)
-
-
 @pytest.mark.parametrize("bits", [b"\x00", b"\xff"])
-def test_where_the_normal_numbers_end(monkeypatch, bits) -> None:
+def test_where_the_numbers_end(monkeypatch, bits) -> None:
     """The least uniform number is half a grain, 2^-53, and half of it lies at either side."""
     monkeypatch.setattr(os, "urandom", lambda n: bits * n)
-    drawn = abs(float(SystemGenerator().standard_normal()))
+    rng = SystemGenerator()
+    assert np.isfinite([rng.laplace(size=3), rng.exponential(size=3), rng.gamma(0.5, size=3)]).all()
+    assert 0 < rng.random() < 1
+    drawn = abs(float(rng.standard_normal()))
     assert drawn == LARGEST_NORMAL if bits == b"\x00" else drawn < 1e-15
     assert stats.norm.sf(LARGEST_NORMAL) == pytest.approx(2.0**-54, rel=1e-12)
 
@@ -111,5 +95,5 @@ def test_a_delta_that_the_tail_cannot_carry() -> None:
     check_tail(0.0, False)
     check_tail(1e-14, False)
     check_tail(1e-300, True)
-    with pytest.raises(UserError, match=r"^delta=1e-15 is smaller than the tails .* end at 8.292 standard deviations"):
+    with pytest.raises(UserError):
         check_tail(1e-15, False)

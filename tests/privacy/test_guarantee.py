@@ -1,4 +1,4 @@
-"""Budgets, guarantees and the facts that they are counted from, against brute force."""
+"""Budgets, adversaries, and the facts that guarantees are counted from, against brute force."""
 
 import itertools
 import math
@@ -8,29 +8,38 @@ import numpy as np
 import pytest
 
 from dpml.errors import UserError
-from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem, worst
+from dpml.privacy import Adversary, Budget, Guarantee, Problem, UnsizedProblem, worst
+
+SIZED = Problem(5, 10_000, 2).of_sizes(np.full(5, 2000))
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    "make",
     [
-        *((lambda eps=eps: Budget(eps, 1e-5), "eps must be a positive number") for eps in (0.0, -1.0, math.nan)),
-        *((lambda delta=delta: Budget(1.0, delta), "delta must lie strictly") for delta in (0.0, 1.0, 1.5, math.nan)),
-        (lambda: Problem(0, 5, 1), "M must be at least 1"),
-        (lambda: Problem(1, 0, 1), "N must be at least 1"),
-        (lambda: Problem(1, 5, 0), "d must be at least 1"),
-        (lambda: Problem(6, 5, 1), "M=6 parties need at least one training row each, but N=5"),
+        *((lambda eps=eps: Budget(eps, 1e-5)) for eps in (0.0, -1.0, math.nan)),
+        *((lambda delta=delta: Budget(1.0, delta)) for delta in (0.0, 1.0, 1.5, math.nan)),
+        lambda: Budget(1.0).require_delta("somebody"),
+        *((lambda sizes=sizes: Problem(*sizes)) for sizes in ((0, 5, 1), (1, 0, 1), (1, 5, 0), (6, 5, 1))),
+        lambda: replace(SIZED, N=1000),  # the noise of a client goes by the smallest party
+        *((lambda many=many: Adversary(many)) for many in (-1, 1.5, -0.1, math.inf, math.nan)),
+        lambda: Adversary(3).count(3),
     ],
 )
-def test_what_is_no_budget_and_no_problem(make, said) -> None:
-    with pytest.raises(UserError, match=said):
+def test_values_that_are_refused(make) -> None:
+    with pytest.raises(UserError):
         make()
 
 
-def test_a_delta_that_is_needed_and_missing() -> None:
-    assert Budget(1.0, 1e-5).require_delta("somebody") == 1e-5
-    with pytest.raises(UserError, match="somebody adds Gaussian noise and needs a delta"):
-        Budget(1.0).require_delta("somebody")
+@pytest.mark.parametrize(
+    ("given", "M", "colluders"),
+    [
+        *((None, M, colluders) for M, colluders in enumerate((0, 0, 0, 1, 1, 1, 2, 2, 2, 3), 1)),
+        (0, 5, 0), (1, 3, 1), (2, 3, 2), (4.0, 5, 4), (0.5, 5, 2), (0.4, 5, 2), (0.99, 100, 99), (0.1, 7, 0),
+    ],
+)  # fmt: skip
+def test_colluders_are_a_number_a_share_or_the_papers(given, M, colluders) -> None:
+    assert Adversary(given).count(M) == colluders
+    assert Problem(M, 10 * M, 2, colluders=colluders).honest == M - colluders
 
 
 @pytest.mark.parametrize(
@@ -71,13 +80,6 @@ def test_sizes_that_are_not_known_cannot_be_asked_for() -> None:
     ):
         with pytest.raises(UserError, match="nobody has counted them"):
             ask()
-
-
-def test_a_copy_with_fewer_rows_does_not_keep_the_sizes_of_the_parties() -> None:
-    """A client's noise goes by the smallest party: 2,000 rows where there are 200 would prove a tenth of mu."""
-    assert replace(Problem(5, 10_000, 2), N=1000).smallest == 200
-    with pytest.raises(UserError, match="5 parties with 10000 rows are not M=5 of N=1000 rows"):
-        replace(Problem(5, 10_000, 2).of_sizes(np.full(5, 2000)), N=1000)
 
 
 def test_the_weakest_guarantee_is_the_one_with_the_largest_eps_of_equal_ones_the_last() -> None:

@@ -90,6 +90,12 @@ def test_rounds_without_noise_or_memory():
     assert last_iterate_mu(np.ones(5), np.zeros(5), np.zeros(5)) == 0
 
 
+def test_what_is_no_round_is_refused():
+    for rounds in (([1.0], [1.0], [-1.0]), ([1.0], [math.nan], [1.0]), ([math.inf], [1.0], [1.0]), ([1.0], [1.0], [])):
+        with pytest.raises(ValueError, match="must"):
+            last_iterate_mu(*rounds)
+
+
 @pytest.mark.parametrize("c", [0.0, 1e-9, 0.9, 1 - 1e-9, 1.0])
 @pytest.mark.parametrize("T", [1, 50, 1_000_000])
 def test_constant_rounds(c, T):
@@ -118,26 +124,3 @@ def test_expanding_rounds_are_composed_and_many_rounds_neither_overflow_nor_vani
     few = ones[:100_000]  # are pooled one by one
     mixed = last_iterate_mu(np.exp(np.random.default_rng(0).normal(0, 3, len(few))), few, few)
     assert 1 < mixed < 316
-
-
-@pytest.mark.slow
-def test_more_noise_smaller_moves_and_smaller_contractions_never_hurt():
-    rng = np.random.default_rng(2)
-    for _ in range(300):
-        T = rng.integers(1, 9)
-        c, m, s = rng.uniform(0.2, 1.5, T), rng.uniform(0.1, 2, T), rng.uniform(0.1, 2, T)
-        mu, t, factor = last_iterate_mu(c, m, s), rng.integers(T), rng.uniform(1, 3)
-        for changed in ("c", "m", "s"):
-            less = {"c": c.copy(), "m": m.copy(), "s": s.copy()}
-            less[changed][t] *= factor if changed == "s" else 1 / factor
-            assert last_iterate_mu(less["c"], less["m"], less["s"]) <= mu * (1 + 1e-12)
-        assert last_iterate_mu(c, m, 7 * s) == pytest.approx(mu / 7, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    "rounds",
-    [([1.0], [1.0], [-1.0]), ([1.0], [math.nan], [1.0]), ([math.inf], [1.0], [1.0]), ([1.0], [1.0, 1.0], [1.0, 1.0])],
-)
-def test_what_is_no_round_is_refused(rounds):
-    with pytest.raises(ValueError, match="must"):
-        last_iterate_mu(*rounds)

@@ -10,7 +10,7 @@ from dp_accounting.pld import PLDAccountant
 from quick import quick_first
 from scipy import integrate, special, stats
 
-from dpml.privacy import gdp, noise, pld
+from dpml.privacy import gdp, noise
 from dpml.privacy.proofs import laplace_sums, noisy_sums
 from dpml.privacy.proofs.noisy_sums import ETA, EXACT, PURE, SCALES, proven
 
@@ -80,7 +80,7 @@ def exact_deltas(eps: float, parties: int, d: int, at: list[float]) -> list[floa
     return found
 
 
-@pytest.mark.parametrize(("eps", "parties", "d"), [(1.0, 1, 1), (0.5, 3, 1), (2.0, 3, 3), (8.0, 1, 6)])
+@pytest.mark.parametrize(("eps", "parties", "d"), [(1.0, 1, 1), (0.5, 10, 1), (1.0, 2, 2), (2.0, 3, 3), (8.0, 1, 6)])
 def test_the_loss_of_one_sum_by_integration(eps: float, parties: int, d: int) -> None:
     losses = laplace_sums.losses(eps, parties, d)
     assert losses.at.max() <= eps
@@ -124,15 +124,6 @@ def test_one_party_with_one_feature_is_the_laplace_mechanism() -> None:
         assert found == pytest.approx(accountant.get_epsilon(delta), rel=2e-3)
 
 
-def test_known_answers() -> None:
-    assert proven(20, 2.0, 3, 3, 0.0, 1e-6)[0] == pytest.approx(14.43, abs=0.01)
-    sigma = 4.632433407455684
-    assert proven(10, 3.0, 1, 20, sigma / math.sqrt(2), 1e-3) == (pytest.approx(3.7075, abs=2e-3), ETA)
-    assert proven(10, 3.0, 2, 20, sigma, 1e-3) == (pytest.approx(2.3275, abs=1e-3), ETA)
-    assert proven(1000, 0.1, 5, 30, 133.138, 0.05) == (pytest.approx(0.00225, abs=2e-5), ETA)
-    assert proven(77, 0.7, 10, 1, 0.0, 1e-6)[0] < pld.pure(0.7, 77).eps(1e-6)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("parties", "d", "eps", "rounds"),
@@ -170,15 +161,6 @@ def test_what_eta_leaves_is_reached_by_a_constant_shift(rounds: int, balance: fl
     assert proof == SCALES
     assert alone == pytest.approx(gdp.eps_of(2 * math.sqrt(rounds / W), delta), rel=1e-3)
     assert found <= alone * (1 + 1e-9)
-
-
-@pytest.mark.slow
-def test_showing_the_scales_costs_nothing_where_the_exact_proof_ends() -> None:
-    for eps, rounds, delta in ((1.0, 100, 1e-5), (0.05, 1000, 1e-3)):
-        exact = proven(rounds, eps, 1, 127, 0.0, delta)
-        scales = proven(rounds, eps, 1, 128, 0.0, delta)
-        assert (exact[1], scales[1]) == (EXACT, SCALES)
-        assert scales[0] == pytest.approx(exact[0], rel=0.01)
 
 
 @pytest.mark.parametrize(("shape", "rounds", "delta"), [(100.0, 1, 1e-2), (2e3, 50, 1e-3)])

@@ -12,10 +12,7 @@ from dpml.config.compose import options
 from dpml.errors import UserError
 from dpml.privacy import CALIBRATIONS, Budget, Problem
 
-TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}  # no noise of a paper
-PUBLISHED_ONLY = {"jayaraman_local"}  # a reading of a paper's noise
 EPS = (1e-30, 1e-6, 1e-3, 0.1, 1.0, 10.0, 1e3, 1e6, 1e30, math.inf)
-ENDS = (1e-30, 0.1, 1e30, math.inf)  # where a proof takes long; all of them among the slow tests
 DELTA = (1e-12, 1e-5, 0.05, 0.5)
 SIZES = (  # M, N, d
     (1, 1, 1),
@@ -29,9 +26,9 @@ LAM = (0.0, 1e-9, 1e-4, 1.0)
 ROUNDS = (1, 1000, 10**6)
 
 
-# How many corners are tried, where a proof takes long: first, and among the slow tests. Those proofs have a test of
-# their own over their whole range, and psgd with published noise none here: one corner of it takes seconds.
-FEW = {"psgd": (1, 2), "gop": (6, 12), "jayaraman": (2, 8), "jayaraman_local": (2, 8), "wang": (2, 8), "wddp": (2, 8)}
+# How many corners are tried, where a proof takes long. Those proofs have a test of their own over their whole range,
+# and psgd with published noise none here: one corner of it takes seconds.
+FEW = {"psgd": 1, "gop": 6, "jayaraman": 2, "jayaraman_local": 2, "wang": 2, "wddp": 2}
 
 
 def settings(algorithm, rng, many):
@@ -50,35 +47,23 @@ def settings(algorithm, rng, many):
         yield dataclasses.replace(algorithm, **changed), Problem(M, N, d, auxiliary=max(1, N // 10)), delta
 
 
-RUNS = [
-    (name, kind)
-    for name in options("algo")
-    for kind in CALIBRATIONS
-    if name not in (TIGHT_ONLY if kind == "published" else PUBLISHED_ONLY)
-]
-
-
-@pytest.mark.slow_cases(
-    "jayaraman-published-budgets25", "jayaraman_local-published-budgets27", "wddp-published-budgets53"
-)
-@pytest.mark.parametrize(
-    ("name", "calibration", "budgets"),
-    [
-        *((*run, ENDS if run[0] in FEW else EPS) for run in RUNS if run != ("psgd", "published")),
-        *(pytest.param(*run, EPS, marks=pytest.mark.slow) for run in RUNS if run[0] in FEW),
-    ],
-)
-def test_guarantees_are_numbers_and_grow_with_the_budget(name, calibration, budgets) -> None:
+@pytest.mark.slow_cases("jayaraman-published", "jayaraman-tight", "jayaraman_local-published", "wddp-published")
+@pytest.mark.parametrize("calibration", CALIBRATIONS)
+@pytest.mark.parametrize("name", options("algo"))
+def test_guarantees_are_numbers_and_grow_with_the_budget(name, calibration) -> None:
+    try:
+        base = dataclasses.replace(algorithms()[name], calibration=calibration)
+    except UserError:  # there is no such noise
+        return
+    if (name, calibration) == ("psgd", "published"):
+        return
     rng = np.random.default_rng([len(name), len(calibration)])
-    base = dataclasses.replace(algorithms()[name], calibration=calibration)
-    few, more = FEW.get(name, (8, 8))
-    for algorithm, problem, delta in settings(base, rng, few if budgets is ENDS else more):
+    for algorithm, problem, delta in settings(base, rng, FEW.get(name, 8)):
         before: dict[str, float] = {}
-        for eps in budgets:
+        for eps in EPS[::3] if name in FEW else EPS:
             try:
                 given = algorithm.guarantees(Budget(eps, delta), problem)
-            except UserError as error:
-                assert "\n" not in str(error)  # noqa: PT017
+            except UserError:
                 continue
             where = (algorithm, problem, eps, delta)
             proven = {g.view: g for g in given if g.basis == "proven"}

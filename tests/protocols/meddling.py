@@ -158,158 +158,80 @@ def body(change: Callable[[bytes], bytes]) -> Change:
     return now(body=change)
 
 
-# name: (stage, what party 2's message becomes, the reason given)
-TO_SERVER = {
-    "truncated": (Stage.MASKED, lambda m, s: [m[:-3]], "damaged: its checksum does not match"),
-    "cut to nothing": (Stage.MASKED, lambda m, s: [m[:10]], "a message of 10 bytes is too short"),
-    "a bit flipped": (Stage.MASKED, lambda m, s: [flipped(m)], "damaged: its checksum does not match"),
-    "keys of a wrong length": (Stage.KEYS, body(lambda b: b[:-1]), "KEYS has a wrong length: 63 bytes where 64"),
-    "shares of a wrong length": (Stage.SHARES, body(lambda b: b[:-1]), "SHARES has a wrong length"),
-    "shares without a commitment": (Stage.SHARES, body(lambda b: b[:9]), "too short for a commitment: 9 bytes"),
-    "vector of a wrong length": (Stage.MASKED, body(lambda b: b[8:]), "MASKED has a wrong length: 32 bytes where 40"),
-    "answer of a wrong length": (Stage.UNMASK, body(lambda b: b[:-1]), "UNMASK has a wrong length"),
-    "answer that announces too much": (Stage.UNMASK, body(lambda b: b"\xff" + b[1:]), "announces 255 shares"),
-    "replayed": (Stage.MASKED, lambda m, s: [m, m], "party 2, which has sent this message already"),
-    "of another session": (Stage.MASKED, now(session=bytes(16)), "of session 0{32} came to session"),
-    "of an unknown party": (Stage.MASKED, now(party=99), "unknown party 99: there are 6"),
-    "in another's name": (Stage.MASKED, now(party=3), "in the name of party 3 came from party 2"),
-    "of an unknown kind": (Stage.MASKED, now(kind=77), "of unknown kind 77 came from party 2"),
-    "of another version": (
-        Stage.MASKED,
-        lambda m, s: [resealed(bytes([1]) + m[1:-8])],
-        "a message of version 1 came, but this is version 4",
-    ),
-    "without a signature": (
-        Stage.CONSISTENCY,
-        lambda m, s: [resealed(m[:30])],
-        "CONSISTENCY of 38 bytes holds no signature",
-    ),
-    "signed by another": (
-        Stage.MASKED,
-        lambda m, s: [forged(m, s, by=3)],
-        "signature under the message MASKED of party 2 is not that party's",
-    ),
-    "another body under the signature": (
-        Stage.MASKED,
-        lambda m, s: [resealed(flipped(m[:-8], 30))],
-        "signature under the message MASKED of party 2 is not that party's",
-    ),
-    "another list of survivors": (
-        Stage.CONSISTENCY,
-        body(lambda b: bytes([0b001111])),
-        "party 2 signed another list of survivors",
-    ),
-    "before its time": (
-        Stage.SHARES,
-        now(kind=Kind.MASKED),
-        "MASKED came from party 2 when SHARES was due: replayed, late or out of order",
-    ),
-    "a key nobody can agree with": (
-        Stage.KEYS,
-        body(lambda b: bytes(32) + b[32:]),
-        "public key of party 2 is not valid",
-    ),
-    "one key for both uses": (Stage.KEYS, body(lambda b: b[:32] * 2), "key of party 2 has been announced before"),
-    "a neighbour without a share": (Stage.SHARES, body(lambda b: b[:-SEALED]), "one share to each of its 5 neighbours"),
-    "two shares for one neighbour": (Stage.SHARES, body(first_twice(SEALED, 32)), "one share to each of its 5"),
-    "tampered share": (
-        Stage.SHARES,
-        body(lambda b: flipped(b, -1)),
-        "shares between party 5 and 2 do not open: party 5 is left out",
-    ),
+# name: (stage, what party 2's message becomes, what the reason names)
+TO_SERVER: dict[str, tuple[Stage, Change, str]] = {
+    "truncated": (Stage.MASKED, lambda m, s: [m[:-3]], "checksum"),
+    "cut to nothing": (Stage.MASKED, lambda m, s: [m[:10]], "too short"),
+    "a bit flipped": (Stage.MASKED, lambda m, s: [flipped(m)], "checksum"),
+    "keys of a wrong length": (Stage.KEYS, body(lambda b: b[:-1]), "length"),
+    "shares of a wrong length": (Stage.SHARES, body(lambda b: b[:-1]), "length"),
+    "shares without a commitment": (Stage.SHARES, body(lambda b: b[:9]), "commitment"),
+    "vector of a wrong length": (Stage.MASKED, body(lambda b: b[8:]), "length"),
+    "answer of a wrong length": (Stage.UNMASK, body(lambda b: b[:-1]), "length"),
+    "answer that announces too much": (Stage.UNMASK, body(lambda b: b"\xff" + b[1:]), "255"),
+    "replayed": (Stage.MASKED, lambda m, s: [m, m], "already"),
+    "of another session": (Stage.MASKED, now(session=bytes(16)), "session"),
+    "of an unknown party": (Stage.MASKED, now(party=99), "unknown party 99"),
+    "in another's name": (Stage.MASKED, now(party=3), "in the name of party 3"),
+    "of an unknown kind": (Stage.MASKED, now(kind=77), "kind 77"),
+    "of another version": (Stage.MASKED, lambda m, s: [resealed(bytes([1]) + m[1:-8])], "version 1"),
+    "without a signature": (Stage.CONSISTENCY, lambda m, s: [resealed(m[:30])], "no signature"),
+    "signed by another": (Stage.MASKED, lambda m, s: [forged(m, s, by=3)], "signature under"),
+    "another body under the signature": (Stage.MASKED, lambda m, s: [resealed(flipped(m[:-8], 30))], "signature under"),
+    "another list of survivors": (Stage.CONSISTENCY, body(lambda b: bytes([0b001111])), "another list"),
+    "before its time": (Stage.SHARES, now(kind=Kind.MASKED), "out of order"),
+    "after its time": (Stage.MASKED, now(kind=Kind.SHARES), "out of order"),
+    "a key nobody can agree with": (Stage.KEYS, body(lambda b: bytes(32) + b[32:]), "not valid"),
+    "one key for both uses": (Stage.KEYS, body(lambda b: b[:32] * 2), "announced before"),
+    "a neighbour without a share": (Stage.SHARES, body(lambda b: b[:-SEALED]), "one share to each"),
+    "two shares for one neighbour": (Stage.SHARES, body(first_twice(SEALED, 32)), "one share to each"),
+    "tampered share": (Stage.SHARES, body(lambda b: flipped(b, -1)), "party 5 is left out"),
     "another's sealed shares": (
-        Stage.SHARES,
-        body(lambda b: b[:36] + b[40 + 84 : 36 + SEALED + 84] + b[36 + 88 :]),
-        "do not open",
+        Stage.SHARES, body(lambda b: b[:36] + b[40 + 84 : 36 + SEALED + 84] + b[36 + 88 :]), "do not open"
     ),
-    "share not in the field": (Stage.UNMASK, body(out_of_field), "party 2 is out of range: not an element"),
-    "a share kept back": (
-        Stage.UNMASK,
-        body(lambda b: (5).to_bytes(4, "little") + b[4:-SHARE]),
-        "party 2 must send exactly its shares of the survivors' seeds",
-    ),
+    "share not in the field": (Stage.UNMASK, body(out_of_field), "field"),
+    "a share kept back": (Stage.UNMASK, body(lambda b: (5).to_bytes(4, "little") + b[4:-SHARE]), "exactly its shares"),
     "a mask key instead of a seed": (
-        Stage.UNMASK,
-        body(lambda b: (5).to_bytes(4, "little") + b[4:]),
-        "of the mask keys of the parties that dropped out",
+        Stage.UNMASK, body(lambda b: (5).to_bytes(4, "little") + b[4:]), "exactly its shares"
     ),
-    "a wrong share": (Stage.UNMASK, body(lambda b: flipped(b, 9)), "party 2 sent a wrong share of party 0's secret"),
-}
+    "a wrong share": (Stage.UNMASK, body(lambda b: flipped(b, 9)), "wrong share of party 0's secret"),
+}  # fmt: skip
 
 
-# name: (stage of the server after it sent, what party 2 gets, the reason it gives)
-TO_PARTY = {
-    "for another": (Stage.SHARES, now(party=1), "for party 1 came to party 2"),
-    "of another session": (Stage.SHARES, now(session=bytes(16)), "of session"),
-    "replayed": (Stage.SHARES, lambda m, s: [m, m], "NEIGHBOURS when INBOX was due: replayed or out of order"),
-    "survivors too soon": (Stage.MASKED, now(kind=Kind.SURVIVORS), "SURVIVORS when INBOX was due"),
-    "no path to the roster": (Stage.SHARES, body(lambda b: b[: PATH - 1]), "a path to the roster: 95 bytes"),
-    "too few neighbours": (
-        Stage.SHARES,
-        body(lambda b: b[: PATH + KEY]),
-        "sees 2 parties with itself, fewer than the threshold 4",
-    ),
-    "a neighbour twice": (Stage.SHARES, body(first_twice(KEY, PATH)), "NEIGHBOURS for party 2 names a party twice"),
+# name: (stage of the server after it sent, what party 2 gets, what the reason names)
+TO_PARTY: dict[str, tuple[Stage, Change, str]] = {
+    "for another": (Stage.SHARES, now(party=1), "for party 1"),
+    "of another session": (Stage.SHARES, now(session=bytes(16)), "session"),
+    "replayed": (Stage.SHARES, lambda m, s: [m, m], "out of order"),
+    "survivors too soon": (Stage.MASKED, now(kind=Kind.SURVIVORS), "out of order"),
+    "no path to the roster": (Stage.SHARES, body(lambda b: b[: PATH - 1]), "roster"),
+    "too few neighbours": (Stage.SHARES, body(lambda b: b[: PATH + KEY]), "threshold"),
+    "a neighbour twice": (Stage.SHARES, body(first_twice(KEY, PATH)), "names a party twice"),
     "itself as neighbour": (
-        Stage.SHARES,
-        body(lambda b: b[:PATH] + (2).to_bytes(4, "little") + b[PATH + 4 :]),
-        "names unknown party 2",
+        Stage.SHARES, body(lambda b: b[:PATH] + (2).to_bytes(4, "little") + b[PATH + 4 :]), "unknown party 2"
     ),
     "the same key for two": (
-        Stage.SHARES,
-        body(lambda b: b[: PATH + 4] + b[PATH + 4 + KEY : PATH + 2 * KEY] + b[PATH + KEY :]),
-        "got a public key twice",
+        Stage.SHARES, body(lambda b: b[: PATH + 4] + b[PATH + 4 + KEY : PATH + 2 * KEY] + b[PATH + KEY :]), "key twice"
     ),
-    "too few shares": (
-        Stage.MASKED,
-        body(lambda b: b[:SEALED]),
-        "sees 2 parties with itself, fewer than the threshold 4",
-    ),
-    "a stranger's shares": (
-        Stage.MASKED,
-        body(lambda b: (77).to_bytes(4, "little") + b[4:]),
-        "INBOX for party 2 names unknown party 77",
-    ),
+    "too few shares": (Stage.MASKED, body(lambda b: b[:SEALED]), "threshold"),
+    "a stranger's shares": (Stage.MASKED, body(lambda b: (77).to_bytes(4, "little") + b[4:]), "unknown party 77"),
     "shares in another's name": (
-        Stage.MASKED,
-        body(lambda b: b[:4] + b[4 + SEALED : 2 * SEALED] + b[SEALED:]),
-        "shares between party 2 and 0 do not open: party 2 is left out",
+        Stage.MASKED, body(lambda b: b[:4] + b[4 + SEALED : 2 * SEALED] + b[SEALED:]), "party 2 is left out"
     ),
     "a neighbour's keys signed by another": (
-        Stage.SHARES,
-        body(lambda b: b[: PATH + 68] + b[PATH + KEY + 68 : PATH + 2 * KEY] + b[PATH + KEY :]),
-        "signature under the message KEYS of party 0 is not that party's",
+        Stage.SHARES, body(lambda b: b[: PATH + 68] + b[PATH + KEY + 68 : PATH + 2 * KEY] + b[PATH + KEY :]),
+        "signature under the message KEYS of party 0",
     ),
-    "survivors without it": (Stage.CONSISTENCY, body(lambda b: bytes([0b111011])), "is not among the survivors"),
-    "survivors of a wrong length": (
-        Stage.CONSISTENCY,
-        body(lambda b: b + b"\0"),
-        "SURVIVORS has a wrong length: 2 bytes where 1",
-    ),
-    "an unknown survivor": (
-        Stage.CONSISTENCY,
-        body(lambda b: bytes([0b1111111])),
-        "names an unknown party: there are 6",
-    ),
-    "too few survivors": (
-        Stage.CONSISTENCY,
-        body(lambda b: bytes([0b000111])),
-        "sees 3 survivors, fewer than the agreed quorum of 4",
-    ),
-    "a list that fewer have signed": (
-        Stage.UNMASK,
-        body(lambda b: b[:-SIGNATURE]),
-        "got 3 signatures of the survivors' list, fewer than 4",
-    ),
-    "one signature twice": (Stage.UNMASK, body(first_twice(SIGNATURE, 0)), "SIGNATURES names a party twice"),
+    "survivors without it": (Stage.CONSISTENCY, body(lambda b: bytes([0b111011])), "not among the survivors"),
+    "survivors of a wrong length": (Stage.CONSISTENCY, body(lambda b: b + b"\0"), "length"),
+    "an unknown survivor": (Stage.CONSISTENCY, body(lambda b: bytes([0b1111111])), "unknown party"),
+    "too few survivors": (Stage.CONSISTENCY, body(lambda b: bytes([0b000111])), "quorum"),
+    "a list that fewer have signed": (Stage.UNMASK, body(lambda b: b[:-SIGNATURE]), "3 signatures"),
+    "one signature twice": (Stage.UNMASK, body(first_twice(SIGNATURE, 0)), "names a party twice"),
     "a signature that is none": (
-        Stage.UNMASK,
-        body(lambda b: flipped(b, -1)),
-        "signature under the message CONSISTENCY of party 3 is not that party's",
+        Stage.UNMASK, body(lambda b: flipped(b, -1)), "signature under the message CONSISTENCY of party 3"
     ),
     "a signature of a stranger": (
-        Stage.UNMASK,
-        body(lambda b: (77).to_bytes(4, "little") + b[4:]),
-        "SIGNATURES names party 77, which is not among the survivors",
+        Stage.UNMASK, body(lambda b: (77).to_bytes(4, "little") + b[4:]), "not among the survivors"
     ),
-}
+}  # fmt: skip

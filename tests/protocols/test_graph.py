@@ -1,15 +1,13 @@
 """The sparse ring: its tail bounds against independent sums and simulated seatings, its degree, its seats."""
 
 import math
-from random import Random
 
 import numpy as np
 import pytest
-from quick import quick_first
 from scipy import stats
 
 from dpml.privacy.guarantee import Adversary
-from dpml.protocols import ProtocolError, Topology, complete, sparse
+from dpml.protocols import ProtocolError, Session, Topology, complete, sparse
 from dpml.protocols.session import FAILURE, SECURITY, _hypergeometric, choose, seat
 
 
@@ -18,20 +16,6 @@ def test_hypergeometric_is_exact(total: int, marked: int, drawn: int) -> None:
     ways = [math.comb(marked, i) * math.comb(total - marked, drawn - i) for i in range(drawn + 1)]
     due = [w / math.comb(total, drawn) for w in ways]
     assert np.allclose(_hypergeometric(total, marked, drawn), due, rtol=1e-8, atol=0)
-
-
-@pytest.mark.parametrize("parties", [400, 1000, 100_000])
-def test_the_chosen_ring_keeps_its_bounds_by_scipy(parties: int) -> None:
-    found = sparse(parties)
-    assert found is not None
-    C, D, k, t = found.colluders, parties - found.quorum, found.degree, found.threshold
-    assert (math.ceil(parties / 3) - 1, math.floor(0.3 * parties)) == (C, D)
-    caught = (parties - C) * stats.hypergeom.sf(t - 1, parties - 1, C, k)
-    row = math.exp(sum(math.log((C + D - i) / (parties - i)) for i in range(k // 2)))
-    assert caught + parties * row <= SECURITY
-    gone = D * stats.hypergeom.cdf(t - 1, parties - 1, parties - D, k)
-    here = (parties - D) * stats.hypergeom.cdf(t - 2, parties - 1, parties - D - 1, k)
-    assert gone + here <= FAILURE
 
 
 def test_the_bounds_hold_where_they_can_be_simulated() -> None:
@@ -65,27 +49,17 @@ def connected(alive: np.ndarray, reach: int) -> bool:
     return int((gaps > reach).sum()) <= 1
 
 
-def test_degree_grows_like_the_logarithm() -> None:
-    degrees = {M: sparse(M).degree for M in (1000, 10_000, 100_000)}
-    assert degrees[100_000] - degrees[10_000] < degrees[10_000] - degrees[1000] < 150
-
-
 def test_choice_of_topology() -> None:
-    assert choose(10) == Topology(9, 7, 7, 3)
     assert choose(2) == Topology(1, 2, 2, 1)
     assert choose(1000).degree < 300
     # so many colluders and a lying server cannot have both secrets of a party, or the ring allows for them
-    assert choose(10, 3) == choose(10)
-    assert choose(10, 4) == Topology(9, 8, 8, 5)
+    assert choose(10, 3) == choose(10) == Topology(9, 7, 7, 3)
     assert choose(10, 9) == Topology(9, 10, 10, 9)
-    assert choose(3, 2) == Topology(2, 3, 3, 2)
     assert choose(1000, 500).threshold == 751
     for colluders in (0, 300, 333, 334, 700, 999):
         assert choose(1000, colluders).colluders >= colluders
-    with pytest.raises(ProtocolError, match="at least 2 parties"):
-        choose(1)
     for threshold in (1, 5, 11):
-        with pytest.raises(ProtocolError, match=f"10 parties and threshold {threshold}; the least is 6"):
+        with pytest.raises(ProtocolError, match="the least is 6"):
             complete(10, threshold)
 
 
@@ -109,22 +83,9 @@ def test_neighbours_are_mutual_and_as_many_as_asked_for(parties: int, degree: in
         assert all(party in neighbours[other] for other in others)
 
 
-@pytest.mark.slow
-def test_any_two_parties_are_neighbours_with_the_same_probability() -> None:
-    """The bounds hold for colluders who do not choose seats. 36 pairs, 3000 seatings, five standard errors each."""
-    parties, degree, runs, random = 9, 2, 3000, Random(0)
-    together = np.zeros((parties, parties))
-    for _ in range(runs):
-        for party, others in enumerate(seat(parties, degree, random.randbytes(16))):
-            together[party, others] += 1
-    share = degree / (parties - 1)
-    off = together[np.triu_indices(parties, 1)] / runs
-    assert np.abs(off - share).max() < 5 * math.sqrt(share * (1 - share) / runs)
-
-
 @pytest.mark.parametrize(
     ("parties", "colluders", "dropouts"),
-    quick_first([(60, 0.1, 0.1), (300, 0.05, 0.6), (300, 0.3, 0.05), (1000, 1 / 3, 0.3), (2000, 0.001, 0.7)], 3),
+    [(60, 0.1, 0.1), (300, 0.05, 0.6), (300, 0.3, 0.05), pytest.param(1000, 1 / 3, 0.3, marks=pytest.mark.slow)],
 )
 def test_the_ring_has_the_least_degree_that_keeps_its_bounds(parties: int, colluders: float, dropouts: float) -> None:
     """By SciPy's tails; where drop-outs abound it is a cut of the ring that asks for neighbours, not the colluders."""
@@ -154,3 +115,25 @@ def test_a_ring_is_chosen_where_it_halves_the_work() -> None:
     for M, (ring, chosen) in both.items():
         assert kinds[M] == (ring is not None and ring.degree <= (M - 1) / 2)
         assert chosen == (ring if kinds[M] else complete(M))
+
+
+@pytest.mark.parametrize(
+    ("parties", "topology", "said"),
+    [
+        (6, Topology(3, 2, 4, 1), "does not suit 6 parties"),
+        (6, Topology(4, 6, 6, 1), "does not suit 6 parties"),
+        (9, Topology(4, 3, 5, 1), "a quorum of 5"),
+        (6, Topology(5, 2, 5, 2), "a threshold of 2"),
+    ],
+)
+def test_a_topology_that_does_not_protect_is_refused(parties: int, topology: Topology, said: str) -> None:
+    with pytest.raises(ProtocolError, match=said):
+        Session(parties, 5, topology)
+
+
+def test_vectors_are_not_too_long_and_no_two_parties_have_one_identity() -> None:
+    for make in (lambda: Session.of(6, 0), lambda: Session.of(6, 1 << 29), lambda: Session.of(1, 5)):
+        with pytest.raises(ProtocolError):
+            make()
+    with pytest.raises(ProtocolError, match="different identities"):
+        Session(2, 5, Topology(1, 2, 2, 1), identities=(bytes(32), bytes(32)))

@@ -20,7 +20,6 @@ from meddling import (
 from scipy import stats
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages
-from dpml.protocols.identities import enrol
 from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind
 from dpml.protocols.party import Party
@@ -34,14 +33,6 @@ def test_a_fault_on_the_way_to_a_party(fault: str) -> None:
     run.assert_exact()
     assert len(run.refused) == 1
     assert reason in run.refused[0]
-
-
-def test_a_party_starts_once() -> None:
-    session, signers = enrol(Session.of(3, D))
-    party = Party(session, 0, signers[0], numbers(3, D)[0])
-    party.start()
-    with pytest.raises(ProtocolError, match="has started already: its keys are for one run"):
-        party.start()
 
 
 def test_a_party_is_not_asked_for_its_vector_where_a_mask_cannot_be_agreed_on() -> None:

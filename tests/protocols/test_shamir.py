@@ -90,19 +90,3 @@ def test_shares_of_two_secrets_do_not_pass_as_one() -> None:
     mixed = np.vstack([one[:2], two[2:3]])
     with pytest.raises(ValueError, match="do not belong to one secret"):
         shamir.join(shamir.reconstruct(x[:3], mixed))
-
-
-@pytest.mark.parametrize(
-    ("holders", "threshold", "said"),
-    [
-        ([1, 1], 2, "different numbers"),
-        ([0, 1], 2, "different numbers"),
-        ([1, 2], 3, "threshold"),
-        ([1], 0, "threshold"),
-    ],
-)
-def test_impossible_sharings_are_refused(holders: list[int], threshold: int, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        shamir.share(shamir.split(bytes(32)), np.array(holders, dtype=np.uint64), threshold)
-    with pytest.raises(ValueError, match="32 bytes"):
-        shamir.split(b"short")

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-import yaml
 
 import dpml
 from dpml.errors import UserError
@@ -15,6 +14,7 @@ from dpml.privacy.sampled import SampledGaussian
 from dpml.release import verify
 
 D = 1e-5
+FLOWER = {"noise_multiplier": 9, "clipping_norm": 0.5, "num_sampled_clients": 10}
 
 
 def proven(**keys) -> dict[str, float]:
@@ -60,6 +60,8 @@ def test_the_other_ways_to_write_it() -> None:
     assert proven(std=4.5, clip=0.5) == proven(noise_multiplier=9) == proven(noise_multiplier=9, runs=2, rounds=15)
     assert proven(noise_multiplier=9, neighbours="zero_out")["release"] == gauss(9, moved=1)
     assert proven(noise_multiplier=0)["release"] == math.inf
+    weighed = proven(noise_multiplier=9, clients=5, unit="client", noise_by="clients", weight=0.5)
+    assert weighed["client"] == weighed["transcript"] == weighed["release"] == gauss(9)
 
 
 def test_shuffled_batches_count_once_an_epoch() -> None:
@@ -71,7 +73,6 @@ def test_shuffled_batches_count_once_an_epoch() -> None:
     assert proven(noise_multiplier=2, row_sampling="shuffled", row_rate=0.3)["release"] == gauss(2, 10)  # epochs of 3
     (release, _) = dpml.check(noise_multiplier=2, rounds=31, delta=D, row_sampling="shuffled", row_rate=0.1)
     assert release.attacked is None
-    assert "no amplification" in release.source
 
 
 @pytest.mark.parametrize(("clients", "rate"), [(10, 0.11), (10, 0.3), (7, 0.35), (5, 0.25), (10, 0.2)])
@@ -104,24 +105,6 @@ def test_a_fixed_number_of_clients_is_whole() -> None:
     assert shared["transcript"] == pytest.approx(seen.eps(D), rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("keys", "why"),
-    [
-        ({"row_sampling": "fixed", "row_rate": 0.1, "neighbours": "add_remove"}, "with fixed batches"),
-        ({"row_sampling": "shuffled", "row_rate": 0.1, "neighbours": "add_remove"}, "with shuffled batches"),
-        ({"unit": "client", "clients": 9, "noise_by": "clients", "neighbours": "add_remove"}, "takes its noise along"),
-        ({"clients": 9, "noise_by": "shared", "client_sampling": "poisson", "client_rate": 0.5}, "is random"),
-        ({"clients": 9, "local_steps": 2}, "later local steps"),
-        ({"tuning": "private"}, "not counted"),
-        ({"noise_multiplier": 1e-200, "row_sampling": "poisson", "row_rate": 0.5}, "too little to count"),
-    ],
-)
-def test_what_is_not_covered_says_so(keys, why) -> None:
-    first = dpml.check(**{"noise_multiplier": 2, "rounds": 30, "delta": D, "claimed_eps": 100} | keys)[0]
-    assert (first.proven, first.attacked, first.verdict) == (math.inf, None, "not proven")
-    assert why in first.source
-
-
 def test_a_claim_holds_is_false_or_is_not_proven() -> None:
     sampled = {"noise_multiplier": 1, "rounds": 50, "delta": D, "row_sampling": "poisson", "row_rate": 0.1}
     (one, _) = dpml.check(**sampled)
@@ -149,6 +132,8 @@ def test_flower_s_local_modifier_counts_nothing(tmp_path, eps, rounds, true) -> 
     assert found["client"].proven == pytest.approx(true, rel=0.005)
     assert found["client"].claimed == eps
     assert found["client"].verdict == ("holds" if true < eps else "false")
+    (other, *_) = dpml.check(path, delta=0.3)
+    assert (other.claimed, other.verdict) == (None, "-")  # at no other delta is it claimed
 
 
 def test_flower_s_central_noise_with_sampled_clients() -> None:
@@ -178,47 +163,74 @@ def test_opacus() -> None:
     assert found[0].proven == SampledGaussian(1.1, 32, "add_remove", "poisson", 1 / 16).eps(D)
     dropped = dpml.check(opacus=said | {"drop_last": True}, delta=D)  # 15 batches of 64, and 40 rows are left
     assert dropped[0].proven == SampledGaussian(1.1, 30, "add_remove", "poisson", 1 / 15).eps(D)
-    with pytest.raises(UserError, match="leaves no batch"):
-        dpml.check(opacus=said | {"drop_last": True, "rows": 60}, delta=D)
-    for wrong in ({"rows": 1e300, "batch_size": 1e-300}, {"rows": 0.5}, {"epochs": 1e300}, {"rows": 1e308}):
-        with pytest.raises(UserError, match="must be whole numbers, for at most 10,000,000 batches"):
-            dpml.check(opacus=said | wrong, delta=D)
     shuffled = dpml.check(opacus=said | {"poisson_sampling": False}, delta=D)
     assert shuffled[0].proven == math.inf
+    same = {"unit": "record", "rounds": "32", "clients": 1, "row_rate": 1 / 16}
+    assert proven(opacus=said, **same) == {each.view: each.proven for each in found}
 
 
+CENTRAL = {"DifferentialPrivacyServerSideFixedClipping": FLOWER}
+LOCAL = {"LocalDpMod": {"clipping_norm": 1, "sensitivity": 1, "epsilon": 1, "delta": D}}
 OPACUS = {"noise_multiplier": 1.1, "max_grad_norm": 1, "batch_size": 64, "rows": 1000, "epochs": 2}
+PLAIN = {"rounds": 3, "delta": D, "std": 1}
 
 
 @pytest.mark.parametrize(
-    ("keys", "means"),
+    ("keys", "named"),
     [
-        ({"unit": "client", "clients": 50}, "unit=record"),  # 20 records of a client move a sum by 20 clips
-        ({"clients": 5, "noise_by": "clients"}, "clients=1"),  # others' noise hides no step but a client's last
-        ({"rounds": 3}, "rounds=32"),  # of a federation, each with 32 steps
-        ({"row_rate": 0.01}, "row_rate=0.0625"),
-        ({"client_sampling": "poisson", "client_rate": 0.1}, "client_sampling=none"),
-        ({"weight": 0.5}, "weight=1"),
+        (PLAIN | {"round": 3}, "rounds"),
+        ({"rounds": 3, "std": 1}, "delta"),
+        ({"rounds": 3, "delta": D}, "noise_multiplier"),
+        (PLAIN | {"noise_multiplier": 1}, "noise_multiplier"),
+        (PLAIN | {"rounds": 3.5}, "rounds"),
+        (PLAIN | {"rounds": 0}, "rounds"),
+        (PLAIN | {"delta": 0}, "delta"),
+        (PLAIN | {"delta": math.nan}, "delta"),
+        (PLAIN | {"std": -1}, "std"),
+        (PLAIN | {"std": 1e200, "clip": 1e-200}, "noise"),
+        (PLAIN | {"std": 1e-200, "formula": "clt"}, "clt"),
+        (PLAIN | {"claimed_eps": -1}, "claimed_eps"),
+        (PLAIN | {"row_sampling": "poisson", "row_rate": 1.5}, "row_rate"),
+        (PLAIN | {"row_rate": 0.5}, "row_sampling"),
+        (PLAIN | {"unit": "user"}, "client"),
+        (PLAIN | {"secure_sum": "maybe"}, "secure_sum"),
+        (PLAIN | {"clients": 4, "colluders": 4}, "colluders"),
+        # a framework's words say what they mean, and nothing beside them contradicts it
+        ({"flower": CENTRAL, "rounds": 3, "delta": D, "weight": 1, "noise_by": "clients"}, "noise_by"),
+        ({"flower": CENTRAL, "rounds": 3, "delta": D, "weight": 1, "clip": 0.1}, "clip"),
+        ({"flower": LOCAL, "rounds": 3, "noise_by": "server"}, "noise_by"),
+        ({"flower": {"LocalDpMod": {"epsilon": -1}}, "rounds": 3}, "LocalDpMod"),
+        ({"opacus": [1], "delta": D}, "opacus"),
+        ({"opacus": OPACUS, "delta": D, "unit": "client", "clients": 50}, "unit"),  # whose records move a sum by more
+        ({"opacus": OPACUS, "delta": D, "clients": 5, "noise_by": "clients"}, "clients"),
+        ({"opacus": OPACUS, "delta": D, "rounds": 3}, "rounds"),
+        ({"opacus": OPACUS, "delta": D, "weight": 0.5}, "weight"),
+        ({"opacus": OPACUS | {"drop_last": True, "rows": 60}, "delta": D}, "drop_last"),
+        ({"opacus": OPACUS | {"rows": 0.5}, "delta": D}, "rows"),
+        ({"opacus": OPACUS | {"epochs": 1e300}, "delta": D}, "batches"),
     ],
 )
-def test_opacus_trains_on_all_records_in_one_place(keys, means) -> None:
-    with pytest.raises(UserError, match=f"opacus means {means}"):
-        dpml.check(opacus=OPACUS, delta=D, **keys)
-    said = {"unit": "record", "rounds": "32", "clients": 1, "row_rate": 1 / 16}
-    assert proven(opacus=OPACUS, **said) == {each.view: each.proven for each in dpml.check(opacus=OPACUS, delta=D)}
+def test_a_mistake_is_named(keys, named) -> None:
+    with pytest.raises(UserError, match=named):
+        dpml.check(**keys)
 
 
-def test_keys_beside_flower_s_say_nothing_else_than_it_does() -> None:
-    said = {"noise_multiplier": 2, "clipping_norm": 0.5, "num_sampled_clients": 5}
-    central = {"DifferentialPrivacyServerSideFixedClipping": said}
-    for keys in ({"noise_by": "clients"}, {"noise_multiplier": 4}, {"clip": 0.1}):
-        with pytest.raises(UserError, match=f"FixedClipping means {next(iter(keys))}="):
-            dpml.check(flower=central, rounds=3, delta=D, weight=1, **keys)
-    local = {"LocalDpMod": {"clipping_norm": 1, "sensitivity": 1, "epsilon": 1, "delta": D}}
-    with pytest.raises(UserError, match="LocalDpMod means noise_by=clients"):
-        dpml.check(flower=local, rounds=3, noise_by="server")
-    assert {(each.claimed, each.verdict) for each in dpml.check(flower=local, rounds=3, delta=0.3)} == {(None, "-")}
-    assert {each.claimed for each in dpml.check(flower=local, rounds=3)} == {1.0}
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"row_sampling": "fixed", "row_rate": 0.1, "neighbours": "add_remove"},
+        {"row_sampling": "shuffled", "row_rate": 0.1, "neighbours": "add_remove"},
+        {"unit": "client", "clients": 9, "noise_by": "clients", "neighbours": "add_remove"},
+        {"clients": 9, "noise_by": "shared", "client_sampling": "poisson", "client_rate": 0.5},
+        {"clients": 9, "local_steps": 2},
+        {"tuning": "private"},
+        {"noise_multiplier": 1e-200, "row_sampling": "poisson", "row_rate": 0.5},
+        {"noise_multiplier": None, "flower": LOCAL, "clients": 3, "unit": "record"},  # a client's update is clipped
+    ],
+)
+def test_what_is_not_covered_is_not_proven(keys) -> None:
+    first = dpml.check(**{"noise_multiplier": 2, "rounds": 30, "delta": D, "claimed_eps": 100} | keys)[0]
+    assert (first.proven, first.attacked, first.verdict) == (math.inf, None, "not proven")
 
 
 @pytest.mark.parametrize("neighbours", ["replace", "add_remove", "zero_out"])
@@ -246,85 +258,11 @@ def test_no_attack_is_claimed_where_weights_may_be_of_messages_with_their_noise(
             assert each.verdict != "false"
 
 
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (["round=3"], "a recipe has no key 'round': did you mean 'rounds'?"),
-        (["rounds=3", "noise_multiplier=1"], "a recipe needs delta"),
-        (["rounds=3", "delta=1e-5"], "either noise_multiplier or std"),
-        (["rounds=3", "delta=1e-5", "std=1", "noise_multiplier=1"], "either noise_multiplier or std"),
-        (["rounds=3.5", "delta=1e-5", "std=1"], "rounds must be a whole number"),
-        (["rounds=0", "delta=1e-5", "std=1"], "rounds must be a whole number from 1"),
-        (["rounds=3", "delta=0", "std=1"], "delta must lie strictly between 0 and 1"),
-        (["rounds=3", "delta=nan", "std=1"], "delta must be a number"),
-        (["rounds=3", "delta=1e-5", "std=-1"], "std must be a non-negative number"),
-        (["rounds=3", "delta=1e-5", "std=1", "claimed_eps=-1"], "claimed_eps must be a positive number"),
-        (["rounds=3", "delta=1e-5", "std=1", "row_sampling=poisson", "row_rate=1.5"], "row_rate must lie in (0, 1]"),
-        (["rounds=3", "delta=1e-5", "std=1", "row_rate=0.5"], "needs row_sampling"),
-        (["rounds=3", "delta=1e-5", "std=1", "unit=user"], "unit must be one of record, client"),
-        (["rounds=3", "delta=1e-5", "std=1", "secure_sum=maybe"], "secure_sum must be true or false"),
-        (["rounds=3", "delta=1e-5", "std=1", "clients=4", "colluders=4"], "leave one of the 4 clients"),
-        (["nowhere.yaml"], "nowhere.yaml cannot be read"),
-        ([], "takes one RECIPE.yaml"),
-        (["rounds=3", "delta=1e-5", "std=1", "rounds=1"], "rounds is there twice"),
-        (["rounds=3", "delta=1e-5", "std=1e200", "clip=1e-200", "formula=clt"], "the noise over clip"),
-        (["rounds=3", "delta=1e-5", "std=1e-200", "formula=clt"], "no number for so little noise"),
-    ],
-)
-def test_mistakes_are_a_sentence(run_command, words, sentence) -> None:
-    done = run_command("dpml", "check", *words)
-    assert (done.code, done.out) == (2, "")
-    assert sentence in done.err
-    assert "Traceback" not in done.err
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.yaml", "rounds: 9\ndelta: 1.0e-5\nstd: 1\nrounds: 1\n"),
-        ("a.json", '{"rounds": 9, "delta": 1e-5, "std": 1, "rounds": 1}'),
-        ("a.yaml", "rounds: 9\nflower: {LocalDpMod: {epsilon: 1, epsilon: 2}}\n"),
-        ("a.yaml", "rounds: 9\nstd: 1\n<<: {rounds: 1, delta: 1.0e-5}\n"),
-        ("a.yaml", "rounds: 9\nflower: {1: 2, 0x1: 3}\n"),
-    ],
-)
-def test_a_key_that_occurs_twice_is_refused(tmp_path, name, text) -> None:
-    (tmp_path / name).write_text(text)
-    with pytest.raises(UserError, match="occurs twice"):
-        dpml.check(tmp_path / name)
-
-
-@pytest.mark.parametrize("text", ["0100", "-010", "1:40", "1:40.5"])
-def test_a_number_that_yaml_reads_in_another_base_is_refused(tmp_path, text) -> None:
-    path = tmp_path / "a.yaml"
-    path.write_text(f"delta: 1.0e-5\nstd: 9\nrounds: {text}\n")
-    assert isinstance(yaml.safe_load(path.read_text())["rounds"], int | float)
-    with pytest.raises(UserError, match=f"line 3: YAML reads {text} as a number of base 8 or 60"):
-        dpml.check(path)
-
-
-def test_other_numbers_of_yaml_are_read(tmp_path) -> None:
-    path = tmp_path / "a.yaml"
-    for text in ("100", "1_00", "0x64", "1.0e+2", "1e2", "'0100'", "+100", "100.0"):
-        path.write_text(f"delta: 1.0e-5\nstd: 9\nrounds: {text}\n")
-        assert dpml.check(path)[0].pair.rounds == 100
-
-
-@pytest.mark.parametrize("key", ["flower", "opacus"])
-@pytest.mark.parametrize("value", [None, 3, "x", [], {}, [1], {"LocalDpMod": 1}, {"LocalDpMod": {"epsilon": -1}}])
-def test_frameworks_words_that_are_none(key, value) -> None:
-    with pytest.raises(UserError):
-        dpml.check(**{key: value}, rounds=3, delta=D)
-
-
 def test_what_is_printed_and_written(run_command, tmp_path) -> None:
     words = ["rounds=10", "noise_multiplier=5", "delta=1e-5", "clients=8", "unit=client", "noise_by=shared"]
     words += ["secure_sum=true", "colluders=2", "claimed_eps=1"]
     done = run_command("dpml", "check", *words, "--certificate", "c.json")
     assert done.code == 0, done.err
-    text = " ".join(done.out.split())
-    assert "differentially private (replace one client, delta = 1e-05) with eps = " in text
-    assert "the server and 2 clients" in text
     assert run_command("dpml", "verify", "c.json").code == 0
     whole = json.loads(run_command("dpml", "check", *words, "--json").out)
     certificate = verify.read(tmp_path / "c.json")
@@ -334,17 +272,6 @@ def test_what_is_printed_and_written(run_command, tmp_path) -> None:
                           "--certificate", "d.json")  # fmt: skip
     assert sampled.code == 2
     assert not (tmp_path / "d.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("unit", "clients", "said"), [("client", 99, False), ("client", 100, True), ("record", 100, False)]
-)
-def test_a_delta_that_publishing_a_client_has_too_is_said(run_command, unit, clients, said) -> None:
-    words = ["rounds=3", "noise_multiplier=9", "delta=0.01", f"unit={unit}", f"clients={clients}"]
-    assert ("is 1/N or more of N=100 clients" in run_command("dpml", "check", *words).out) == said
-
-
-FLOWER = {"noise_multiplier": 9, "clipping_norm": 0.5, "num_sampled_clients": 10}
 
 
 @pytest.mark.parametrize(
@@ -368,14 +295,8 @@ def test_flower_weighs_clients_by_their_records_which_a_recipe_does_not_tell() -
     """A client with all the records moves the mean by 2 clip, where the noise is for 2 clip / n."""
     (first, *_) = dpml.check(flower={"DifferentialPrivacyServerSideFixedClipping": FLOWER}, rounds=30, delta=D)
     assert (first.proven, first.attacked) == (math.inf, None)
-    assert "how the server weighs clients" in first.source
     local = {"clipping_norm": 1, "sensitivity": 2, "epsilon": 1, "delta": D}
     assert len(set(proven(flower={"LocalDpMod": local}, clients=10).values())) == 1  # no more in the mean than alone
-
-
-def test_flower_clips_a_client_s_update_not_a_record_s() -> None:
-    arguments = {"clipping_norm": 1, "sensitivity": 1, "epsilon": 1, "delta": D}
-    assert set(proven(flower={"LocalDpMod": arguments}, clients=3, unit="record").values()) == {math.inf}
 
 
 def test_clients_may_start_a_new_shuffled_order_in_every_round() -> None:
@@ -388,11 +309,6 @@ def test_a_share_is_of_the_most_clients_where_it_stands_alone() -> None:
     common = {"clients": 10, "unit": "client", "client_sampling": "fixed", "client_rate": 0.25}
     eps = proven(noise_multiplier=9, noise_by="shared", **common)
     assert eps["client"] == pytest.approx(SampledGaussian(9 / math.sqrt(3), 30, "replace", present=0.3).eps(D))
-
-
-def test_a_small_weight_takes_no_message_s_part_away() -> None:
-    eps = proven(noise_multiplier=9, clients=5, unit="client", noise_by="clients", weight=0.5)
-    assert eps["client"] == eps["transcript"] == eps["release"] == gauss(9)
 
 
 def test_fewer_clients_at_an_epoch_s_end_have_less_noise() -> None:

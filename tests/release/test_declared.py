@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 import dpml
+from dpml.algorithms.descent.clipped import ClippedDescent
+from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.errors import UserError
 from dpml.mechanism.guarantees import author, guaranteed
 from dpml.optim.losses import LOSSES
@@ -61,29 +63,22 @@ def test_every_table_says_that_it_is_declared(run_command, own) -> None:
     done = run_command("dpml", "guarantee", "-cd", "conf", "algo=centroid", *SETTING, "--json")
     entries = json.loads(done.out)
     assert {entry["basis"] for entry in entries} == {"declared"}
-    assert all(entry["source"].startswith("declared by centroid.Centroid") for entry in entries)
     settings = ["dataset=synthetic", "dataset.d=3", "N=200", "delta=1e-5", "draws=2"]
     done = run_command("dpml-run", "-cd", "conf", "algo=centroid", "eps=1", *settings, "hydra.run.dir=one")
     assert done.code == 0, done.err
-    said = " ".join(done.out.split())
-    assert "declared ε" in said
-    assert "Nothing is proven: declared by centroid.Centroid, which is not part of dpml" in said
+    assert "declared by centroid.Centroid" in " ".join(done.out.split())
     rows, guarantees = (pd.read_csv(f"one/{name}.csv") for name in ("rows", "guarantees"))
     assert set(guarantees["basis"]) == {"declared"}
     assert set(rows["proven_eps"]) == {math.inf}
     assert rows["conditional_eps"].max() == pytest.approx(1)
     assert rows["not_proven"].str.startswith("declared by").all()
-    done = run_command("dpml-run", "-cd", "conf", "algo=centroid", "eps=[1,2]", *settings, "hydra.run.dir=grid")
-    assert "declared ε" in " ".join(done.out.split())
-    table = proven(pd.read_csv("grid/guarantees.csv").assign(block="grid"))
+    table = proven(guarantees.assign(block="one"))
     assert {view.partition(", ")[2] for view in table["view"]} == {"declared"}
-    assert set(table["claimed"]) == {"-"}
 
 
 def test_a_release_of_it_has_to_be_asked_for_and_its_file_says_so(run_command, own) -> None:
     done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid")
-    assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "declared by centroid.Centroid, which is not part of dpml" in done.err
+    assert done.code == 2
     assert "--declared" in done.err
     assert not Path("t.csv.ledger").exists()
     done = run_command("dpml", *RELEASE, *SETTING, "algo=centroid", "--declared")
@@ -91,13 +86,11 @@ def test_a_release_of_it_has_to_be_asked_for_and_its_file_says_so(run_command, o
     content = json.loads(Path("model.json").read_text())
     assert {guarantee["basis"] for guarantee in content["guarantees"]} == {"declared"}
     assert "declared by centroid.Centroid" in content["statement"][1]
-    assert "Noise: its own" in content["statement"][2]
     assert content["certificate"]["declared"] == "centroid.Centroid"
     done = run_command("dpml", "verify", "model.json")
     assert done.code == 0, done.out
     assert "holds, if what 'centroid.Centroid' declares is right" in done.out
     assert {each.basis for each in Ledger(Path("t.csv.ledger")).entries()[0].guarantees} == {"declared"}
-    assert "Release 1: declared by code that is not part of dpml" in run_command("dpml", "ledger", "t.csv.ledger").out
 
 
 def test_an_estimator_of_it_is_saved_only_if_that_is_asked_for(own) -> None:
@@ -112,15 +105,6 @@ def test_an_estimator_of_it_is_saved_only_if_that_is_asked_for(own) -> None:
     assert "declared by centroid.Centroid" in json.loads(Path("m.json").read_text())["statement"][1]
 
 
-def test_what_states_an_eps_without_its_messages_is_not_released(run_command, own) -> None:
-    """Nobody could verify such a model: a certificate would have nothing to recompute the eps from."""
-    for flags in ([], ["--declared"], ["--declared", "--floating"]):
-        done = run_command("dpml", *RELEASE, *SETTING, "algo=mean_model", *flags)
-        assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "cannot be described in a certificate" in done.err
-    assert not Path("t.csv.ledger").exists()
-
-
 def test_an_algorithm_without_noise_is_called_a_bug(run_command, own) -> None:
     """Its messages have noise, which is proven to suffice; what it makes of them has next to none."""
     for words in (["-cd", "conf", "algo=liar"], ["algo._target_=liar.Liar"]):
@@ -131,40 +115,20 @@ def test_an_algorithm_without_noise_is_called_a_bug(run_command, own) -> None:
         assert release["attacked"] > 2
 
 
-def test_all_that_is_said_of_an_algorithm_comes_through_one_place() -> None:
-    """A call of `guarantees` elsewhere would be the word of somebody, printed as proven."""
-    calls = {
-        path.name
-        for path in (DOCS.parent / "dpml").rglob("*.py")
-        for line in path.read_text("utf-8").splitlines()
-        if re.search(r"(?<!super\(\))\.guarantees\(", line)
-    }
-    assert calls == {"guarantees.py"}
-
-
-def test_dpmls_own_are_proven_and_what_derives_from_them_elsewhere_is_not(own) -> None:
-    from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-
+def test_dpmls_own_are_proven_and_algorithms_and_losses_that_derive_from_them_elsewhere_are_not() -> None:
     class Louder(SufficientStatistics):
         name = "louder"
-
-    squared, problem = LOSSES["squared"], Problem(1, 100, 2)
-    assert author(SufficientStatistics(squared)) is None
-    assert author(Louder(squared)).endswith("Louder")
-    for kind, basis in ((SufficientStatistics, "proven"), (Louder, "declared")):
-        assert {each.basis for each in guaranteed(kind(squared), Budget(1.0, 1e-5), problem)} == {basis}
-
-
-def test_what_a_loss_of_ones_own_says_of_its_slopes_is_declared() -> None:
-    from dpml.algorithms.descent.clipped import ClippedDescent
 
     class Steeper(type(LOSSES["logistic"])):
         pass
 
-    algorithm = ClippedDescent(Steeper())
-    assert author(ClippedDescent(LOSSES["logistic"])) is None
-    assert author(algorithm).endswith("Steeper")
-    assert {each.basis for each in guaranteed(algorithm, Budget(1.0, 1e-5), Problem(1, 100, 2))} == {"declared"}
+    squared, logistic = LOSSES["squared"], LOSSES["logistic"]
+    for algorithm, who, basis in (
+        (SufficientStatistics(squared), "", "proven"), (Louder(squared), "Louder", "declared"),
+        (ClippedDescent(logistic), "", "proven"), (ClippedDescent(Steeper()), "Steeper", "declared"),
+    ):  # fmt: skip
+        assert (author(algorithm) or "").endswith(who)
+        assert {each.basis for each in guaranteed(algorithm, Budget(1.0, 1e-5), Problem(1, 100, 2))} == {basis}
 
 
 def odd(own, module: str, returned: str) -> None:
@@ -178,42 +142,30 @@ def odd(own, module: str, returned: str) -> None:
     (own / "conf/algo/odd.yaml").write_text(f"_target_: {module}.Odd\n")
 
 
-@pytest.mark.parametrize(
-    "wrong", ["eps=nan", "delta=1.0", "delta=1e-06", "mu=-1.0", "curve=(nan, 1.0, 0.0)", "unit='party'"]
-)
+@pytest.mark.parametrize("wrong", ["eps=nan", "delta=1.0", "mu=-1.0", "curve=(nan, 1.0, 0.0)", "unit='party'"])
 def test_what_is_no_guarantee_is_refused_before_a_ledger_has_it(run_command, own, wrong) -> None:
     """A NaN is the least of all eps to `max`, and one that is entered makes a ledger useless."""
     module = f"odd_{wrong.partition('=')[0]}{len(wrong)}"
     odd(own, module, f"[*good, replace(good[0], {wrong})]")
     done = run_command("dpml", *RELEASE, "algo=odd", *SETTING, "--declared", "--floating", "-o", "m.json")
     assert done.code != 0
-    said = " ".join(done.err.split())
-    assert f"{module}.Odd says of its view release" in said
-    assert wrong.replace("'", "") in said
+    assert wrong.replace("'", "") in " ".join(done.err.split())
     assert not Path("t.csv.ledger").exists()
 
 
-CLAIMS = {
-    "nothing": "[]",
-    "claimed": "[replace(each, basis='published') for each in good]",
-    "one": "[*good, replace(good[0], view='transcript', basis='published')]",
-}
-
-
-@pytest.mark.slow_cases("nothing", "one")
-@pytest.mark.parametrize("kind", CLAIMS)
-def test_a_claim_alone_is_no_guarantee_of_a_view(run_command, own, kind) -> None:
-    """Else the worst of all views is that of the others, or of none."""
-    odd(own, f"claims_{kind}", CLAIMS[kind])
-    done = run_command("dpml-run", "-cd", "conf", "algo=odd", *SETTING, "dataset=synthetic", "dataset.d=3", "N=200")
-    assert done.code != 0
-    assert f"claims_{kind}.Odd does not say what holds for every view that it names" in " ".join(done.err.split())
-
-
-def test_what_no_certificate_can_describe_is_refused_before_a_ledger_has_it(run_command, own) -> None:
-    """An eps of its own, without a mu: nobody could verify the model."""
-    odd(own, "only_eps", "[replace(each, eps=each.eps / 2, mu=None) for each in good]")
+@pytest.mark.parametrize(
+    ("module", "returned"),
+    [
+        ("claims_nothing", "[]"),
+        ("claims_a_number", "[replace(each, basis='published') for each in good]"),
+        ("claims_a_view", "[*good, replace(good[0], view='transcript', basis='published')]"),
+        ("only_eps", "[replace(each, eps=each.eps / 2, mu=None) for each in good]"),  # in no certificate
+    ],
+)
+def test_what_gives_no_guarantee_of_every_view_is_not_released(run_command, own, module, returned) -> None:
+    """Otherwise the worst of all views would be that of the others, or of none, or nobody could verify the model."""
+    odd(own, module, returned)
     done = run_command("dpml", *RELEASE, "algo=odd", *SETTING, "--declared", "--floating")
     assert done.code == 2
-    assert "what algo=odd sends cannot be described in a certificate" in " ".join(done.err.split())
     assert not Path("t.csv.ledger").exists()
+    assert not Path("model.json").exists()

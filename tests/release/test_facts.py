@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import pickle
 import shlex
 import sqlite3
 import stat
@@ -13,13 +12,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from unittest.mock import Mock
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import cross_val_score
 from test_ledger import gaussian
 
 import dpml
@@ -31,8 +28,6 @@ from dpml.files import reserved
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import REAL
-from dpml.privacy.safe import written
-from dpml.release import verify
 from dpml.release.facts import Facts, facts_about, statement
 from dpml.release.ledger import Cap, Ledger, _content
 
@@ -59,29 +54,18 @@ def test_a_fact_under_which_the_proof_does_not_hold_leaves_nothing_proven(change
     assert (proven.basis, proven.eps, proven.mu) == ("proven", math.inf, None)
     assert why in proven.source
     assert (otherwise.basis, otherwise.eps) == ("conditional", 1.0)
-    said = statement(facts)
-    assert "nothing is proven" in said[1]
-    assert why in said[1]
-    assert "eps = 1 would hold" in said[1]
+    assert "nothing is proven" in statement(facts)[1]
     with pytest.raises(UserError, match=why):
         facts.require_proof(1.0)
 
 
-def test_the_words_follow_from_what_happened() -> None:
+def test_what_a_guarantee_does_not_exclude_is_said() -> None:
+    """Another party, where nobody colludes, and much, where eps is large."""
     ssp = SufficientStatistics(LOSSES["squared"], noise="discrete")
-    for change in ({"randomness": "seed"}, {"ranges": "fitted"}, {"missing": True}):
-        assert len(statement(replace(FACTS, **change))) == 7
-    facts = facts_about(ssp, Problem(4, 500, 3, colluders=1), Budget(1.0, 1e-5), dealt="natural")
-    said = statement(facts)
-    for guarantee in facts.held:
-        assert f"eps = {written(guarantee.eps)} against {verify.VIEWS[guarantee.view]}" in said[1]
-    assert "delta = 1e-05: proven." in said[1]
-    assert "another party" not in said[3]
-    nobody = statement(facts_about(ssp, Problem(4, 500, 3, colluders=0), Budget(1.0, 1e-5), dealt="natural"))
-    assert "None of them is against another party" in nobody[3]
-    floating = facts_about(SufficientStatistics(LOSSES["squared"]), Problem(1, 500, 3), Budget(12.0, 1e-5))
-    assert "not for these bits" in statement(floating)[1]
-    assert "odds of e^12 to one" in statement(floating)[3]
+    for colluders in (0, 1):
+        said = statement(facts_about(ssp, Problem(4, 500, 3, colluders=colluders), Budget(1.0, 1e-5), dealt="natural"))
+        assert ("None of them is against another party" in said[3]) == (colluders == 0)
+    assert "e^12" in statement(facts_about(ssp, Problem(1, 500, 3), Budget(12.0, 1e-5)))[3]
 
 
 def test_a_large_delta_is_warned_of() -> None:
@@ -102,10 +86,9 @@ def rows(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
 def test_a_seeded_fit_is_not_proven_and_not_saved(tmp_path) -> None:
     """Who has the seed refits both candidates: the same weights, bit for bit, tell which of them it was."""
     model = dpml.PrivateClassifier("ssp", eps=0.01, delta=1e-9, bounds=(-1, 1), random_state=0)
-    with pytest.warns(PrivacyWarning, match="made from a seed.*Leave random_state out"):
+    with pytest.warns(PrivacyWarning, match="random_state"):
         model.fit(*rows())
     assert all(g.eps == math.inf for g in model.guarantees_ if g.basis == "proven")
-    assert not any("operating system" in sentence for sentence in model.statement_)
     with pytest.raises(UserError, match="made from a seed"):
         model.save(tmp_path / "m.json")
     model.save(tmp_path / "m.json", unsafe=True)
@@ -117,9 +100,8 @@ def test_a_seeded_fit_is_not_proven_and_not_saved(tmp_path) -> None:
 def test_a_second_fit_of_an_estimator_in_no_ledger_warns() -> None:
     X, y = rows()
     model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1)).fit(X, y)
-    with pytest.warns(PrivacyWarning, match="was fitted before, and this fit is in no ledger") as seen:
+    with pytest.warns(PrivacyWarning, match="in no ledger"):
         model.fit(X, y)
-    assert seen[0].filename == __file__
     clone(model).fit(X, y)
 
 
@@ -127,28 +109,15 @@ def test_a_ledger_around_fits_takes_all_of_them_and_refuses_too_many(tmp_path) -
     X, y = rows()
     with dpml.Ledger(tmp_path / "ledger", cap=1.2) as ledger:
         model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1)).fit(X, y)
-        with pytest.raises(UserError, match=r"above its cap of 1\.2"):
+        with pytest.raises(UserError, match="above its cap"):
             model.fit(X, y)
     model.save(tmp_path / "m.json")
     (entry,) = ledger.entries()
     assert entry.model is not None
-    assert "entry 1 of a ledger" in model.statement_[-1]
     with pytest.warns(PrivacyWarning, match="in no ledger"):
         model.fit(X, y)
     with pytest.raises(UserError, match="in no ledger"):
         model.save(tmp_path / "n.json")
-
-
-@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
-def test_a_ledger_around_fits_takes_those_of_other_threads_and_processes(tmp_path, backend) -> None:
-    """Four fits of eps = 1 are 2.16 together: a fifth is refused by a cap of 2.2, wherever they run."""
-    model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1))
-    ledger = dpml.Ledger(tmp_path / "ledger", cap=2.2)
-    refused = pytest.raises(UserError, match=r"above its cap of 2\.2")
-    with ledger, joblib.parallel_config(backend, n_jobs=2), refused:
-        cross_val_score(model, *rows(), error_score="raise")
-    assert 0 < len(ledger.entries()) <= 4
-    assert ledger.spent("sample", "worst").eps(1e-5) <= 2.2
 
 
 def test_a_process_has_the_ledger_of_one_block_in_all_threads(tmp_path) -> None:
@@ -164,17 +133,10 @@ def test_a_process_has_the_ledger_of_one_block_in_all_threads(tmp_path) -> None:
         with dpml.Ledger(tmp_path / "a"):
             assert (fit(), fit_in("a"), pool.submit(fit).result(), pool.submit(fit_in, "a").result()) == ("a",) * 4
             for refused in (lambda: fit_in("b"), pool.submit(fit_in, "b").result):
-                with pytest.raises(UserError, match="a is open in another block"):
+                with pytest.raises(UserError, match="open in another block"):
                     refused()
             assert fit() == "a"
         assert pool.submit(fit).result() == "none"
-
-
-def test_an_estimator_with_the_ledger_of_the_block_can_be_cloned_and_sent(tmp_path) -> None:
-    with dpml.Ledger(tmp_path / "ledger") as ledger:
-        model = dpml.PrivateClassifier("ssp", bounds=(-1, 1), ledger=ledger)
-        assert clone(model).ledger == pickle.loads(pickle.dumps(model)).ledger == ledger
-        assert pickle.loads(pickle.dumps(clone(model).set_params(ledger=None))).ledger == ledger
 
 
 def test_a_fit_that_ends_early_leaves_the_model_with_what_is_proven_of_it(tmp_path, monkeypatch) -> None:
@@ -202,15 +164,6 @@ def test_a_fit_that_ends_early_leaves_the_model_with_what_is_proven_of_it(tmp_pa
         new.save(tmp_path / "n.json")
 
 
-def test_ranges_that_were_fitted_are_not_saved_whatever_is_set_later(tmp_path) -> None:
-    model = dpml.PrivateRegressor("ssp", bounds=(-1, 1))
-    with pytest.warns(PrivacyWarning, match="Give bounds"):
-        model.fit(*rows())
-    model.set_params(y_bounds=(0, 1))
-    with pytest.raises(UserError, match="y_bounds were fitted to the rows"):
-        model.save(tmp_path / "m.json", unsafe=True)
-
-
 # ---- the ledger's units
 
 
@@ -232,7 +185,7 @@ def test_what_is_spent_on_one_party_has_no_total_over_other_parties(tmp_path) ->
 def test_a_cap_holds_in_its_own_unit_whatever_is_released(tmp_path, second) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.enter("", [gaussian(0.3, unit="party")], Cap(5.0, 1e-5, "party"), parties="these")
-    with pytest.raises(UserError, match="single samples only" if second == "sample" else "parties that may be others"):
+    with pytest.raises(UserError, match="cannot hold"):
         ledger.enter("", [gaussian(0.1, unit=second)], parties=None if second == "sample" else "those")
     ledger.enter("", [gaussian(0.1, unit="party")], parties="these")
     assert len(ledger.entries()) == 2
@@ -300,6 +253,7 @@ def test_an_identity_of_parties_tells_nothing_without_the_ledgers_key(tmp_path) 
     for name in "ab":
         Ledger(tmp_path / name).enter("", [gaussian(0.3, unit="party")], parties="digest of the rows")
         assert b"digest of the rows" not in (tmp_path / name).read_bytes()
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
     assert parties_of(tmp_path / "a") != parties_of(tmp_path / "b")
 
 
@@ -307,35 +261,19 @@ def test_parties_of_an_earlier_version_are_unknown(tmp_path) -> None:
     """Up to version 0.2 an entry had a digest of its parties' names, which identifies nobody."""
     ledger = Ledger(tmp_path / "ledger")
 
-    def enter_as_before() -> None:
-        ledger._create()
-        content = {"setting": "", "parties": "of names", "guarantees": [asdict(gaussian(0.3, unit="party"))]}
-        with ledger._opened() as connection:
-            _content(connection, ledger.path).append(
-                connection, "release", "2026-11-23T00:00:00+00:00", {**content, "cap": None}
-            )
-
-    enter_as_before()
+    ledger._create()
+    content = {"setting": "", "parties": "of names", "guarantees": [asdict(gaussian(0.3, unit="party"))], "cap": None}
+    with ledger._opened() as connection:
+        _content(connection, ledger.path).append(connection, "release", "2026-11-23T00:00:00+00:00", content)
     assert ledger.spent("party", "worst") is not None  # of one release
-    enter_as_before()
-    assert ledger.spent("party", "worst") is None
-    with pytest.raises(UserError, match="parties that may be others"):
-        ledger.enter("", [gaussian(0.3, unit="party")], Cap(50.0, 1e-5, "party"), parties="of names")
     ledger.enter("", [gaussian(0.3, unit="party")], parties="of names")
-    assert parties_of(ledger.path)[:2] == [None, None]
+    assert ledger.spent("party", "worst") is None
     assert ledger.spent("sample", "worst") is not None
-
-
-def test_only_the_owner_reads_a_ledger_and_no_data_can_be_guessed_from_it(tmp_path) -> None:
-    ledger = Ledger(tmp_path / "ledger")
-    ledger.enter("algo=ssp", [gaussian(0.3)])
-    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
-    assert b"data" not in ledger.path.read_bytes()
 
 
 @pytest.mark.parametrize(
     "content",
-    [{"guarantees": [{"view": "release"}], "cap": None}, {"guarantees": 3, "cap": None}, {"cap": {"eps": "x"}}, {}, 7],
+    [{"guarantees": [{"view": "release"}], "cap": None}, {"guarantees": 3, "cap": None}, {}],
     ids=str,
 )
 def test_a_ledger_that_another_program_wrote_with_right_checksums_is_one_sentence(tmp_path, content) -> None:
@@ -365,24 +303,6 @@ def words(tmp_path, monkeypatch) -> list[str]:
     return ["dpml", "release", "dataset=csv", "dataset.path=t.csv", "dataset.label=y", "dataset.bounds=t.yaml", "eps=1"]
 
 
-REFUSED = {
-    "made-up parties": (["algo=ssp", "algo.unit=party", "M=5", "delta=1e-5"], "made up by chance"),
-    "classes deal rows": (["algo=ssp", "partition=classes", "M=2", "delta=1e-5"], "private labels"),
-    "labels deal rows": (["algo=la", "algo.lam=1", "partition=dirichlet", "M=2", "delta=null"], "private labels"),
-    "a delta of 1/N": (["delta=0.0025", "dataset.drop=[who]"], "is 1/N or more"),
-    "no such folder": (["delta=1e-5", "dataset.drop=[who]", "-o", "nowhere/m.json"], "cannot be written"),
-}
-
-
-@pytest.mark.parametrize(("more", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_what_can_be_known_to_fail_costs_nothing(run_command, words, more, sentence) -> None:
-    done = run_command(*words, *([] if any("drop" in word for word in more) else ["dataset.drop=[who]"]), *more)
-    assert done.code == 2, done.out
-    assert sentence in " ".join(done.err.split())
-    assert not Path("t.csv.ledger").exists()
-    assert not Path("model.json").exists()
-
-
 def test_an_error_after_the_entry_names_it(run_command, words, monkeypatch) -> None:
     monkeypatch.setattr(Ledger, "publish", full)
     done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
@@ -398,51 +318,30 @@ def full(*_: object) -> None:
 def test_a_full_disk_costs_nothing(run_command, words, monkeypatch) -> None:
     """It was found when the budget was spent, and the ledger said that a model was published, which nobody had."""
     monkeypatch.setattr("dpml.files.os.fsync", full)
-    done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
-    assert "model.json: no space left on device" in done.err
+    assert run_command(*words, "dataset.drop=[who]", "delta=1e-5").code == 2
     assert not [path for path in Path().iterdir() if "ledger" in path.name or "model.json" in path.name]
 
 
 def test_a_name_that_another_release_has_reserved_costs_nothing(run_command, words) -> None:
     """Of two releases to one name both were charged, and one model was lost."""
     with reserved(Path("model.json")):
-        done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
-        assert done.code == 2
-        assert "another process is writing model.json" in " ".join(done.err.split())
+        assert run_command(*words, "dataset.drop=[who]", "delta=1e-5").code == 2
         assert not Path("t.csv.ledger").exists()
 
 
-PLACES = ["++dataset.path=DIR/t.csv", "+dataset.path=DIR/t.csv", "++dataset.bounds=DIR/t.yaml", "++data_dir=DIR"]
-
-
-@pytest.mark.parametrize("word", PLACES)
-def test_the_file_names_no_path_however_it_is_set(run_command, words, tmp_path, word) -> None:
+@pytest.mark.parametrize("word", ["++dataset.path=DIR/t.csv", "++dataset.bounds=DIR/t.yaml", "++data_dir=DIR"])
+def test_the_file_names_no_path_and_has_no_copy_of_the_rows_beside_it(run_command, words, tmp_path, word) -> None:
     typed = [each for each in words if each.partition("=")[0] != word.lstrip("+").partition("=")[0]]
     more = ["++dataset.drop=[who]", "delta=1e-5", "~dataset.label", "+dataset.label=y", "++algo.rounds=20"]
     done = run_command(*typed, word.replace("DIR", str(tmp_path)), *more)
     assert done.code == 0, done.err
-    assert str(tmp_path) not in Path("model.json").read_text()
-    assert json.loads(Path("model.json").read_text())["setting"] == (
-        "dataset=csv partition=equal algo=wdgd calibration=tight M=1 eps=1 delta=1e-05 dataset.label=y "
-        "'dataset.drop=[who]' dataset.missing=refuse dataset.test_fraction=0.0 algo.noise=discrete algo.rounds=20"
-    )
+    text = Path("model.json").read_text()
+    assert not any(name in text for name in (str(tmp_path), "t.csv", "t.yaml"))
+    assert [each["view"] for each in json.loads(text)["guarantees"]] == ["release"]  # one file is one place
+    assert not list(tmp_path.rglob("*.npy"))
 
 
-def test_one_file_is_one_place_and_the_file_names_no_path(run_command, words) -> None:
-    """Not five parties that nobody has heard of, nor the experiments' algorithm and delta."""
-    done = run_command(*words, "dataset.drop=[who]", "delta=1e-5")
-    assert done.code == 0, done.err
-    content = json.loads(Path("model.json").read_text())
-    assert [g["view"] for g in content["guarantees"]] == ["release"]
-    assert "one place" in content["statement"][3]
-    assert "t.csv" not in Path("model.json").read_text()
-    assert "t.yaml" not in Path("model.json").read_text()
-
-
-EXACT = ["amp", "avg", "capefm", "dpfm", "dpgd", "fm", "la", "outpert", "ssp", "ssp_descent", "wdgd"]
-
-
-@pytest.mark.parametrize("algo", EXACT)
+@pytest.mark.parametrize("algo", ["capefm", "dpfm", "la", "ssp_descent", "wdgd"])
 @pytest.mark.usefixtures("words")
 def test_what_a_file_says_of_its_setting_can_be_typed_again(algo) -> None:
     places = ["dataset.path=t.csv", "dataset.bounds=t.yaml"]
@@ -451,20 +350,3 @@ def test_what_a_file_says_of_its_setting_can_be_typed_again(algo) -> None:
     again = request_of(Settings([*shlex.split(first.setting), *places]))[0]
     assert (again.algorithm, again.dataset, again.budget) == (first.algorithm, first.dataset, first.budget)
     assert again.setting == first.setting
-
-
-def test_a_release_leaves_no_copy_of_the_rows(run_command, words, tmp_path) -> None:
-    assert run_command(*words, "dataset.drop=[who]", "delta=1e-5").code == 0
-    assert not list(tmp_path.rglob("*.npy"))
-    assert not list((tmp_path / "cache").rglob("*.json"))
-
-
-@pytest.mark.slow
-def test_natural_parties_are_named_in_the_ledger_and_collude_with_the_aggregator(run_command, words) -> None:
-    more = ["algo=ssp", "algo.unit=party", "dataset.party=who", "partition=natural", "M=3", "delta=1e-5"]
-    for number in range(2):
-        done = run_command(*words, *more, "-o", f"{number}.json")
-        assert done.code == 0, done.err
-    first, second = Ledger(Path("t.csv.ledger")).entries()
-    assert first.parties == second.parties is not None
-    assert "3 parties add it, of whom 1 may collude" in " ".join(done.out.split())

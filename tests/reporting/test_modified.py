@@ -60,7 +60,13 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 
 
 def test_an_experiment_without_any_cell_says_why(tmp_path):
-    with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*'dataset.d'"):
-        run(tmp_path, TINY, ["dataset=adult"])
+    with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*algo\.bins"):
+        run(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}})
     with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
         plan(tmp_path, TINY, ["draws=3"])
+
+
+def test_another_data_set_takes_the_place_of_a_figures(tmp_path):
+    """The keys of the figure's own data set are not those of another one."""
+    points = plan(tmp_path, TINY, ["dataset=diabetes"]).points
+    assert {point.cell.dataset.info.title for point in points} == {"Progression of diabetes"}

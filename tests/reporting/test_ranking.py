@@ -15,7 +15,6 @@ from dpml.reporting import ranking as module
 from dpml.reporting.artifacts import write_claims
 from dpml.reporting.pages import which_page
 from dpml.reporting.ranking import (
-    READING,
     beside,
     oracle_table,
     rankings,
@@ -105,7 +104,6 @@ def test_of_an_error_less_is_better_and_a_floor_can_be_below():
 @pytest.mark.parametrize("equal", [2, 12])
 def test_how_often_an_equal_algorithm_is_told_apart_is_as_the_page_says(equal, monkeypatch):
     """False alarms of this test: 1e-6 for either bound."""
-    assert "told apart in 5 % of the choices at most; that some one of several such is happens more often" in READING
     rng, repeats = np.random.default_rng(7), 300
     monkeypatch.setattr(module, "summarise", lambda _: pd.DataFrame({"interval": [0.0]}))  # slow, and not in question
     index = pd.MultiIndex.from_product([range(5), [0]], names=["seed", "draw"])

@@ -75,7 +75,7 @@ def test_figures_of_one_sentence_are_one_row(tmp_path):
     (grid,) = one.grids
     assert (grid["columns"], grid["rows"]) == (["KDD Cup 1999", "Bank"], [["training loss (Fig. 1)", "✗", "(✓)"]])
     assert (other.id, other.word, other.where) == ("S2", "reproduced", "Fig. 2")
-    assert paper.tally["experiments"] == "✓ 1 ◐ 1"
+    assert paper.tally["experiments"] == "✓\u00a01 ◐\u00a01"
 
 
 @pytest.mark.parametrize("name", PAPERS)

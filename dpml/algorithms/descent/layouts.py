@@ -117,9 +117,6 @@ class ClientNoise(Sharing):
         known = problem.colluders if view == "colluders" else 0
         return Channel.of(each[-1:] if view == "client" else np.vstack([weights, each[:known]]), weights)
 
-    def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        return self.observed(rng, draws, M, size, law)[0]
-
     def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
         draw: Any = noise.single_gaussian if law == "single_gaussian" else noise.gaussian
         parts = draw(rng, (M, draws, size))

@@ -44,10 +44,6 @@ class Scales:
         if not (self.constant >= 0 and 0 <= self.linear < math.inf and 0 <= self.square < math.inf):
             raise ValueError(f"not a noise scale: {self}")
 
-    def vector(self, d: int) -> Array:
-        """The scale of each of the 1 + d + d^2 numbers."""
-        return np.repeat([self.constant, self.linear, self.square], [1, d, d * d])
-
 
 LONGEST = 1e6
 """The largest norm for which a split of noise is computed."""

@@ -14,18 +14,25 @@ classes: ["<=50K", ">50K"]                 # -1 and +1; or 0, 1, ..., K-1
 label: income                              # and other options of dataset=csv (`READING`), unless they are typed
 """
 
-import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dpml.arrays import Array
-from dpml.data.csv.columns import AS_NUMBERS, ISO, Kind, as_text, day_of, feature, iso
-from dpml.data.csv.reading import Columns
+from dpml.data.csv.columns import (
+    ISO,
+    Boolean,
+    Category,
+    ColumnKind,
+    Date,
+    Kinds,
+    Number,
+    as_text,
+    day_of,
+    range_content,
+    stated_kind,
+)
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
 from dpml.files import read_mapping
@@ -39,8 +46,11 @@ WRITTEN = ("encoding", "separator", "decimal", "na")
 READING = ("label", "positive", "party", "drop", "missing", "steps", *WRITTEN)
 """The options of dataset=csv that a file may state."""
 
+_FORMS = (
+    "a range is {low: NUMBER, high: NUMBER}, or with log: true, edges: [NUMBER, ...] or edges: 8; one of dates is "
+    "{unit: days, low: 2019-01-01, high: 2024-12-31}, or with format: '%d.%m.%Y', edges: [DATE, ...]"
+)
 _LISTS = ("drop", "steps", "na")
-_POWER = re.compile(r"([-+]?(?:\d{1,15}\.?|\d{0,15}\.\d{1,15}))[eE]([-+]?\d{1,4})")  # a number such as 1e6
 _KEYS = ("columns", "classes", "target", FROM_ROWS, *READING)
 
 
@@ -49,109 +59,66 @@ class ColumnBounds:
     """The statements of a file.
 
     Attributes:
-        columns: The range or the values of every feature; of dates in days since 1970-01-01.
-        booleans: The features that are booleans.
+        kinds: The kind of every column that features are made of, with its range or its values.
         classes, target: The labels, or the range of the label of a regression.
-        dates: The form in which the dates of a column are written.
-        fills: What stands for a missing value of a feature, as a number.
-        indicators: The column whose missing values a feature marks.
         reading: The values of some options of dataset=csv.
     """
 
     path: Path
-    columns: Mapping[str, Column]
-    booleans: Collection[str]
+    kinds: Kinds
     classes: tuple[str, ...] = ()
     target: Range | None = None
-    dates: Mapping[str, str] = field(default_factory=dict)
-    fills: Mapping[str, float] = field(default_factory=dict)
-    indicators: Mapping[str, str] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of_columns(
+        cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
+    ) -> "ColumnBounds":
+        """Return the statements that columns are numbers in a range, or categories."""
+        return cls(path, {name: stated_kind(column) for name, column in columns.items()}, classes, target)
+
     @property
-    def sources(self) -> list[str]:
-        """The columns of a file that the features are made of."""
-        return [name for name in self.columns if name not in self.indicators]
+    def columns(self) -> dict[str, Column]:
+        """The range or the values of every feature; of dates in days since 1970-01-01."""
+        features = [each for name, kind in self.kinds.items() for each in kind.columns(name).items()]
+        return {name: column for name, column in features if column is not None}
 
     @property
     def texts(self) -> list[str]:
         """The columns of a file that are read as texts."""
-        return [name for name in self.sources if self.kind(name) not in AS_NUMBERS]
-
-    def kind(self, name: str) -> Kind:
-        """Return the kind of a feature."""
-        if name in self.booleans or name in self.dates:
-            return "boolean" if name in self.booleans else "date"
-        return "number" if isinstance(self.columns[name], Range) else "category"
-
-    def values(self, name: str) -> tuple[str, ...]:
-        """Return the values of a column of categories, or the form of a column of dates; empty for other kinds."""
-        column = self.columns[name]
-        return column if not isinstance(column, Range) else (self.dates[name],) if name in self.dates else ()
-
-    def feature(self, columns: Columns, name: str) -> Array:
-        """Return a feature (n,) of the rows of a file; NaN is a missing value for which nothing stands."""
-        if name in self.indicators:
-            source = self.indicators[name]
-            return np.isnan(feature(columns[source], self.kind(source), self.values(source))).astype(float)
-        cells = feature(columns[name], self.kind(name), self.values(name))
-        return np.where(np.isnan(cells), self.fills.get(name, np.nan), cells)
+        return [name for name, kind in self.kinds.items() if kind.is_text]
 
     def gaps(self, imputed: bool) -> list[str]:
         """Return what stands for a missing value of each column; with the step `impute` the middle of a range."""
-        values = [f"{name} counts as {self._text(name, value)}" for name, value in self.fills.items()]
-        values += [f"a feature marks where {name} is missing" for name in self.indicators.values()]
-        for name in self.sources if imputed else ():
-            column = self.columns[name]
-            if isinstance(column, Range) and name not in self.fills:
-                middle = float(column.parts(2)[0])
-                values.append(f"{name} counts as {self._text(name, middle)}, the middle of its range")
+        filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
+        values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
+        values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]
+        for name, kind in self.kinds.items() if imputed else ():
+            if isinstance(kind.column, Range) and name not in filled:
+                values.append(f"{name} counts as {kind.shown(kind.column.parts(2)[0])}, the middle of its range")
         return values
-
-    def _text(self, name: str, value: float) -> Any:
-        column = self.columns[name]
-        if not isinstance(column, Range):
-            return column[int(value)]
-        return iso(value) if name in self.dates else int(value) if value.is_integer() else value
 
     def content(self) -> dict[str, Any]:
         """Return the same statements in the form above, for `bounds_from`."""
-        columns = {name: self._written(name, self.columns[name]) for name in self.sources}
-        for name, value in self.fills.items():
-            said = columns[name] if isinstance(columns[name], dict) else {"values": columns[name]}
-            columns[name] = said | {"fill": self._text(name, value)}
-        for name in self.indicators.values():
-            said = columns[name] if isinstance(columns[name], dict) else {"values": columns[name]}
-            columns[name] = said | {"missing": "indicator"}
-        labels = {"classes": list(self.classes)} if self.target is None else {"target": _range_written(self.target)}
-        reading = {key: list(said) if key in _LISTS else said for key, said in self.reading.items()}
+        columns = {name: kind.content() for name, kind in self.kinds.items()}
+        labels = {"classes": list(self.classes)} if self.target is None else {"target": range_content(self.target)}
+        reading = {key: list(value) if key in _LISTS else value for key, value in self.reading.items()}
         return {"columns": columns, **labels, **reading}
 
-    def _written(self, name: str, column: Column) -> Any:
-        if isinstance(column, Range) and name in self.dates:
-            ends = {"low": iso(column.low), "high": iso(column.high)}
-            cut = {"edges": [iso(edge) for edge in column.edges]} if column.edges else {}
-            return {"unit": "days", **ends, "format": self.dates[name], **cut}
-        if isinstance(column, Range):
-            return "boolean" if name in self.booleans else _range_written(column)
-        return list(column)
-
-    def of(self, names: Sequence[str], data: Path) -> dict[str, Column]:
-        """Return the statement about each feature, in the order of the file's columns `names` that are features.
+    def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
+        """Return the statements in the order of the file's columns `names` that are features.
 
         A column without a statement, or a statement about a column that is no feature, is a UserError.
         """
         for name in names:
-            if name not in self.sources:
+            if name not in self.kinds:
                 raise UserError(f"{self.path} states nothing of the column {name!r} of {data}: add it under `columns`.")
-        for name in self.sources:
+        for name in self.kinds:
             if name not in names:
                 raise UserError(
                     f"{self.path} states something of {name!r}, no feature of {data}: {nearest(name, names)}"
                 )
-        marks = {source: name for name, source in self.indicators.items()}
-        order = [each for name in names for each in (name, marks.get(name)) if each is not None]
-        return {name: self.columns[name] for name in order}
+        return replace(self, kinds={name: self.kinds[name] for name in names})
 
 
 def load(path: Path) -> ColumnBounds:
@@ -181,133 +148,109 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
         raise UserError(f"{path} needs `columns`, with a range or a list of values for every feature.")
     if ("classes" in content) == ("target" in content):
         raise UserError(f"{path} needs either `classes`, a list of the labels, or `target`, the range of numbers.")
-    target = _range(path, "target", content["target"]) if "target" in content else None
-    classes = () if target else _values(path, "classes", content["classes"])
+    key = ""
+    try:
+        kinds = {}
+        for name, said in columns.items():
+            key = f"columns.{name}"
+            kinds[str(name)] = _kind(said)
+        key = "target"
+        target = _range(content["target"], _number, ("log",)) if "target" in content else None
+        key = "classes"
+        classes = () if target else _values(content["classes"])
+        reading = {}
+        for key in READING:
+            if key in content:
+                reading[key] = _option(content[key], key in _LISTS)
+    except (UserError, OverflowError) as error:
+        raise UserError(f"{path}: {key}: {error}") from None
     if len(classes) == 1:
         raise UserError(f"{path}: classes must be a list of two or more labels.")
-    result = ColumnBounds(path, {}, set(), classes, target, {}, {}, {}, _reading(path, content))
-    for name, said in columns.items():
-        _add(result, str(name), said)
-    for name in result.indicators:
-        if name in map(str, columns):
-            raise UserError(f"{path}: columns.{name} has the name of the feature that marks missing values.")
+    result = ColumnBounds(path, kinds, classes, target, reading)
+    features = Counter(feature for name, kind in kinds.items() for feature in kind.columns(name))
+    for name, count in features.items():
+        if count > 1:
+            raise UserError(f"{path}: columns: two features are called {name!r}.")
     return result
 
 
-def _reading(path: Path, content: Mapping[Any, Any]) -> dict[str, Any]:
-    reading = {key: content[key] for key in READING if key in content}
-    for key, said in reading.items():
-        many = key in _LISTS
-        values = said if many and isinstance(said, list) else [said]
-        texts = [value for value in values if isinstance(value, str | int | float) and not isinstance(value, bool)]
-        if texts != values or (many and values is not said):
-            raise UserError(f"{path}: {key} must be {'a list of texts' if many else 'a text'}, got {said!r}.")
-        reading[key] = tuple(_name(value) for value in values) if many else _name(said)
-    return reading
+def _option(value: Any, is_list: bool) -> Any:
+    if is_list and isinstance(value, list):
+        return tuple(map(_text, value))
+    if is_list:
+        raise UserError(f"must be a list of texts, got {value!r}.")
+    return _text(value)
 
 
-def _name(value: str | float) -> str:
+def _text(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise UserError(f"{value!r} is no text: put yes, null and the like in quotes.")
     return value if isinstance(value, str) else as_text(value)
 
 
-def _add(result: Any, name: str, said: Any) -> None:
-    """Add the statement about a column to the mappings of `result`."""
-    path, key = result.path, f"columns.{name}"
-    extra = {} if not isinstance(said, dict) else {each: said[each] for each in ("fill", "missing") if each in said}
-    if extra:
-        said = {each: value for each, value in said.items() if each not in extra}
-        said = said["values"] if said.keys() == {"values"} else said
-    if extra.get("missing", "indicator") != "indicator":
-        raise UserError(f"{path}: {key}: missing must be indicator, got {extra['missing']!r}.")
-    is_date = isinstance(said, dict) and "unit" in said
-    if said == "boolean":
-        result.booleans.add(name)
-        result.columns[name] = Range(0, 1)
-    elif is_date:
-        result.dates[name] = _form(path, name, said)
-        result.columns[name] = _days(path, key, said)
+def _kind(statement: Any) -> ColumnKind:
+    more: dict[str, Any] = {}
+    if isinstance(statement, dict):
+        more = {key: statement[key] for key in ("fill", "missing") if key in statement}
+        statement = {key: value for key, value in statement.items() if key not in more}
+        statement = statement["values"] if statement.keys() == {"values"} else statement
+    if more.get("missing", "indicator") != "indicator":
+        raise UserError(f"missing must be indicator, got {more['missing']!r}.")
+    kind: ColumnKind
+    if statement == "boolean":
+        kind = Boolean()
+    elif isinstance(statement, dict) and statement.get("unit") == "days":
+        form = statement.get("format", ISO)
+        if not isinstance(form, str) or (form != ISO and "%" not in form):
+            raise UserError(f"format must be iso, or such as '%d.%m.%Y', got {form!r}.")
+        kind = Date(_range(statement, _day, ("unit", "format")), form=form)
+    elif isinstance(statement, dict):
+        kind = Number(_range(statement, _number, ("log",)))
     else:
-        categories = () if isinstance(said, dict) else tuple(sorted(_values(path, key, said)))
-        result.columns[name] = categories or _range(path, key, said)
-    if "fill" in extra:
-        result.fills[name] = _fill(path, key, result.columns[name], extra["fill"], is_date)
-    if "missing" in extra:
-        mark = f"{name} is missing"
-        result.columns[mark], result.indicators[mark] = Range(0, 1), name
-        result.booleans.add(mark)
+        kind = Category(tuple(sorted(_values(statement))))
+    fill = _fill(kind, more["fill"]) if "fill" in more else None
+    return replace(kind, fill=fill, indicator="missing" in more)
 
 
-def _fill(path: Path, key: str, column: Column, said: Any, is_date: bool) -> float:
-    if not isinstance(column, Range):
-        text = _name(said) if isinstance(said, str | int | float) else ""
-        if text not in column:
-            raise UserError(f"{path}: {key}: fill must be one of its values, got {said!r}.")
-        return float(column.index(text))
-    value = day_of(said) if is_date else said
-    if not isinstance(value, int | float) or not column.low <= value <= column.high:
-        raise UserError(f"{path}: {key}: fill must be within its range, got {said!r}.")
+def _fill(kind: ColumnKind, value: Any) -> float:
+    if isinstance(kind, Category):
+        if _text(value) not in kind.values:
+            raise UserError(f"fill must be one of its values, got {value!r}.")
+        return float(kind.values.index(_text(value)))
+    number = _day(value) if isinstance(kind, Date) else _number(value)
+    if isinstance(kind.column, Range) and not kind.column.low <= number <= kind.column.high:
+        raise UserError(f"fill must be within its range, got {value!r}.")
+    return number
+
+
+def _range(statement: Any, read: Callable[[Any], float], others: Collection[str]) -> Range:
+    if not isinstance(statement, dict) or not {"low", "high"} <= statement.keys() <= {"low", "high", "edges", *others}:
+        raise UserError(f"{_FORMS}, got {statement}.")
+    edges, log = statement.get("edges", []), statement.get("log", False)
+    if not isinstance(log, bool):
+        raise UserError(f"log must be true or false, got {log!r}.")
+    whole = Range(read(statement["low"]), read(statement["high"]), log)
+    return replace(whole, edges=tuple(map(read, edges)) if isinstance(edges, list) else whole.parts(_number(edges)))
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f"{value!r} is no number (1e6 is a text in YAML: write 1.0e+6).")
     return float(value)
 
 
-def _range_written(column: Range) -> dict[str, Any]:
-    said = asdict(column) | {"edges": list(column.edges)}
-    return said if column.edges else {key: said[key] for key in ("low", "high", "log")}
+def _day(value: Any) -> float:
+    day = day_of(value)
+    if day is None:
+        raise UserError(f"{value!r} is no date such as 2024-12-31.")
+    return day
 
 
-def _form(path: Path, name: str, said: Mapping[Any, Any]) -> str:
-    form = said.get("format", ISO)
-    if not isinstance(form, str) or (form != ISO and "%" not in form):
-        raise UserError(f"{path}: columns.{name} has format {form!r}: write iso, or such as '%d.%m.%Y'.")
-    return form
-
-
-def _days(path: Path, key: str, said: Mapping[Any, Any]) -> Range:
-    cut = said.get("edges", [])
-    ends = [day_of(said.get("low")), day_of(said.get("high")), *map(day_of, cut if isinstance(cut, list) else [None])]
-    if said["unit"] != "days" or not said.keys() <= {"unit", "low", "high", "format", "edges"} or None in ends:
-        form = "{unit: days, low: 2019-01-01, high: 2024-12-31}, or with format: '%d.%m.%Y' beside them"
-        raise UserError(f"{path}: {key} must be {form}, got { {str(k): str(v) for k, v in said.items()} }.")
-    low, high, *edges = (float(end) for end in ends if end is not None)
-    if low >= high:
-        raise UserError(f"{path}: {key} ends on {said['high']}, and must begin earlier than that.")
-    try:
-        return Range(low, high, edges=tuple(edges))
-    except UserError:
-        raise UserError(f"{path}: {key}: edges must be dates that increase, between low and high, got {cut}.") from None
-
-
-def _range(path: Path, key: str, said: Any) -> Range:
-    form = "{low: NUMBER, high: NUMBER}, or with log: true, edges: [NUMBER, ...] or edges: 8 (equal parts) beside them"
-    if not isinstance(said, dict) or not {"low", "high"} <= said.keys() <= {"low", "high", "log", "edges"}:
-        raise UserError(f"{path}: {key} must be {form}, got {said}.")
-    edges = said.get("edges", 1)
-    numbers = [said["low"], said["high"], *(edges if isinstance(edges, list) else [edges])]
-    log = said.get("log", False)
-    for number in numbers:
-        power = _POWER.fullmatch(number) if isinstance(number, str) else None
-        if power:  # YAML 1.1 wants a point and a sign
-            said_so = f"{float(power[1])}e{int(power[2]):+d}"
-            raise UserError(f"{path}: {key} has {number}, which YAML reads as text: write {said_so}.")
-    if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers) or not isinstance(log, bool):
-        raise UserError(f"{path}: {key} must be {form}, got {said}.")
-    try:
-        whole = Range(float(said["low"]), float(said["high"]), log)
-        return replace(whole, edges=tuple(map(float, edges)) if isinstance(edges, list) else whole.parts(edges))
-    except (UserError, OverflowError) as error:
-        raise UserError(f"{path}: {key}: {error}") from None
-
-
-def _values(path: Path, key: str, said: Any) -> tuple[str, ...]:
-    if not isinstance(said, list) or not said:
-        raise UserError(f"{path}: {key} must be a range {{low: 0, high: 1}}, a list of values, or boolean, got {said}.")
-    for value in said:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise UserError(f"{path}: {key} has {value!r}, which is no text: put yes, null and the like in quotes.")
-    try:
-        values = tuple(map(_name, said))
-    except OverflowError:
-        raise UserError(f"{path}: {key} has a number that is too large.") from None
-    twice, times = Counter(values).most_common(1)[0]
+def _values(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list) or not values:
+        raise UserError(f"must be a range {{low: 0, high: 1}}, a list of values, or boolean, got {values}.")
+    texts = tuple(map(_text, values))
+    twice, times = Counter(texts).most_common(1)[0]
     if times > 1:
-        raise UserError(f"{path}: {key} has {twice!r} twice.")
-    return values
+        raise UserError(f"has {twice!r} twice.")
+    return texts

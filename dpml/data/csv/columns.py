@@ -1,24 +1,19 @@
-"""The kind of a column of a file: numbers, categories, booleans or dates, and its values as a feature."""
+"""The kinds of a column: numbers, booleans, categories or dates, and what each makes of the texts of a file."""
 
-import datetime
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, datetime, timedelta
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from dpml.arrays import Array
-from dpml.data.csv.reading import FileColumn
+from dpml.data.csv.reading import Columns, FileColumn
+from dpml.data.info import Column, Range
 
-Kind = Literal["number", "category", "boolean", "date"]
-
-AS_NUMBERS = ("number", "boolean")
-"""The kinds of which a column may be read as numbers alone."""
-
-WORDS = ({"false", "true"}, {"no", "yes"})
-"""Pairs of words that are booleans, not categories, in any capitalisation: false and no are 0, true and yes are 1."""
+BOOLEANS = {"false": 0.0, "no": 0.0, "true": 1.0, "yes": 1.0}
+"""The words, in any capitalisation, that are booleans if a column has those of one language only."""
 
 _WORDS = "na|n.a.|n/a|k.a.|none|nil|null|nan|missing|unknown|not known|not available|unbekannt|keine angabe|inconnu"
 WORDS_FOR_MISSING = frozenset(f"{_WORDS}|-|--|---|.|..|#n/a|#value!|#div/0!".split("|"))
@@ -48,9 +43,187 @@ _DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d.%m.%y"
 FORMS = (ISO, *_DATES, *(f"{form} %H:%M" for form in _DATES))
 """The forms that are recognised; any other one that `strptime` knows can be stated."""
 
-_DAY = pd.Timedelta(days=1)
-_START = pd.Timestamp(0, tz="UTC")
-_EPOCH = datetime.date(1970, 1, 1).toordinal()
+_START = datetime(1970, 1, 1)
+_ZERO_ONE = Range(0, 1)
+
+
+# ---- kinds
+
+
+@dataclass(frozen=True)
+class ColumnKind:
+    """How the texts of a column become a feature. What a value becomes never depends on other rows.
+
+    Attributes:
+        column: The public range or values of the feature; None: they are taken from the rows.
+        fill: What stands for a missing value, as a number; None: nothing does.
+        indicator: Whether another feature marks where a value is missing.
+    """
+
+    name: ClassVar[str]
+    is_text: ClassVar[bool] = True
+    column: Column | None = None
+    fill: float | None = None
+    indicator: bool = False
+
+    def cells(self, column: FileColumn) -> Array:
+        """Return a number for every row (n,), NaN for a missing value; a wrong value is a UserError with its line."""
+        raise NotImplementedError
+
+    def feature(self, column: FileColumn) -> Array:
+        """Return the feature (n,): the cells, with `fill` in the place of missing values."""
+        cells = self.cells(column)
+        return cells if self.fill is None else np.where(np.isnan(cells), self.fill, cells)
+
+    def columns(self, name: str) -> dict[str, Column | None]:
+        """Return the features that a column of this name becomes, by their names."""
+        return {name: self.column} | ({f"{name} is missing": _ZERO_ONE} if self.indicator else {})
+
+    def shown(self, value: float) -> Any:
+        """Return a value of the feature as a bounds file states it."""
+        return int(value) if float(value).is_integer() else value
+
+    def content(self) -> Any:
+        """Return the statement of a bounds file about the column."""
+        more = {} if self.fill is None else {"fill": self.shown(self.fill)}
+        more |= {"missing": "indicator"} if self.indicator else {}
+        statement = self.statement()
+        if not more:
+            return statement
+        return (statement if isinstance(statement, dict) else {"values": statement}) | more
+
+    def statement(self) -> Any:
+        """Return `content` without what it says of missing values."""
+        assert isinstance(self.column, Range)
+        return range_content(self.column)
+
+
+@dataclass(frozen=True)
+class Number(ColumnKind):
+    """Numbers."""
+
+    name = "number"
+    is_text = False
+
+    def cells(self, column: FileColumn) -> Array:
+        cells = column.cells(np.inf)
+        wrong = np.isinf(cells)
+        hint = mend(column.texts[column.codes[wrong][0]]) if wrong.any() and column.texts else ""
+        column.refuse(wrong, f"no number{hint}")
+        return cells
+
+
+@dataclass(frozen=True)
+class Boolean(ColumnKind):
+    """Words for false and true, or 0 and 1."""
+
+    name = "boolean"
+    is_text = False
+    column: Column | None = _ZERO_ONE
+
+    def cells(self, column: FileColumn) -> Array:
+        cells = column.cells(np.inf)
+        if column.plain is None:
+            words = column.rows([BOOLEANS.get(text.lower(), np.inf) for text in column.texts])
+            cells = np.where(np.isinf(cells), words, cells)
+        wrong = ~np.isnan(cells) & ~np.isin(cells, (0.0, 1.0))
+        column.refuse(wrong, "not true or false, yes or no")
+        return cells
+
+    def statement(self) -> str:
+        return "boolean"
+
+
+@dataclass(frozen=True)
+class Category(ColumnKind):
+    """Categories: each text becomes its place in `values`, another text -1.
+
+    Attributes:
+        values: The categories, sorted; by default those of `column`.
+    """
+
+    name = "category"
+    values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.column, tuple):
+            object.__setattr__(self, "values", self.column)
+
+    def cells(self, column: FileColumn) -> Array:
+        place = {value: float(number) for number, value in enumerate(self.values)}
+        return column.rows([place.get(text, -1.0) for text in column.texts])
+
+    def shown(self, value: float) -> str:
+        return self.values[int(value)]
+
+    def statement(self) -> list[str]:
+        return list(self.values)
+
+
+@dataclass(frozen=True)
+class Date(ColumnKind):
+    """Dates, as days since 1970.
+
+    Attributes:
+        form: How they are written, as `strptime` knows it, or `iso`.
+    """
+
+    name = "date"
+    form: str = ISO
+
+    def cells(self, column: FileColumn) -> Array:
+        found = days(column.texts, self.form)
+        cells = column.rows(np.where(np.isnan(found), np.inf, found).tolist())
+        column.refuse(np.isinf(cells), f"no date of the form {self.form}")
+        return cells
+
+    def shown(self, value: float) -> str:
+        return iso(value)
+
+    def statement(self) -> dict[str, Any]:
+        assert isinstance(self.column, Range)
+        ends = {"low": iso(self.column.low), "high": iso(self.column.high)}
+        cut = {"edges": [iso(edge) for edge in self.column.edges]} if self.column.edges else {}
+        return {"unit": "days", **ends, "format": self.form, **cut}
+
+
+Kinds = Mapping[str, ColumnKind]
+"""The kind of each column that becomes a feature, in order."""
+
+
+def stated_kind(column: Column) -> ColumnKind:
+    """Return the kind of a column of numbers or of categories that has a statement."""
+    return Number(column) if isinstance(column, Range) else Category(column)
+
+
+def matrix(columns: Columns, kinds: Kinds) -> Array:
+    """Return the features (n, p) of the rows of a file; NaN is a missing value for which nothing stands."""
+    width = sum(len(kind.columns(name)) for name, kind in kinds.items())
+    X = np.empty((len(columns[next(iter(kinds))]), width), order="F")  # it is filled column by column
+    place = 0
+    for name, kind in kinds.items():
+        X[:, place] = kind.feature(columns[name])
+        if kind.indicator:
+            X[:, place + 1] = np.isnan(kind.cells(columns[name]))
+        place += len(kind.columns(name))
+    return X
+
+
+def levels_of(kinds: Kinds) -> tuple[int, ...]:
+    """Return the number of values of each feature that is of categories; 0 for the others."""
+    levels = []
+    for name, kind in kinds.items():
+        levels += [len(kind.values) if isinstance(kind, Category) else 0] + [0] * (len(kind.columns(name)) - 1)
+    return tuple(levels)
+
+
+def range_content(column: Range) -> dict[str, Any]:
+    """Return the statement of a bounds file about a range."""
+    content = asdict(column) | {"edges": list(column.edges)}
+    return content if column.edges else {key: content[key] for key in ("low", "high", "log")}
+
+
+# ---- the kind that the values of a column imply
 
 
 @dataclass(frozen=True)
@@ -61,58 +234,56 @@ class ColumnProfile:
         kind: Its kind.
         missing: The number of its missing values.
         low, high: The smallest and the largest number, or day since 1970; NaN if there is none.
-        values: The texts of a column of categories or of booleans, sorted; the form of a column of dates.
         problem: Why it cannot be a feature, a clause without the column's name; empty if it can be one.
         hint: A possible problem with a column that can be a feature.
+        values: The texts of a column of categories or of booleans, sorted.
     """
 
     name: str
-    kind: Kind
+    kind: ColumnKind
     missing: int
     low: float = np.nan
     high: float = np.nan
-    values: tuple[str, ...] = ()
     problem: str = ""
     hint: str = ""
+    values: tuple[str, ...] = ()
 
     @property
     def levels(self) -> int:
         """The number of features that one-hot coding makes of it; 0 for a numeric column."""
-        return len(self.values) if self.kind == "category" else 0
+        return len(self.values) if isinstance(self.kind, Category) else 0
 
 
 def profile_of(column: FileColumn) -> ColumnProfile:
     """Return the properties of a column, determined from its values."""
-    name, texts = column.name, column.texts
+    name, texts, missing = column.name, column.texts, int(column.missing.sum())
     if column.is_number:
-        return _number_profile(column)
-    missing = int(np.sum(column.codes < 0))
-    if is_boolean(texts):
-        yes = [_boolean(text) for text in texts]
-        return ColumnProfile(name, "boolean", missing, min(yes), max(yes), texts)
+        cells = column.cells()
+        if missing == len(cells):
+            return ColumnProfile(name, Number(), missing, problem="has no values")
+        return ColumnProfile(name, Number(), missing, np.nanmin(cells), np.nanmax(cells), _too_large(column, cells))
+    if any({text.lower() for text in texts} <= words for words in ({"false", "true"}, {"no", "yes"})):
+        cells = Boolean().cells(column)
+        return ColumnProfile(name, Boolean(), missing, np.nanmin(cells), np.nanmax(cells), values=texts)
     forms = forms_of(texts)
     if len(forms) == 1:
         found = days(texts, forms[0])
-        return ColumnProfile(name, "date", missing, found.min(), found.max(), (forms[0],))
+        return ColumnProfile(name, Date(form=forms[0]), missing, found.min(), found.max())
     if forms:
         problem = f"has dates such as {texts[0]!r}, of which day and month cannot be told apart: state their format"
-        return ColumnProfile(name, "date", missing, values=(forms[0],), problem=problem)
-    problem, unit = _problem(column, len(column.codes) - missing), with_unit(column)
-    problem = f"has numbers with a unit, such as {unit!r}: write them without it" if problem and unit else problem
-    return ColumnProfile(name, "category", missing, values=texts, problem=problem)
+        return ColumnProfile(name, Date(form=forms[0]), missing, problem=problem)
+    problem = _problem(column, len(column) - missing)
+    if problem and (unit := with_unit(column)):
+        problem = f"has numbers with a unit, such as {unit!r}: write them without it"
+    return ColumnProfile(name, Category(values=texts), missing, problem=problem, values=texts)
 
 
-def _number_profile(column: FileColumn) -> ColumnProfile:
-    cells = column.cells()
-    missing = int(np.isnan(cells).sum())
-    if missing == len(cells):
-        return ColumnProfile(column.name, "number", missing, problem="has no values")
-    low, high, problem = float(np.nanmin(cells)), float(np.nanmax(cells)), ""
-    if max(-low, high) > LARGEST:
-        row = int(np.flatnonzero(np.abs(cells) > LARGEST)[0])
-        size = "an infinite value" if np.isinf(cells[row]) else f"a value beyond {LARGEST:g}"
-        problem = f"has {size} ({column.file.where(row)})"
-    return ColumnProfile(column.name, "number", missing, low, high, problem=problem)
+def _too_large(column: FileColumn, cells: Array) -> str:
+    large = np.flatnonzero(np.abs(cells) > LARGEST)
+    if not len(large):
+        return ""
+    size = "an infinite value" if np.isinf(cells[large[0]]) else f"a value beyond {LARGEST:g}"
+    return f"has {size} ({column.file.where(int(large[0]))})"
 
 
 def _problem(column: FileColumn, present: int) -> str:
@@ -126,7 +297,7 @@ def _problem(column: FileColumn, present: int) -> str:
         if len(words) < len(texts) / 2:
             row = int(np.flatnonzero(column.codes == words[0])[0])
             word = texts[words[0]]
-            return f"has numbers, and {word[:40]!r}, which is none ({column.file.where(row)}){_key(word)}"
+            return f"has numbers, and {word[:40]!r}, which is none ({column.file.where(row)}){mend(word)}"
         if len(texts) == present:
             return f"has another text in every row, such as {texts[0][:40]!r}, so that it tells nothing about new rows"
     if len(texts) > CATEGORIES:
@@ -150,46 +321,11 @@ def with_unit(column: FileColumn) -> str:
     return words[0] if len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1 else ""
 
 
-def is_boolean(texts: tuple[str, ...]) -> bool:
-    """Return whether all the texts are words for true and false."""
-    return any({text.lower() for text in texts} <= words for words in WORDS)
-
-
-def feature(column: FileColumn, kind: Kind, values: tuple[str, ...]) -> Array:
-    """Return a column (n,) as a feature of that kind; NaN is a missing value.
-
-    A number, a boolean (0 or 1), a day since 1970, or the place of a category in `values`, -1 for another text. A value
-    of another kind is a UserError that names its line. What a value is never depends on other rows.
-    """
-    texts = column.texts
-    if kind == "category":
-        place = {value: float(number) for number, value in enumerate(values)}
-        return column.rows([place.get(text, -1.0) for text in texts])
-    if kind == "date":
-        found, what = days(texts, values[0]), f"no date of the form {values[0]}"
-        cells = column.rows(np.where(np.isnan(found), np.inf, found).tolist())
-    else:
-        what = "no number" if kind == "number" else "not true or false, yes or no"
-        cells = column.cells(np.inf)
-        if kind == "boolean":  # 0 and 1 are the same beside a word as they are alone
-            words = np.inf if column.plain is not None else column.rows([_boolean(text) for text in texts])
-            cells = np.where(np.isnan(cells) | np.isin(cells, (0.0, 1.0)), cells, words)
-    wrong = np.isinf(cells)
-    if wrong.any() and kind == "number" and texts:
-        what += _key(texts[column.codes[wrong][0]])
-    column.refuse(wrong, what)
-    return cells
-
-
-def _key(text: str) -> str:
-    """The option, in brackets, that probably reads a text where a number is expected; empty if none does."""
+def mend(text: str) -> str:
+    """Return the option, in brackets, that probably reads a text where a number is expected; empty if none does."""
     if COMMA.fullmatch(text):
         return " (dataset.decimal=comma reads it)"
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
-
-
-def _boolean(text: str) -> float:
-    return {"false": 0.0, "no": 0.0, "true": 1.0, "yes": 1.0}.get(text.lower(), np.inf)
 
 
 def as_text(value: float) -> str:
@@ -201,39 +337,33 @@ def as_text(value: float) -> str:
 
 
 def days(texts: Sequence[str], form: str) -> Array:
-    """The days from 1970-01-01 to each date (n,), with the time of day as a fraction; NaN for what is no date."""
-    found = _days(texts, form)
-    late = np.flatnonzero(np.isnan(found))
-    if 0 < len(late) < len(found):  # one date with nanoseconds takes the years after 2262 from the others
-        found[late] = _days([texts[int(place)] for place in late], form)
-    return found
+    """Return the days from 1970-01-01 to each date (n,), with the time of day as a fraction; NaN for other texts."""
+    return np.array([_day(text, form) for text in texts], dtype=float)
 
 
-def _days(texts: Sequence[str], form: str) -> Array:
-    stamps = pd.to_datetime(list(texts), format="ISO8601" if form == ISO else form, errors="coerce", utc=True)
-    if not len(texts):
-        return np.empty(0)
-    since = stamps - _START.as_unit(stamps.unit)  # in nanoseconds there is no year 9999
-    # the same bits in every unit, which the finest of the dates decides: both parts of the fraction are exact
-    return np.asarray(since // _DAY, dtype=float) + np.asarray(since % _DAY / _DAY, dtype=float)
+def _day(text: str, form: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text) if form == ISO else datetime.strptime(text, form)
+        moment -= moment.utcoffset() or timedelta()
+    except (ValueError, OverflowError):
+        return np.nan
+    return (moment.replace(tzinfo=None) - _START) / timedelta(days=1)
 
 
 def forms_of(texts: Sequence[str]) -> list[str]:
-    """The forms of which all the texts are dates; empty if they are no dates, more than one if it cannot be told."""
+    """Return the forms of which all the texts are dates; empty if they are no dates."""
     if not texts or any(len(text) < 8 or not text[:1].isdigit() for text in texts):
         return []
     likely = [form for form in FORMS if not np.isnan(days(texts[:50], form)).any()]
     return [form for form in likely if not np.isnan(days(texts, form)).any()]
 
 
-def day_of(said: object) -> float | None:
-    """The day that a YAML file states, a date or a text such as 2024-12-31; None if it is none."""
-    if isinstance(said, datetime.date):
-        return float(said.toordinal() - _EPOCH)
-    found = days([said], ISO)[0] if isinstance(said, str) else np.nan
-    return None if np.isnan(found) else float(found)
+def day_of(value: object) -> float | None:
+    """Return the day that a YAML file states, a date or a text such as 2024-12-31; None if it is none."""
+    day = _day(str(value), ISO) if isinstance(value, str | date) else np.nan
+    return None if np.isnan(day) else day
 
 
 def iso(day: float) -> str:
-    """A day as 2024-12-31."""
-    return datetime.date.fromordinal(_EPOCH + int(np.floor(day))).isoformat()
+    """Return a day as 2024-12-31."""
+    return (_START.date() + timedelta(days=int(np.floor(day)))).isoformat()

@@ -1,7 +1,7 @@
 """How a run would read a file, what its owner should know of it, and which values lie outside stated ranges."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -9,23 +9,23 @@ from typing import Any
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.data.csv.column_bounds import FROM_ROWS, WRITTEN, ColumnBounds
+from dpml.data.csv.column_bounds import FROM_ROWS, WRITTEN
 from dpml.data.csv.columns import (
     COMMA,
     GROUPED,
     WORDS_FOR_MISSING,
+    ColumnKind,
     ColumnProfile,
-    Kind,
-    as_text,
-    feature,
-    iso,
+    Date,
+    Kinds,
+    Number,
     profile_of,
     with_commas,
     with_unit,
 )
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, FileColumn, open_file, read
-from dpml.data.info import Column, Range
+from dpml.data.info import Range
 from dpml.data.sets.csv import CSV, needed, roles
 from dpml.errors import UserError
 
@@ -46,7 +46,6 @@ class Description:
         complete: Rows without a missing value.
         options: What the file was read with: what was said, and what `as_meant` noticed.
         noticed: A sentence for everything that was noticed.
-        stated: What a bounds file states.
     """
 
     file: CsvFile
@@ -59,7 +58,6 @@ class Description:
     complete: int
     options: CSV
     noticed: tuple[str, ...] = ()
-    stated: ColumnBounds | None = None
 
     @property
     def problems(self) -> list[ColumnProfile]:
@@ -72,69 +70,56 @@ class Description:
         return sum(profile.levels or 1 for profile in self.features if not profile.problem)
 
 
-def describe(options: CSV, stated: ColumnBounds | None = None) -> Description:
+def describe(options: CSV) -> Description:
     """Return the content of a file; naming a label is optional."""
     options, noticed = as_meant(options)
-    path, label, party = options.paths["rows"], options.label, options.party
+    path, label, party, stated = options.paths["rows"], options.label, options.party, options.statements
     file = open_file(path, options.written)
     features = roles(file, options)
-    if stated is not None:
-        stated.of(features, path)
+    kinds = stated.of(features, path).kinds if stated else {}
     columns = read(file, *needed(features, label, party, stated))
     rows = len(columns[features[0]])
     if not rows:
         raise UserError(f"{path} has no rows below the names.")
-    labels = None if label is None else find_labels(columns[label], "auto", None, stated)
+    labels, y = None, None
     classes: tuple[float, ...] = ()
-    y = None
-    if label is not None and labels is not None:
+    if label is not None:
+        labels = find_labels(columns[label], "auto", None, stated)
         y = to_labels(columns[label], labels)
+        classes = tuple(int(np.sum(y == number)) for number in labels.numbers)
         if labels.task == "regression":
             classes = float(np.nanmin(y)), float(np.nanmax(y))
-        else:
-            classes = tuple(int(np.sum(y == number)) for number in labels.numbers)
     profiles = tuple(profile_of(columns[name]) for name in features)
     profiles = tuple(replace(each, hint=hint(columns[each.name], each, y, labels)) for each in profiles)
     parties = None if party is None else len(columns[party].texts)
-    filled = stated.fills if stated else {}
-    gaps = [column.missing for name, column in columns.items() if name not in filled]
+    gaps = [column.missing for name, column in columns.items() if name not in kinds or kinds[name].fill is None]
     complete = int(np.sum(~np.any(gaps, axis=0))) if gaps else rows
-    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, noticed, stated)
+    return Description(file, columns, rows, profiles, labels, classes, parties, complete, options, noticed)
 
 
-@dataclass(frozen=True)
-class OutOfBounds:
-    """Values of a column outside the stated range or values: their number, the first of them, and its location."""
-
-    name: str
-    count: int
-    value: str
-    where: str
-    stated: str
-
-
-def outside(description: Description, stated: ColumnBounds, label: str | None) -> list[OutOfBounds]:
-    """Return the features, and the target of a regression, with values outside their stated range or values."""
-    known: dict[str, Column] = {profile.name: stated.columns[profile.name] for profile in description.features}
+def outside(description: Description) -> list[str]:
+    """Return a sentence for each feature, and for the target, with values outside their stated range or values."""
+    stated, label = description.options.statements, description.options.label
+    if stated is None:
+        return []
+    kinds: Kinds = stated.kinds
     if label is not None and stated.target is not None:
-        known[label] = stated.target
-    result = []
-    for name, column in known.items():
-        kind, values = ("number", ()) if name == label else (stated.kind(name), stated.values(name))
-        found = description.columns[name]
-        cells = feature(found, kind, values)
+        kinds = {**kinds, label: Number(stated.target)}
+    sentences = []
+    for name, kind in kinds.items():
+        found, column = description.columns[name], kind.column
+        cells = kind.cells(found)
         wrong = (cells < column.low) | (cells > column.high) if isinstance(column, Range) else cells < 0
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            said = _said(column, kind)
-            result.append(OutOfBounds(name, int(wrong.sum()), found.shown(row), found.file.where(row), said))
-    return result
-
-
-def _said(column: Column, kind: Kind) -> str:
-    if not isinstance(column, Range):
-        return f"the {len(column)} values"
-    return f"{iso(column.low)} to {iso(column.high)}" if kind == "date" else str(column)
+            limits = f"the {len(kind.statement())} values"
+            if isinstance(column, Range):
+                limits = f"{kind.shown(column.low)} to {kind.shown(column.high)}"
+            sentences.append(
+                f"{found.file.where(row)}, column {name!r}: {found.shown(row)} is outside {limits} of {stated.path} "
+                f"({int(wrong.sum()):,} in all)."
+            )
+    return sentences
 
 
 def bounds_text(description: Description) -> str:
@@ -149,16 +134,14 @@ def bounds_text(description: Description) -> str:
     content: dict[str, Any] = {"columns": {profile.name: _stated(profile) for profile in description.features}}
     labels = description.labels
     if labels is not None and labels.task == "regression":
-        content["target"] = _range(*description.classes)
+        content["target"] = _ends(Number(), *description.classes)
     elif labels is not None:
         content["classes"] = list(labels.classes)
     options, usual = description.options, CSV()
-    reading = {key: getattr(options, key) for key in ("label", "party", "drop", *WRITTEN)}
-    content |= {
-        key: list(said) if isinstance(said, tuple) else said
-        for key, said in reading.items()
-        if said != getattr(usual, key)
-    }
+    for key in ("label", "party", "drop", *WRITTEN):
+        value = getattr(options, key)
+        if value != getattr(usual, key):
+            content[key] = list(value) if isinstance(value, tuple) else value
     body = yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110)
     return (
         f"# What is known of the columns of {description.file.path.name} without its rows, and how it is read, "
@@ -170,21 +153,15 @@ def bounds_text(description: Description) -> str:
     )
 
 
-def _stated(profile: ColumnProfile) -> Mapping[str, float | str] | list[str] | str:
-    if profile.kind == "boolean":
-        return "boolean"
-    if profile.kind == "date":
-        ends = {"low": iso(profile.low), "high": iso(np.ceil(profile.high - 1e-9))}
-        return {"unit": "days", **ends, "format": profile.values[0]}
-    return list(profile.values) if profile.kind == "category" else _range(profile.low, profile.high)
+def _stated(profile: ColumnProfile) -> Any:
+    kind = profile.kind
+    if isinstance(kind, Date):
+        return {"unit": "days", **_ends(kind, profile.low, np.ceil(profile.high - 1e-9)), "format": kind.form}
+    return _ends(kind, profile.low, profile.high) if isinstance(kind, Number) else kind.statement()
 
 
-def _range(low: float, high: float) -> dict[str, float]:
-    return {"low": _plain(low), "high": _plain(high)}
-
-
-def _plain(value: float) -> float:
-    return int(as_text(value)) if value.is_integer() else value
+def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
+    return {"low": kind.shown(float(low)), "high": kind.shown(float(high))}
 
 
 # ---- what is noticed
@@ -234,17 +211,17 @@ def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: La
     values = np.unique(cells[~np.isnan(cells)])
     if y is not None and labels is not None and _tells(cells, y, labels):
         return f"tells the label: it may be the label under another name (dataset.drop=[{name}])"
-    if profile.kind == "number":
+    if isinstance(profile.kind, Number):
         return _number_hint(profile, cells, values)
-    if profile.kind == "date":
-        return f"days; a bounds file says {{unit: days, low: ..., high: ..., format: '{profile.values[0]}'}}"
-    if profile.kind == "category" and (unit := with_unit(column)):
+    if isinstance(profile.kind, Date):
+        return f"days; a bounds file says {{unit: days, low: ..., high: ..., format: '{profile.kind.form}'}}"
+    if unit := with_unit(column):
         return f"numbers with a unit, such as {unit!r}? write them without it"
     folded = {value.lower() for value in profile.values}
     likely = [value for value in profile.values if value.lower() in WORDS_FOR_MISSING]
     if likely:
         return f"{likely[0]!r} is a category; dataset.na=[{likely[0]}] makes it a missing value"
-    if profile.kind == "category" and len(folded) < len(profile.values):
+    if profile.levels and len(folded) < len(profile.values):
         return "values that differ in capitals only are different categories"
     if any(GROUPED.fullmatch(value) for value in profile.values):
         return "numbers with grouped digits? write them without"

@@ -7,9 +7,9 @@ import numpy as np
 
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
-from dpml.data.csv.columns import as_text, feature
+from dpml.data.csv.columns import Number, as_text
 from dpml.data.csv.reading import FileColumn
-from dpml.data.info import Range, Task
+from dpml.data.info import Task
 from dpml.errors import UserError, nearest
 
 TaskChoice = Literal["auto", "binary", "multiclass", "regression"]
@@ -28,13 +28,11 @@ class Labels:
     Attributes:
         task: The task to learn.
         classes: The name of each class: -1 and then +1, or 0 to K-1; empty for numbers.
-        range: The stated range of numeric labels.
         rest: Whether all other labels belong to class -1.
     """
 
     task: Task
     classes: tuple[str, ...] = ()
-    range: Range | None = None
     rest: bool = False
 
     @property
@@ -55,8 +53,6 @@ def find_labels(column: FileColumn, choice: str, positive: str | None, stated: C
     Labels that do not fit the requested task, or do not allow learning, are a UserError.
     """
     where = f"{column.name!r} of {column.file.path}"
-    if choice not in get_args(TaskChoice):
-        raise UserError(f"unknown dataset.task={choice!r}: {nearest(choice, get_args(TaskChoice))}")
     names = class_names(column) if stated is None else stated.classes
     numbers = column.is_number if stated is None else stated.target is not None
     if stated is None and len(names) < 2:
@@ -69,7 +65,7 @@ def find_labels(column: FileColumn, choice: str, positive: str | None, stated: C
         needs, has = ("target", "classes") if task == "regression" else ("classes", "target")
         raise UserError(f"dataset.task={task} needs `{needs}` in {stated.path}, which has `{has}`.")
     if task == "regression":
-        return Labels(task, range=stated.target if stated else None)
+        return Labels(task)
     if positive is not None and positive not in names:
         raise UserError(f"dataset.positive={positive} is no value of the column {where}: {nearest(positive, names)}")
     if task == "multiclass":
@@ -79,28 +75,26 @@ def find_labels(column: FileColumn, choice: str, positive: str | None, stated: C
                 "if it is of numbers, dataset.task=regression says which value is none."
             )
         return Labels(task, names)
-    if positive is None and len(names) > 2:
-        raise UserError(
-            f"the column {where} has {len(names):,} classes, and dataset.task=binary needs two: say with "
-            "dataset.positive=VALUE which is +1, and all others are -1."
-        )
-    if positive is None or len(names) == 2:
-        last = positive or names[1]
-        return Labels(task, (next(name for name in names if name != last), last))
-    return Labels(task, (f"not {positive}", positive), rest=True)
+    if len(names) > 2:
+        if positive is None:
+            raise UserError(
+                f"the column {where} has {len(names):,} classes, and dataset.task=binary needs two: say with "
+                "dataset.positive=VALUE which is +1, and all others are -1."
+            )
+        return Labels(task, (f"not {positive}", positive), rest=True)
+    last = positive or names[1]
+    return Labels(task, (next(name for name in names if name != last), last))
 
 
 def _task(choice: str, positive: str | None, names: tuple[str, ...], numbers: bool) -> Task:
+    if choice not in get_args(TaskChoice):
+        raise UserError(f"unknown dataset.task={choice!r}: {nearest(choice, get_args(TaskChoice))}")
     if choice != "auto":
         return choice  # type: ignore[return-value]
-    if numbers and positive is None and not (names and _are_classes(names)):
+    few = len(names) <= _INTEGER_CLASSES and all(float(name).is_integer() for name in names if numbers)
+    if numbers and positive is None and len(names) != 2 and not (names and few):
         return "regression"
     return "binary" if len(names) == 2 or positive is not None else "multiclass"
-
-
-def _are_classes(names: tuple[str, ...]) -> bool:
-    """Whether the names are two, or are few and integers: then they are classes."""
-    return len(names) == 2 or (len(names) <= _INTEGER_CLASSES and all(float(name).is_integer() for name in names))
 
 
 def class_names(column: FileColumn) -> tuple[str, ...]:
@@ -110,11 +104,6 @@ def class_names(column: FileColumn) -> tuple[str, ...]:
     return tuple(as_text(number) for number in sorted({n for n in column.numbers if n is not None and n == n}))
 
 
-def _plain(value: float | None) -> str:
-    """A label that is a number as the name of a class, however it is written; empty if it is none."""
-    return "" if value is None or not np.isfinite(value) else as_text(value)
-
-
 def to_labels(column: FileColumn, labels: Labels) -> Array:
     """Return the labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
 
@@ -122,14 +111,15 @@ def to_labels(column: FileColumn, labels: Labels) -> Array:
     label of no known class is a UserError that names its line.
     """
     if labels.task == "regression":
-        return feature(column, "number", ())
+        return Number().cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}
     other = -1.0 if labels.rest else np.inf
 
     def value(text: str, found: float | None) -> float:
         if found is not None and np.isnan(found):
             return np.nan
-        return number.get(text, number.get(_plain(found), other))
+        written = "" if found is None or np.isinf(found) else as_text(found)
+        return number.get(text, number.get(written, other))
 
     y = column.rows([value(text, found) for text, found in zip(column.texts, column.numbers, strict=True)])
     shown = ", ".join(labels.classes[:10]) + (", ..." if len(labels.classes) > 10 else "")

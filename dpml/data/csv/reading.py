@@ -34,6 +34,7 @@ MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "point": "."}
 SEPARATORS = (",", ";", "\t", "|")
 """The separators that are recognised without being named."""
 
+_UTF8 = "utf-8-sig"
 _START = 1 << 16  # bytes from which the separator is found
 _ROWS = 1 << 16  # rows that are held as text at a time
 
@@ -61,13 +62,9 @@ class Dialect:
     na: tuple[str, ...] = ()
 
     @property
-    def is_utf8(self) -> bool:
-        return codecs.lookup(self.encoding).name == "utf-8"
-
-    @property
     def codec(self) -> str:
         """The encoding for reading from the first byte."""
-        return "utf-8-sig" if self.is_utf8 else self.encoding
+        return _UTF8 if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
     @cached_property
     def gaps(self) -> frozenset[float]:
@@ -89,20 +86,14 @@ def _float(text: str) -> float | None:
         return None
 
 
-PLAIN = Dialect()
-"""UTF-8, points, and the separator that is found."""
-
-
 def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", na: Sequence[Any] = ()) -> Dialect:
     """Return the dialect that options describe: characters as they are or by name, missing values as texts or numbers.
 
     An unknown encoding, or something else that is no single character, is a UserError.
     """
     try:
-        codecs.lookup(str(encoding)).incrementaldecoder  # noqa: B018 - a codec of bytes to bytes has none
-        if not b"\xff".decode(str(encoding), "replace"):  # punycode, since Python 3.13; it raised an error before
-            raise LookupError
-    except (LookupError, ValueError):  # not known, or no encoding of any text
+        "a".encode(str(encoding))
+    except (LookupError, ValueError):  # not known, or no encoding of text
         usual = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1250", "cp1251", "mac_roman", "shift_jis", "gb18030")
         raise UserError(f"unknown dataset.encoding={encoding}: {nearest(str(encoding), usual)}") from None
     parting = "" if separator is None else MARKS.get(str(separator), str(separator))
@@ -122,19 +113,15 @@ def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A table on disk: the names of its columns in order, and how it is written (without a separator: Parquet)."""
+    """A table on disk: the names of its columns in order, and how it is written, if it is text and not Parquet."""
 
     path: Path
     names: tuple[str, ...]
-    written: Dialect = PLAIN
-
-    @property
-    def is_text(self) -> bool:
-        """Whether it is a CSV file."""
-        return bool(self.written.separator)
+    written: Dialect
+    is_text: bool
 
     def where(self, row: int) -> str:
-        """Return how an error message names row number `row` (0 is the first): by its line, or by its number."""
+        """Return how an error message names a row (0 is the first): by its line, or by its number."""
         if not self.is_text:
             return f"{self.path}, row {row + 1}"
         return f"{self.path}, line {next(islice(_rows(self.path, self.written), row + 1, None))[0]}"
@@ -201,22 +188,24 @@ class FileColumn:
 Columns = Mapping[str, FileColumn]
 
 
-def open_file(path: Path, written: Dialect = PLAIN) -> CsvFile:
+def open_file(path: Path, written: Dialect) -> CsvFile:
     """Return a file with the names of its columns and its separator."""
     if not path.exists():
         raise UserError(f"there is no file {path} (dataset.path, dataset.test_path).")
     if not path.is_file():
         raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
     with _readable(path):
-        if _is_parquet(path):
-            return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)))
+        with path.open("rb") as file:
+            is_parquet = file.read(4) == b"PAR1"
+        if is_parquet:
+            return CsvFile(path, tuple(map(str, _parquet(path, rows=False).columns)), Dialect(), is_text=False)
         written = replace(written, separator=written.separator or _separator(path, written))
         rows = _rows(path, written)
         names = [name.rstrip() for name in next(rows, (1, []))[1]]
         _check_names(path, names)
         if len(next(rows, (2, names))[1]) != len(names):  # pandas would take an extra value for the name of the row
             check(path, written)
-        return CsvFile(path, tuple(names), written)
+        return CsvFile(path, tuple(names), written, is_text=True)
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
@@ -300,11 +289,6 @@ def _column(file: CsvFile, name: str, codes: Codes, values: list[Any]) -> FileCo
     return FileColumn(file, name, places[codes], tuple(texts))
 
 
-def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(4) == b"PAR1"
-
-
 def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
     try:
         import pyarrow.parquet as parquet  # optional
@@ -325,7 +309,7 @@ def _separator(path: Path, written: Dialect) -> str:
     # the separator that splits the first rows into equally many values, the most; or else the first line
     with open_raw(path) as file:
         start = file.read(_START)
-    if b"\0" in start and written.is_utf8:
+    if b"\0" in start and written.codec == _UTF8:
         raise UserError(f"{path}, line 1: it is not UTF-8 text: set dataset.encoding, for example utf-16.")
     lines = start.decode(written.codec, errors="replace").splitlines(keepends=True)
     lines = lines[:-1] if len(start) == _START else lines
@@ -343,23 +327,20 @@ def _separator(path: Path, written: Dialect) -> str:
 def _check_names(path: Path, names: Sequence[str]) -> None:
     if not names:
         raise UserError(f"{path} is empty: its first line must name the columns.")
-    for place, name in enumerate(names, start=1):
-        if not name:
-            raise UserError(
-                f"{path}, line 1: column {place} has no name (row numbers that a program wrote?); name every column, "
-                "and leave out those that are no features with dataset.drop=[NAME]."
-            )
+    if "" in names:
+        raise UserError(
+            f"{path}, line 1: column {names.index('') + 1} has no name (row numbers that a program wrote?); name every "
+            "column, and leave out those that are no features with dataset.drop=[NAME]."
+        )
     if len(names) < 2:
         raise UserError(
             f"{path}, line 1: there is one column only, {names[0][:60]!r}, and a label and a feature are needed; "
             "values are parted by commas, semicolons, tabs or bars, or by dataset.separator. Lines above the names "
             "must be deleted."
         )
-    for place, name in enumerate(names, start=1):
-        if names.index(name) < place - 1:
-            first = names.index(name) + 1
-            raise UserError(f"{path}, line 1: columns {first} and {place} are both called {name!r}; rename one.")
-    for name in names:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise UserError(f"{path}, line 1: two columns are called {name!r}; rename one.")
         if _float(name) is not None and not name.isdecimal():  # years and pixels are names, too
             raise UserError(
                 f"{path}, line 1: {name} is a number where the name of a column is expected; the first line must name "
@@ -395,7 +376,7 @@ def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
 
 
 def _wrong_bytes(path: Path, written: Dialect) -> UserError:
-    if written.is_utf8:
+    if written.codec == _UTF8:
         with open_raw(path) as file:
             for number, line in enumerate(file, start=1):
                 try:

@@ -24,7 +24,7 @@ class Authors:
     """
 
     name: ClassVar[str]
-    width: ClassVar[int]
+    d: ClassVar[int]
     choices: ClassVar[tuple[int, ...]] = (500, 1000, 2000, 5000, 10_000, 20_000)
     rows: int = 0
     test_fraction: float = 0.0
@@ -32,23 +32,13 @@ class Authors:
 
     def __post_init__(self) -> None:
         if self.rows not in self.choices:
-            raise UserError(
-                f"dataset.rows={self.rows}: the authors have samples of {self._sizes} rows; choose one of them."
-            )
-
-    @property
-    def _sizes(self) -> str:
-        return ", ".join(map(str, self.choices))
-
-    @property
-    def features(self) -> int:
-        """Columns of the file."""
-        return self.width
+            sizes = ", ".join(map(str, self.choices))
+            raise UserError(f"dataset.rows={self.rows}: the authors have samples of {sizes} rows; choose one of them.")
 
     @property
     def filename(self) -> str:
         """Which of the authors' files it is."""
-        return f"{self.name.partition('_')[0].replace('synthetic', 'synth')}_D_{self.features}_N_{self.rows}.mat"
+        return f"{self.name.partition('_')[0].replace('synthetic', 'synth')}_D_{self.d}_N_{self.rows}.mat"
 
     @property
     def info(self) -> Info:
@@ -56,14 +46,14 @@ class Authors:
             "how_to_get": f"It is datasets/{self.filename} of https://github.com/hafizimtiaz/capeFM.",
             "files": {self.filename: {"sha256": _BESIDE["sha256"].get(self.filename, ())}},
             "rows": self.rows,
-            "features": self.features,
+            "features": self.d,
             "papers": "This is what the authors' figures were computed on; they train on all rows and report the "
-            f"training loss. Samples of {self._sizes} rows exist.",
+            f"training loss. Samples of {', '.join(map(str, self.choices))} rows exist.",
         }
         return info_of(self.name, _BESIDE[self.name] | said)
 
     def size(self, N: int | None) -> tuple[int, int]:
-        return N or training_rows(self.rows, self.test_fraction), preprocess.width(self.steps, self.features)
+        return N or training_rows(self.rows, self.test_fraction), preprocess.width(self.steps, self.d)
 
     def checksum(self, files: Files) -> str:
         """The checksum of the file's content, as in a loaded data set's provenance."""
@@ -77,10 +67,8 @@ class Authors:
         path, digest = files.verified(info)[self.filename]
         content = loadmat(path)
         X, y = content["X"].astype(np.float64), content["y"].ravel().astype(np.float64)
-        if X.shape != (self.rows, self.features) or y.shape != (self.rows,):
-            raise UserError(
-                f"{path} holds {X.shape[0]} x {X.shape[1]} values instead of {self.rows} x {self.features}."
-            )
+        if X.shape != (self.rows, self.d) or y.shape != (self.rows,):
+            raise UserError(f"{path} holds {X.shape[0]} x {X.shape[1]} values instead of {self.rows} x {self.d}.")
         train, test = split_rows(info, self.rows, N, rng, self.test_fraction)
         X_train, X_test, record = preprocess.fit_apply(self.steps, X[train], X[test])
         provenance = {
@@ -103,7 +91,7 @@ class CrimeAuthors(Authors):
     """
 
     name: ClassVar[str] = "crime_authors"
-    width: ClassVar[int] = 101
+    d: ClassVar[int] = 101
     choices: ClassVar[tuple[int, ...]] = tuple(range(200, 2000, 200))
     rows: int = 800
 
@@ -117,7 +105,7 @@ class TwitterAuthors(Authors):
     """
 
     name: ClassVar[str] = "twitter_authors"
-    width: ClassVar[int] = 77
+    d: ClassVar[int] = 77
     rows: int = 20_000
 
 
@@ -132,13 +120,9 @@ class SyntheticAuthors(Authors):
 
     name: ClassVar[str] = "synthetic_authors"
     rows: int = 5000
-    d: int = 20
+    d: int = 20  # type: ignore[misc]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.d not in (20, 50):
             raise UserError(f"dataset.d={self.d}: the authors have samples with d = 20 and d = 50; choose one of them.")
-
-    @property
-    def features(self) -> int:
-        return self.d

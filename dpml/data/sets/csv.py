@@ -3,7 +3,7 @@
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from multiprocessing import parent_process
 from pathlib import Path
@@ -16,12 +16,12 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.data.csv.columns import AS_NUMBERS, Kind, as_text, feature, profile_of
+from dpml.data.csv.columns import Kinds, as_text, levels_of, matrix, profile_of
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, sha256
-from dpml.data.info import Column
-from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, after_one_hot, maps, split_apply
+from dpml.data.info import Column, Range
+from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, maps, split_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw, stamp
 from dpml.data.table import AFTER_PARSING, joint_checksum
@@ -116,6 +116,11 @@ class CSV:
         return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
 
     @property
+    def statements(self) -> ColumnBounds | None:
+        """The statements of the bounds file, if there is one."""
+        return load(self.paths["bounds"]) if "bounds" in self.paths else None
+
+    @property
     def info(self) -> Info:
         """The metadata of the data set, derived from the content of the file."""
         rows = self._rows()
@@ -128,23 +133,24 @@ class CSV:
             licence="your own",
             rows=len(rows.y),
             train_rows=rows.rows if self.test_path is not None else None,
-            features=_width(rows),
+            features=rows.width,
             classes=dict(zip(rows.labels.numbers, rows.counts, strict=True)),
-            columns=rows.stated,
-            target=rows.labels.range,
-            bounds=f"its ranges are stated in {self.bounds}." if rows.stated else "nothing is stated of its columns",
+            columns=rows.columns,
+            target=rows.target,
+            bounds=f"its ranges are stated in {self.bounds}." if rows.columns else "nothing is stated of its columns",
         )
 
     def size(self, N: int | None) -> tuple[int, int]:
         """(training rows, features); the file is read once to get them."""
         rows = self._rows()
         available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
-        return N or available, preprocess.width(self.steps, rows.stated or _width(rows))
+        return N or available, preprocess.width(self.steps, rows.columns or rows.width)
 
     @property
     def holdings(self) -> str | None:
         """A digest of which party has which rows of which file, as private as the rows; None without parties."""
-        return self._rows().holdings
+        rows = self._rows()
+        return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
 
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named."""
@@ -164,20 +170,19 @@ class CSV:
                 "dataset.missing=keep needs the step impute, because numbers are missing: "
                 f"dataset.steps=[{','.join(['impute', *self.steps])}]."
             )
-        target = None if rows.labels.task != "regression" else rows.labels.range or "fitted"
-        columns = rows.stated or rows.levels
+        target = None if rows.labels.task != "regression" else rows.target or "fitted"
+        columns = rows.columns or rows.levels
         X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
         # without a bounds file, types, categories and classes are derived from the rows
-        source = STATED if rows.stated else PRIVATE
+        source = STATED if rows.columns else PRIVATE
         found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
-        record = [{"step": "types", "fitted_on": source}, *found]
         provenance: dict[str, Any] = {
             "source": ", ".join(str(path) for path in self.paths.values()),
             "sha256": self.checksum(files),
             "rows": len(rows.y),
             "rows_left_out": sum(rows.left_out),
             "classes": rows.labels.names,
-            "preprocessing": record,
+            "preprocessing": [{"step": "types", "fitted_on": source}, *found],
         }
         party = None if rows.party is None else rows.party[train]
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
@@ -191,7 +196,7 @@ class CSV:
                     "dataset.steps must not have pca where dataset.bounds names a file, because it is fitted to "
                     "training rows: leave it out, or set dataset.bounds=fitted."
                 )
-            maps(self.steps, rows.stated)
+            maps(self.steps, rows.columns)
         return rows
 
 
@@ -205,11 +210,10 @@ class CsvRows:
         party: The party of each row of `path`, as a number; or None.
         rows: Rows of `path`, after those with missing values are left out.
         levels: The number of values of each column of categories; 0 for a column of numbers.
-        stated: The statement of the file `dataset.bounds` about each feature; empty if there is no such file.
         labels: The properties of the labels.
-        counts: Rows of each class, over both files.
-        holdings: A digest of `path`'s bytes and of `party`, as private as the rows; None without parties.
         left_out: Rows of `path` and `test_path` that are left out because a value is missing.
+        columns: The statement of the file `dataset.bounds` about each feature; empty if there is no such file.
+        target: Its statement about the label of a regression.
     """
 
     X: Array
@@ -217,11 +221,20 @@ class CsvRows:
     party: Index | None
     rows: int
     levels: tuple[int, ...]
-    stated: Mapping[str, Column]
     labels: Labels
-    counts: tuple[int, ...]
-    holdings: str | None
     left_out: tuple[int, int]
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    target: Range | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of columns after one-hot coding."""
+        return sum(count or 1 for count in self.levels)
+
+    @property
+    def counts(self) -> list[int]:
+        """Rows of each class, over both files."""
+        return [int(np.sum(self.y == number)) for number in self.labels.numbers]
 
 
 @lru_cache(maxsize=8)
@@ -245,13 +258,18 @@ def read_rows(options: CSV) -> CsvRows:
     """Return the rows of a file, with ``dataset.cache=true`` from the user's cache if they are there."""
     if options.path is None:
         raise UserError(_NO_FILE)
-    stated = load(options.paths["bounds"]) if "bounds" in options.paths else None
+    stated = options.statements
+    if stated:
+        file = open_file(options.paths["rows"], options.written)
+        stated = stated.of(roles(file, options), file.path)
 
     def build() -> tuple[cache.Arrays, cache.Facts]:
-        built = _build(options, stated)
+        rows = _build(options, stated)
         if options.stamp != replace(options).stamp:
             raise UserError(f"{options.path} changed while it was read: give the command again.")
-        return built
+        arrays = {"X": rows.X, "y": rows.y} | ({} if rows.party is None else {"party": rows.party})
+        labels = asdict(rows.labels)
+        return arrays, {"rows": rows.rows, "levels": rows.levels, "labels": labels, "left_out": rows.left_out}
 
     if options.cache:
         used = [f.name for f in fields(CSV) if not f.metadata.get("place") and f.name not in AFTER_PARSING]
@@ -260,19 +278,16 @@ def read_rows(options: CSV) -> CsvRows:
         arrays, facts = cache.load_or_build("csv", key, build, private=True)
     else:
         arrays, facts = build()
-    labels = facts["labels"]
-    target = stated.target if stated else None
     result = CsvRows(
         arrays["X"],
         arrays["y"],
         arrays.get("party"),
         facts["rows"],
         tuple(facts["levels"]),
-        {name: stated.columns[name] for name in facts["features"]} if stated else {},
-        Labels(labels["task"], tuple(labels["classes"]), target, labels["rest"]),
-        tuple(facts["counts"]),
-        facts["holdings"],
+        Labels(**facts["labels"] | {"classes": tuple(facts["labels"]["classes"])}),
         tuple(facts["left_out"]),
+        stated.columns if stated else {},
+        stated.target if stated else None,
     )
     if (left := sum(result.left_out)) and parent_process() is None:
         print(
@@ -283,69 +298,50 @@ def read_rows(options: CSV) -> CsvRows:
     return result
 
 
-def _build(options: CSV, stated: ColumnBounds | None) -> tuple[cache.Arrays, cache.Facts]:
+def _build(options: CSV, stated: ColumnBounds | None) -> CsvRows:
     file = open_file(options.paths["rows"], options.written)
-    sources = roles(file, options)
+    features = roles(file, options)
     if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
-    features = list(stated.of(sources, file.path)) if stated else sources
-    columns = read(file, *needed(sources, options.label, options.party, stated))
+    columns = read(file, *needed(features, options.label, options.party, stated))
     label = columns[options.label]
     if len(label) < 2:
         has = "one row" if len(label) else "no rows"
         raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
-    if stated:
-        kinds: Kinds = {name: (stated.kind(name), stated.values(name)) for name in features}
-    else:
-        kinds = _inferred_kinds(columns, features)
+    kinds = stated.kinds if stated else _inferred_kinds(columns, features)
     positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
     labels = find_labels(label, options.task, positive, stated)
-    X, y, party, left = _arrays(columns, kinds, labels, options, stated)
+    X, y, party, left = _arrays(columns, kinds, labels, options)
     if len(y) < 2:
         raise _too_few(file, left + len(y), left)
-    holdings, rows, left_out = None, len(y), [left, 0]
-    more: cache.Arrays = {}
     if party is not None:
-        more["party"] = np.unique(party, return_inverse=True)[1]
-        holdings = sha256(checksums(options)["rows"].encode(), more["party"].tobytes())
+        party = np.unique(party, return_inverse=True)[1]
+    rows, left_of_test = len(y), 0
     if "test" in options.paths:
-        X_test, y_test, left_out[1] = _test(file, kinds, labels, options, stated)
+        X_test, y_test, left_of_test = _test(file, kinds, labels, options)
         X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
-    facts = {
-        "rows": rows,
-        "features": features,
-        "levels": [len(values) if kind == "category" else 0 for kind, values in kinds.values()],
-        "labels": {"task": labels.task, "classes": labels.classes, "rest": labels.rest},
-        "counts": [int(np.sum(y == number)) for number in labels.numbers],
-        "holdings": holdings,
-        "left_out": left_out,
-    }
-    return {"X": np.ascontiguousarray(X), "y": y, **more}, facts
+    return CsvRows(np.ascontiguousarray(X), y, party, rows, levels_of(kinds), labels, (left, left_of_test))
 
 
 def roles(file: CsvFile, options: CSV) -> list[str]:
     """Return the features: all columns that have no other role."""
-    one = {"label": options.label, "party": options.party}
-    named = {key: [] if name is None else [name] for key, name in one.items()} | {"drop": list(options.drop)}
-    for key, names in named.items():
-        for name in names:
-            if name not in file.names:
-                raise UserError(
-                    f"{file.path} has no column {name!r} (dataset.{key}): {nearest(name, file.names)} "
-                    "Its first line must name the columns."
-                )
-    taken = [name for names in named.values() for name in dict.fromkeys(names)]
-    twice = next((name for name in taken if taken.count(name) > 1), None)
-    if twice is not None:
-        keys = " and ".join(f"dataset.{key}" for key, names in named.items() if twice in names)
-        raise UserError(f"{keys} both name the column {twice!r}.")
-    features = [name for name in file.names if name not in taken]
+    named: list[tuple[str, str | None]] = [("label", options.label), ("party", options.party)]
+    named += [("drop", name) for name in options.drop]
+    keys: dict[str, str] = {}
+    for key, name in named:
+        if name is None:
+            continue
+        if name not in file.names:
+            raise UserError(
+                f"{file.path} has no column {name!r} (dataset.{key}): {nearest(name, file.names)} "
+                "Its first line must name the columns."
+            )
+        if keys.setdefault(name, key) != key:
+            raise UserError(f"dataset.{keys[name]} and dataset.{key} both name the column {name!r}.")
+    features = [name for name in file.names if name not in keys]
     if not features:
         raise UserError(f"{file.path} has no feature: every column is the label, the party, or dropped.")
     return features
-
-
-Kinds = Mapping[str, tuple[Kind, tuple[str, ...]]]
 
 
 def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
@@ -356,7 +352,7 @@ def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
                 f"the column {each.name!r} of {columns[each.name].file.path} {each.problem}: mend it, or leave it out "
                 f"with dataset.drop=[{each.name}]."
             )
-    return {each.name: (each.kind, each.values) for each in profiles}
+    return {each.name: each.kind for each in profiles}
 
 
 def needed(
@@ -367,26 +363,20 @@ def needed(
     return [*features, *other], {*other, *(stated.texts if stated else ())}
 
 
-def _arrays(
-    columns: Columns, kinds: Kinds, labels: Labels, options: CSV, stated: ColumnBounds | None
-) -> tuple[Array, Array, Index | None, int]:
+def _arrays(columns: Columns, kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, Index | None, int]:
     """Return features, labels, party codes, and the number of rows left out because a value is missing."""
     label = columns[str(options.label)]
-    y = to_labels(label, labels)
+    y, X = to_labels(label, labels), matrix(columns, kinds)
     incomplete = np.isnan(y)
     party = columns[options.party].codes if options.party is not None and options.party in columns else None
     if party is not None:
         incomplete |= party < 0
     if options.missing == "keep":
         _refuse(label.file, incomplete, options, "the label or the party")
-    X = np.empty((len(y), len(kinds)), order="F")  # the layout in which it is filled: column by column
-    for place, (name, (kind, values)) in enumerate(kinds.items()):
-        X[:, place] = stated.feature(columns, name) if stated else feature(columns[name], kind, values)
-        missing = np.isnan(X[:, place])
-        if options.missing != "keep":
-            incomplete |= missing
-        elif kind == "category":
-            X[missing, place] = -1.0
+        symbolic = np.flatnonzero(levels_of(kinds))
+        X[:, symbolic] = np.nan_to_num(X[:, symbolic], nan=-1.0)
+    else:
+        incomplete |= np.isnan(X).any(axis=1)
     if options.missing == "refuse":
         _refuse(label.file, incomplete, options, "a value")
     kept = ~incomplete
@@ -412,24 +402,17 @@ def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
         )
 
 
-def _test(
-    rows: CsvFile, kinds: Kinds, labels: Labels, options: CSV, stated: ColumnBounds | None
-) -> tuple[Array, Array, int]:
+def _test(rows: CsvFile, kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, int]:
     """Return features and labels of the test rows, in the form of the training rows, and how many are left out."""
     file = open_file(options.paths["test"], options.written)
-    names = [*(stated.sources if stated else kinds), str(options.label)]
+    names = [*kinds, str(options.label)]
     for name in names:
         if name not in file.names:
             raise UserError(f"{file.path} has no column {name!r}, which {rows.path} has: {nearest(name, file.names)}")
-    columns = read(file, names, [name for name in names if name not in kinds or kinds[name][0] not in AS_NUMBERS])
+    columns = read(file, names, [name for name in names if name not in kinds or kinds[name].is_text])
     if not len(columns[names[-1]]):
         raise UserError(f"{file.path} has no rows below the names.")
-    X, y, _, left = _arrays(columns, kinds, labels, options, stated)
+    X, y, _, left = _arrays(columns, kinds, labels, options)
     if not len(y):
         raise _too_few(file, left, left)
     return X, y, left
-
-
-def _width(rows: CsvRows) -> int:
-    """The number of columns after one-hot coding."""
-    return after_one_hot(rows.stated) if rows.stated else sum(count or 1 for count in rows.levels)

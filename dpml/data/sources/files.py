@@ -2,21 +2,19 @@
 
 import bz2
 import gzip
-import hashlib
 import json
 import lzma
 import os
-import shutil
 import struct
 import sys
 import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from hashlib import sha256
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
@@ -36,9 +34,7 @@ SUFFIXES = {"": b"", ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 _CHUNK = 1 << 20
-_TRIES = 2  # attempts per address, when the transfer breaks
 _TIMEOUT = 30  # seconds without a byte
-_UNREACHABLE = "no connection"
 _LARGEST = 1 << 30  # bytes of a file, unpacked: over four times the largest of any data set
 
 
@@ -187,7 +183,7 @@ def open_raw(path: Path) -> IO[bytes]:
 
 def read_content(path: Path, separator: str | None = None) -> Content:
     """Read a whole file: its checksum, its lines, and the number of values on the first line, split by `separator`."""
-    digest, lines, first, last, size = hashlib.sha256(), 0, b"", b"\n", 0
+    digest, lines, first, last, size = sha256(), 0, b"", b"\n", 0
     try:
         with open_raw(path) as file:
             while chunk := file.read(_CHUNK):
@@ -225,20 +221,6 @@ def change(raw: Raw, path: Path, content: Content) -> str:
     return f"it has changed since its sha256 {before[:16]}... was recorded in {_record_path(path)}"
 
 
-def _accept(raw: Raw, path: Path) -> str:
-    content = read_content(path, raw.separator)
-    problem = difference(raw, content)
-    if problem:
-        raise UserError(problem)
-    if not raw.sha256:
-        print(
-            f"note: no checksum of {raw.name} is known; its size is as it should be, and its sha256 {content.sha256} "
-            f"is recorded: from now on it is compared with that.",
-            file=sys.stderr,
-        )
-    return compression(path)
-
-
 # ---- downloads
 
 
@@ -247,39 +229,50 @@ def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
 
     A file arrives complete and verified, or not. Two processes that fetch the same files fetch them once.
     """
+    names = {name for raw in wanted for url in raw.urls for name in url.split("!")[1:]}
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.parent / ".lock")
         with lock, tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as part:
-            suffixes = SUFFIXES  # another process may have fetched it meanwhile
-            missing = [raw for raw in wanted if not any((folder / f"{raw.name}{end}").is_file() for end in suffixes)]
-            if missing:
-                print(f"Fetching {missing[0].name} of dataset={info.name}{_more(len(missing) - 1)}", file=sys.stderr)
-            transfer = _Transfer(Path(part), [url for raw in missing for url in raw.urls])
-            reasons = {raw.name: _keep(raw, folder, transfer) for raw in missing}
+            for raw in wanted:
+                if any((folder / f"{raw.name}{end}").is_file() for end in SUFFIXES):
+                    continue  # another process has fetched it meanwhile
+                print(f"Fetching {raw.name} of dataset={info.name}", file=sys.stderr)
+                problems = _keep(raw, folder, Path(part), names)
+                if problems:
+                    raise UserError(
+                        f"cannot fetch {raw.name} of dataset={info.name}: {'; '.join(problems.values())}. "
+                        f"Try again later, set mirror=URL to another place, or put it into {folder} yourself."
+                    )
     except OSError as error:
         raise UserError(
             f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; set DPML_CACHE "
             "to a folder that can be written."
         ) from error
-    failed = {name: reason for name, reason in reasons.items() if reason}
-    if failed:
-        problems = {place: problem for reason in failed.values() for place, problem in reason.items()}
-        raise _failure(info, list(failed), problems, folder)
 
 
-def _keep(raw: Raw, folder: Path, transfer: "_Transfer") -> dict[str, str]:
+def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[str, str]:
     # the problem of every server, if no address has the file
     problems: dict[str, str] = {}
     for address in raw.urls:
+        path = Path(raw.name)
         try:
-            path = transfer.path_of(address)
-            place = folder / f"{raw.name}{_accept(raw, path)}"
-        except (_FailedError, UserError) as error:
-            said = str(error) if isinstance(error, _FailedError) else str(error).replace(str(path), raw.name)
+            path = _content(address, part, names)
+            content = read_content(path, raw.separator)
+            problem = difference(raw, content)
+        except UserError as error:
+            problem = " ".join(str(error).replace(str(path), raw.name).split()).removesuffix(".")
+        if problem:
             server = urlsplit(address).netloc or unquote(address).rpartition("!")[0].rpartition("/")[2]
-            problems[server] = said.removesuffix(".")
+            problems[server] = f"{server}: {problem}" if server else problem
             continue
+        if not raw.sha256:
+            print(
+                f"note: no checksum of {raw.name} is known; its size is as it should be, and its sha256 "
+                f"{content.sha256} is recorded: from now on it is compared with that.",
+                file=sys.stderr,
+            )
+        place = folder / f"{raw.name}{compression(path)}"
         place.parent.mkdir(parents=True, exist_ok=True)
         path.chmod(0o644)  # temporary files are private
         path.replace(place)
@@ -287,78 +280,39 @@ def _keep(raw: Raw, folder: Path, transfer: "_Transfer") -> dict[str, str]:
     return problems
 
 
-def _failure(info: Info, names: list[str], problems: dict[str, str], folder: Path) -> UserError:
-    which = f"cannot fetch {', '.join(names[:3])}{_more(len(names) - 3)} of dataset={info.name}"
-    mend = f"set mirror=URL to another place, or put it there yourself as {folder / names[0]}"
-    if all(problem == _UNREACHABLE for problem in problems.values()):
-        return UserError(f"{which}: no network connection to {' or '.join(problems)}; go online, {mend}.")
-    reasons = "; ".join(f"{where}: {problem}" if where else problem for where, problem in problems.items())
-    return UserError(f"{which}: {reasons}. Try again later, {mend}.")
-
-
-def _more(count: int) -> str:
-    return f" and {count} more" if count > 0 else ""
-
-
-class _FailedError(Exception): ...
-
-
-class _Transfer:
-    """Downloads and unpacked files by address: an archive that several files share is transferred and read once."""
-
-    def __init__(self, part: Path, addresses: Sequence[str]) -> None:
-        self.part, self.addresses = part, addresses
-        self.outcomes: dict[str, Path | _FailedError] = {}
-
-    def path_of(self, address: str) -> Path:
-        """Return the file at an address, ``URL`` or ``URL!MEMBER`` of an archive; raise _FailedError if it has none."""
-        if address not in self.outcomes:
-            archive, inside, _ = address.rpartition("!")
-            try:
-                self.outcomes |= self._members(archive) if inside else {address: _download(address, self._new())}
-            except _FailedError as error:
-                self.outcomes[address] = error
-        outcome = self.outcomes[address]
-        if isinstance(outcome, _FailedError):
-            raise outcome
-        return outcome
-
-    def _members(self, archive: str) -> dict[str, Path | _FailedError]:
-        # unpack every member that an address names, in one pass
-        inner = (each.removeprefix(f"{archive}!") for each in self.addresses if each.startswith(f"{archive}!"))
-        members = {each.partition("!")[0] for each in inner}
-        absent = {f"{archive}!{name}": _FailedError(f"its archive does not hold {name}") for name in members}
-        found: dict[str, Path] = {}
+def _content(address: str, part: Path, names: Collection[str]) -> Path:
+    """Return the file at an address, ``URL`` or ``URL!MEMBER`` of an archive, of which all `names` are unpacked."""
+    archive, inside, member = address.rpartition("!")
+    if not inside:
+        return _download(address, part)
+    folder = part / f"{sha256(archive.encode()).hexdigest()}.unpacked"
+    if not folder.exists():
+        path = _content(archive, part, names)
         try:
-            for name, content in _entries(self.path_of(archive)):
-                member = next((each for each in members - found.keys() if f"/{name}".endswith(f"/{each}")), None)
-                if member is not None and not name.startswith("__MACOSX/"):
-                    found[member] = self._new()
-                    with content() as source, found[member].open("wb") as target:
-                        shutil.copyfileobj(source, target)
+            _unpack(path, folder, tuple(f"/{name}" for name in names))
         except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError,
                 RuntimeError, ValueError, IndexError) as error:  # fmt: skip
-            raise _FailedError(f"its archive cannot be read ({error})") from error
-        return absent | {f"{archive}!{name}": path for name, path in found.items()}
+            raise UserError(f"its archive cannot be read ({error})") from error
+    found = [path for path in sorted(folder.rglob("*")) if path.as_posix().endswith(f"/{member}")]
+    if not found:
+        raise UserError(f"its archive does not hold {member}")
+    return found[0]
 
-    def _new(self) -> Path:
-        return Path(tempfile.mkdtemp(dir=self.part)) / "content"
 
-
-def _entries(archive: Path) -> Iterator[tuple[str, Callable[[], IO[bytes]]]]:
-    # the path of each file, and a function that opens it before the next iteration
+def _unpack(archive: Path, folder: Path, ends: tuple[str, ...]) -> None:
+    folder.mkdir()
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as box:
-            for name in box.namelist():
-                yield name, partial(box.open, name)
+            names = [name for name in box.namelist() if f"/{name}".endswith(ends)]
+            box.extractall(folder, [name for name in names if not name.startswith("__MACOSX/")])
         return
     with tarfile.open(archive) as tape:
         for item in tape:
-            if item.isfile():
-                yield item.name, partial(tape.extractfile, item)  # type: ignore[misc]
+            if item.isfile() and f"/{item.name}".endswith(ends):
+                tape.extract(item, folder, filter="data")
 
 
-def _download(url: str, target: Path) -> Path:
+def _download(url: str, part: Path) -> Path:
     if url.startswith("file:"):  # an archive that was saved by hand
         return Path(url2pathname(urlsplit(url).path))
     import pooch  # slow to load, and rarely needed
@@ -366,31 +320,19 @@ def _download(url: str, target: Path) -> Path:
 
     pooch.get_logger().setLevel("ERROR")  # it reports checksums, of archives
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT)
-    for _ in range(_TRIES):
-        try:
-            return Path(pooch.retrieve(url, None, target.name, target.parent, downloader=downloader))
-        except requests.HTTPError as error:
-            status = 0 if error.response is None else error.response.status_code
-            reason = "it is not there (404)" if status == 404 else f"the server answered {status}"
-            if status < 500:
-                break
-        except requests.Timeout:
-            reason = f"no answer within {_TIMEOUT} s"
-        except requests.exceptions.ChunkedEncodingError:
-            reason = f"the transfer broke off ({_TRIES} tries)"
-        except requests.ConnectionError:
-            reason = _UNREACHABLE
-        except (requests.RequestException, ValueError) as error:
-            reason = f"{url} is not an address that can be fetched ({error})"
-            break
-    raise _FailedError(reason)
+    try:  # it fetches nothing that is there already
+        return Path(pooch.retrieve(url, None, sha256(url.encode()).hexdigest(), part, downloader=downloader))
+    except requests.ConnectionError:
+        raise UserError("no network connection") from None
+    except (requests.RequestException, ValueError) as error:
+        raise UserError(str(error)) from None
 
 
 # ---- recorded checksums
 
 
 def _record_path(path: Path) -> Path:
-    return cache.root() / "checksums" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
+    return cache.root() / "checksums" / f"{sha256(str(path.resolve()).encode()).hexdigest()[:16]}.json"
 
 
 def stamp(path: Path) -> tuple[int, int, int, int]:

@@ -1,20 +1,18 @@
 """Noisy descent: every view against its definition, the noise as drawn, and the published bounds."""
 
 import itertools
-import json
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
-from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
+from examples import LOGISTIC, SIGMOID, SQUARED, Observed, clipped_slope, jayaraman, release_of, wang, wddp
+from quick import quick_first
 from scipy.optimize import minimize
 
 from dpml.algorithms.descent.layouts import MeanGradients
+from dpml.algorithms.descent.noisy_descent import LocalRounds
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
-from dpml.errors import UserError
-from dpml.optim.losses import mean_gradient, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -136,36 +134,6 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
                 assert mu == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.slow_cases("logistic")
-@pytest.mark.parametrize(("loss", "reach"), [(LOGISTIC, 0.98), (SIGMOID, 0.999)], ids=["logistic", "sigmoid"])
-def test_a_row_moves_a_mean_gradient_by_2G_over_n_and_no_less(loss, reach):
-    """Maximised over rows, labels and models: never above 2G/n, and as good as reached."""
-    n, largest = 4, 0.0
-    rng = np.random.default_rng(0)
-    for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
-        for _ in range(2):
-
-            def moved(v, labels=labels):
-                rows = v[:4].reshape(2, 2)
-                rows = rows / np.maximum(np.linalg.norm(rows, axis=1), 1)[:, None]
-                w = 30 * v[4:][None]
-                first, second = (mean_gradient(loss, rows[i : i + 1], np.array(labels[i : i + 1]), w) for i in (0, 1))
-                return -float(np.linalg.norm(first - second)) / n
-
-            found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 2000})
-            largest = max(largest, -found.fun)
-    limit = 2 * loss.lipschitz / n
-    assert reach * limit <= largest <= limit * (1 + 1e-12)
-
-
-def test_a_row_of_a_client_weighs_the_more_the_smaller_the_client_is():
-    """In the plain mean of clients' means: 2G/(M n_min) for one of the smallest."""
-    parties = dealt()
-    plain = next(MeanGradients(jayaraman(LOGISTIC).slopes, by_party=True).on(parties).weighted())[2]
-    assert np.allclose(plain[parties.offsets[:-1]], 1 / (len(SIZES) * SIZES))
-    assert plain.sum() == pytest.approx(1)
-
-
 def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
     parties = dealt()
@@ -193,15 +161,22 @@ def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, options):
 
 
 def test_local_rounds_add_up_noise_of_every_client():
-    """The s.d. over draws of a model after T rounds, gradients made zero: step^2 T sum (N_k/N sigma_k)^2 per entry."""
-    parties = dealt()
+    """The s.d. over draws of a model after T rounds, gradients made zero: step^2 T sum (N_k/N sigma_k)^2 per entry.
+
+    Eq. (2) has plain means, and the noise of Table 1 in every client.
+    """
+    parties, M = dealt(), len(SIZES)
     parties.X[:] = 0.0
-    for options in (KINDS["paper"], KINDS["tight client"]):
-        algorithm = wddp(LOGISTIC, rounds=20, step=0.5, **options)
-        release = release_of(algorithm, parties, [BUDGET], 2000)
-        scales = noise_of_clients(algorithm) * SIZES / SIZES.sum()
-        expected = 20 * 0.25 * np.sum(scales**2)
-        ratio = release.weights[0].var(axis=0, ddof=1).mean() / expected
+    each = 16 * 20 * math.log(1e3) / (M * SIZES.min() * BUDGET.eps) ** 2
+    for algorithm, variance in (
+        *(
+            (kind, np.sum((noise_of_clients(kind) * SIZES / SIZES.sum()) ** 2))
+            for kind in (wddp(LOGISTIC, rounds=20, step=0.5, **KINDS[name]) for name in ("paper", "tight client"))
+        ),
+        (local_rounds(rounds=20, step=0.5), each / M),
+    ):
+        models = release_of(algorithm, parties, [BUDGET], 2000).weights[0]
+        ratio = models.var(axis=0, ddof=1).mean() / (20 * 0.25 * variance)
         assert abs(ratio - 1) < 4 * math.sqrt(2 / (1999 * 5))  # a false alarm in 16,000
 
 
@@ -241,108 +216,6 @@ def test_tight_makes_the_view_that_it_is_for_exact(eps):
                 assert max(proven(algorithm, budget).values()) == pytest.approx(eps, rel=1e-9)
 
 
-def test_tight_is_wang_without_a_trusted_place():
-    """The sum of all shares is exactly the central noise, whatever the sizes; colluders cost sqrt(M/H)."""
-    problem = problem_of()
-    central = noise_of_rounds(wang(LOGISTIC, calibration="tight", calibrate_for="aggregate"))
-    for view, more in (("aggregate", 1.0), ("colluders", math.sqrt(problem.M / problem.honest))):
-        shared = wddp(LOGISTIC, calibration="tight", calibrate_for=view)
-        (rounds,) = shared.messages(BUDGET, problem)
-        assert rounds.block_widths() == pytest.approx([central * more])
-
-
-def test_one_client_is_the_centre():
-    """With M = 1 all three are one algorithm, number for number."""
-    parties = dealt([100])
-    released = [
-        release_of(algorithm, parties, [BUDGET], 3).weights
-        for algorithm in (kind(LOGISTIC, rounds=30) for kind in (wang, jayaraman, wddp))
-    ]
-    for other in released[1:]:
-        np.testing.assert_array_equal(other, released[0])
-
-
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-def test_noise_once_on_the_average_is_wang_and_with_equal_sizes_jayaraman(calibration):
-    """Eq. (4) as printed: the same models number for number, and the same guarantees, whoever else colludes."""
-    options = {"calibration": calibration, "rounds": 30, "lam": 0.01}
-    pooled = wang(LOGISTIC, calibrate_for="aggregate", **options)
-    once = wddp(LOGISTIC, variant="once", **options)
-
-    def released(algorithm, parties):
-        return release_of(algorithm, parties, [BUDGET, Budget(2.0, 1e-3)], 3).weights
-
-    for sizes in (SIZES, [20] * 5):
-        parties = dealt(sizes)
-        np.testing.assert_array_equal(released(once, parties), released(pooled, parties))
-        ours, theirs = (proven(algorithm, problem=parties.problem) for algorithm in (once, pooled))
-        assert ours == theirs | {"colluders": theirs["aggregate"]}
-        assert calibration == "published" or ours["aggregate"] == pytest.approx(BUDGET.eps)
-    equal = jayaraman(LOGISTIC, **options)
-    np.testing.assert_allclose(released(once, parties), released(equal, parties), rtol=1e-5, atol=1e-6)
-    if calibration == "published":
-        assert proven(equal, problem=parties.problem)["release"] == theirs["release"]
-
-
-def test_without_noise_every_one_of_them_learns():
-    """eps = inf: wang and synchronous wddp come to the pooled optimum; with local rounds, to the mean of the optima."""
-    parties = dealt([200, 300])
-    budget = Budget(math.inf, 1e-3)
-    options = {"lam": 0.05, "rounds": 400}
-    found = {
-        name: release_of(algorithm, parties, [budget]).weights[0, 0]
-        for name, algorithm in {
-            "wang": wang(LOGISTIC, **options),
-            "synchronous": wddp(LOGISTIC, variant="synchronous", **options),
-            "local": wddp(LOGISTIC, **options),
-        }.items()
-    }
-    from dpml.optim.convex import optimum
-
-    pooled = optimum(LOGISTIC, parties.X, parties.y, 0.05)
-    own = [optimum(LOGISTIC, parties.X[parties.of(k)], parties.y[parties.of(k)], 0.05) for k in (0, 1)]
-    np.testing.assert_allclose(found["wang"], pooled, atol=1e-4)
-    np.testing.assert_allclose(found["synchronous"], pooled, atol=1e-4)
-    np.testing.assert_allclose(found["local"], 0.4 * own[0] + 0.6 * own[1], atol=1e-4)
-    assert math.isinf(proven(wang(LOGISTIC), budget)["release"])
-
-
-def test_unequal_sizes_weigh_in_the_objective_that_jayaraman_comes_to():
-    """Without noise: the mean over parties of their mean losses, minimised by a general code."""
-    parties = dealt([200, 30])
-    found = release_of(jayaraman(LOGISTIC, lam=0.05, rounds=400), parties, [Budget(math.inf, 1e-3)]).weights[0, 0]
-
-    def cost(w):
-        losses = np.log1p(np.exp(-parties.y * (parties.X @ w)))
-        return (losses[:200].mean() + losses[200:].mean()) / 2 + 0.025 * w @ w
-
-    np.testing.assert_allclose(found, minimize(cost, np.zeros(5), tol=1e-10).x, atol=2e-4)
-
-
-def test_a_loss_that_is_not_convex():
-    parties = dealt([300, 500])
-    algorithm = wddp(SIGMOID, rounds=300, calibration="tight", step_selection="fixed")
-    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-    weights = mechanism.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 5).weights[0]
-    before, after = (mean_loss(SIGMOID, parties.X, parties.y, w) for w in (mechanism.start[None], weights))
-    assert np.all(after < before - 0.02)
-    assert algorithm.tried(BUDGET, parties.problem) == pytest.approx(6 * math.sqrt(3))
-
-
-@pytest.mark.slow
-def test_the_command_knows_the_sizes_of_a_run(run_command):
-    """`dpml guarantee` and the rows of a run agree to the last digit, also where sizes are random."""
-    words = ["algo=wddp", "partition=simplex", "partition.floor=9", "M=6", "eps=0.25", "algo.rounds=2", "seed=3"]
-    outcome = run_command("dpml", "guarantee", *words, "--json")
-    assert outcome.code == 0, outcome.err
-    said = max(entry["eps"] for entry in json.loads(outcome.out))
-    assert run_command("dpml-run", *words, "draws=2", "hydra.run.dir=out").code == 0
-    rows = pd.read_csv("out/rows.csv")
-    assert rows["proven_eps"].unique() == pytest.approx([said], rel=1e-12)
-    assert set(rows["tuned"]) == {"rule"}
-    assert set(rows["metric"]) == {"loss", "optimality_gap", "accuracy", "balanced_accuracy", "step"}
-
-
 def test_party_sizes_are_those_of_the_partition():
     data = dealt([200]).data
     for rule in (TwoGroup(u=3.0, auxiliary=0.1), Simplex(floor=3), PerParty(n=7), Equal()):
@@ -350,21 +223,150 @@ def test_party_sizes_are_those_of_the_partition():
         np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
 
 
-@pytest.mark.slow
-def test_the_command_takes_any_number_of_rows(run_command):
-    """Only the parties' sizes are made, not their rows."""
-    for rule in ("equal", "two_group"):
-        outcome = run_command("dpml", "guarantee", "algo=wddp", f"partition={rule}", "N=1000000000", "M=100", "--json")
-        assert outcome.code == 0, outcome.err
+# ---- on slopes that are clipped
+
+TIGHT = {"calibration": "tight"}
+CLIPPED = {
+    "wang": (wang, {}),
+    "jayaraman": (jayaraman, {}),
+    "local": (wddp, {"calibrate_for": "client"}),
+    "sums": (wddp, {}),
+    "once": (wddp, {"variant": "once"}),
+}
 
 
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"step_selection": "oracle", "step": 0.1}, "algo.step is a fixed step size"),
-        ({"variant": "once", "calibration": "tight", "calibrate_for": "client"}, "noise of the clients' own"),
-    ],
-)
-def test_mistakes_are_one_sentence(options, says):
-    with pytest.raises(UserError, match=says):
-        wddp(LOGISTIC, **options)
+# ---- what a row moves
+
+
+@pytest.mark.slow_cases("jayaraman-loss0-0.1", "jayaraman-loss1-0.3", "wang-loss1-0.3")
+@pytest.mark.parametrize(("loss", "clip"), quick_first([(LOGISTIC, 0.1), (SQUARED, 0.3), (LOGISTIC, 0.7)], 2))
+@pytest.mark.parametrize("kind", ["wang", "jayaraman"])
+def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
+    """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
+    algorithm = CLIPPED[kind][0](loss, clip=clip, rounds=3, **TIGHT)
+    weight = next(MeanGradients(algorithm.slopes, kind == "jayaraman").on(dealt([2, 3], 2, loss)).weighted())[2][:1]
+    most, rng = 0.0, np.random.default_rng(0)
+    for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
+
+        def moved(v, labels=labels):
+            gradients = np.empty((2, 1, 2))
+            for i, row in enumerate(v[:4].reshape(2, 1, 2)):
+                row = row / max(1, np.linalg.norm(row))
+                rows = algorithm.slopes.rows(row, np.array(labels[i : i + 1]), weight, np.float64)
+                gradients[i] = rows.gradient(3 * v[None, 4:])
+            return -float(np.linalg.norm(gradients[0] - gradients[1]))
+
+        found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 200})
+        most = max(most, -found.fun)
+    n = 5 if kind == "wang" else 4
+    assert algorithm.lipschitz == clip
+    assert 0.98 * 2 * clip / n <= most <= 2 * clip / n * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", CLIPPED)
+@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
+def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
+    """The view that it is for is exact whatever the clip; unclipped logistic noise is 1/clip times as wide."""
+    make, options = CLIPPED[kind]
+    algorithm, wide = (make(loss, clip=c, rounds=50, step=0.1, **options, **TIGHT) for c in (clip, 10 * clip))
+    problem = problem_of()
+    assert proven(algorithm)[algorithm.target] == pytest.approx(BUDGET.eps, rel=1e-9)
+    noises = [float(each.per_rows(BUDGET, problem)[0]) for each in (algorithm, wide)]
+    assert noises[1] / noises[0] == pytest.approx(min(10.0, wide.lipschitz / clip))
+    if kind in ("jayaraman", "sums", "once"):
+        moved = 2 * clip * (1 + single_imprecision(problem.N, problem.d))
+        assert noises[0] == pytest.approx(moved * math.sqrt(50) / gdp.mu_of(BUDGET.eps, BUDGET.delta))
+
+
+# ---- what is run
+
+
+@pytest.mark.parametrize("kind", CLIPPED)
+@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
+def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip):
+    """In NumPy, from the papers: the weights of rows, who descends where, and the noise that was drawn."""
+    make, options = CLIPPED[kind]
+    parties, sizes, lam, step, rounds = dealt(loss=loss), SIZES, 0.05, 0.4, 6
+    algorithm = make(loss, clip=clip, rounds=rounds, lam=lam, step=step, **options, **TIGHT)
+    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
+    if kind == "local":  # nobody sees rounds: without noise
+        budget, noise = Budget(math.inf, 1e-3), np.zeros((rounds, len(sizes), 2, 5))
+        found = mechanism.release([budget], np.random.default_rng(1), 2).weights[0]
+    else:
+        observer = Observed()
+        found = mechanism.release([BUDGET], np.random.default_rng(1), 2, observer).weights[0]
+        noise = np.array(observer.noise)
+    N, mu = sizes.sum(), gdp.mu_of(BUDGET.eps, BUDGET.delta)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    v = 1 / (len(sizes) * sizes[owner]) if kind == "jayaraman" else np.full(N, 1 / N)
+    n = len(sizes) * sizes.min() if kind == "jayaraman" else N
+    # T rounds of a sum that a row moves by 2 clip; what hides in the last model of wang is that of T rounds or less
+    scale = 2 * clip * (1 + single_imprecision(N, 5)) * math.sqrt(rounds) / mu / n
+    if kind == "wang":
+        smoothness = clip * (1 - clip) if loss is LOGISTIC else 2
+        c = max(1 - step * lam, abs(1 - step * (smoothness + lam)))
+        scale *= math.sqrt((1 - c**rounds) / (1 + c**rounds) * (1 + c) / (1 - c) / rounds)
+    parts = [np.flatnonzero(owner == k) for k in range(len(sizes))] if kind == "local" else [np.arange(N)]
+    for i in range(2):
+        ends = []
+        for g, rows in enumerate(parts):
+            w, X, y = mechanism.start.copy(), parties.X[rows], parties.y[rows]
+            weights = np.full(len(rows), 1 / len(rows)) if kind == "local" else v[rows]
+            for z in noise:
+                drawn = z[g, i] if kind == "local" else z[:, i].sum(axis=0) / math.sqrt(len(z))
+                w = w - step * (X.T @ (weights * clipped_slope(loss, X @ w, y, clip)) + lam * w + scale * drawn)
+            ends.append(w)
+        expected = np.average(ends, axis=0, weights=sizes) if kind == "local" else ends[0]
+        np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
+
+
+def test_a_clip_above_all_slopes_is_none():
+    parties = dealt()
+    ends = [
+        release_of(wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT), parties, [BUDGET], 2).weights for clip in (1.0, 7.0)
+    ]
+    np.testing.assert_array_equal(*ends)
+
+
+# ---- the method of Jayaraman et al. as eq. (2) of Kang et al. 2019 writes it
+
+
+def local_rounds(**options):
+    return LocalRounds(LOGISTIC, sites="clients", **options)
+
+
+def test_eq_2_without_noise_is_the_plain_mean_of_local_descents():
+    parties = dealt(SIZES)
+    prepared = local_rounds(rounds=30, step=0.5, lam=0.1).prepare(parties, np.random.default_rng(0))
+    found = prepared.release([Budget(math.inf, 1e-3)], np.random.default_rng(1), 1).weights[0, 0]
+    models = []
+    for k in range(len(SIZES)):
+        X, y, w = parties.X[parties.of(k)], parties.y[parties.of(k)], prepared.start.copy()
+        for _ in range(30):
+            w -= 0.5 * (-(X.T @ (y / (1 + np.exp(y * (X @ w))))) / len(y) + 0.1 * w)
+        models.append(w)
+    assert found == pytest.approx(np.mean(models, axis=0), abs=1e-6)
+
+
+@pytest.mark.parametrize("rounds", [1, 7, 50])
+@pytest.mark.parametrize("lam", [0.0, 0.3])
+def test_no_view_of_eq_2_learns_more_than_is_proven(rounds, lam):
+    """A row that always pulls by G one way, then the other, where curvature is least: the exact mu of both views.
+
+    The client's map is w -> (1 - step lam) w, so its model is Gaussian with a shift and a variance in closed form. The
+    average has the other clients' noise of all rounds too; what is proven counts that of the last round.
+    """
+    problem, one = problem_of(SIZES), local_rounds(rounds=rounds, step=0.2, lam=lam)
+    sigma = math.sqrt(16 * rounds * math.log(1e3)) / (len(SIZES) * SIZES.min() * BUDGET.eps)
+    powers = (1 - 0.2 * lam) ** np.arange(rounds)
+    shift, spread = 2 / SIZES.min() * powers.sum(), sigma * math.sqrt(np.sum(powers**2))
+    exact = {"client": shift / spread, "release": shift / (spread * math.sqrt(len(SIZES)))}
+    mus = one.mus(BUDGET, problem)
+    for view, mu in exact.items():
+        assert mus[view] >= mu
+    assert mus["client"] == mus["colluders"]
+    if lam == 0 or rounds == 1:  # nothing is forgotten; rounding is counted, 2.5e-4 in single precision
+        assert mus["client"] == pytest.approx(exact["client"], rel=3e-4)
+    if rounds == 1:
+        assert mus["release"] == pytest.approx(exact["release"], rel=3e-4)
+    assert gdp.eps_of(mus["client"], 1e-3) > BUDGET.eps

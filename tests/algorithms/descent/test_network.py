@@ -8,14 +8,13 @@ import pytest
 from examples import nn_cape, nn_conv, nn_nonpriv, release_of
 from scipy import stats
 
-from dpml.data import Dataset, Files
+from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
-from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
 from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
-from dpml.privacy import Budget, Problem, gdp, worst
+from dpml.privacy import Budget, Problem, gdp
 
 LOSS = LOSSES["logistic"]
 NONE = Budget(math.inf, 1e-3)
@@ -67,16 +66,6 @@ def test_initial_weights_are_he_et_als() -> None:
     assert not start.outer[-1].any()
 
 
-def test_gradient_against_finite_differences() -> None:
-    X, y = rows()
-    given = models()
-    found = clipped_sum(given, X, y, LOSS, math.inf).flat()
-    step = 1e-6
-    for flat, gradient in zip(given.flat(), found, strict=True):
-        numeric = [(value(flat + step * e, X, y) - value(flat - step * e, X, y)) / (2 * step) for e in np.eye(SIZE)]
-        np.testing.assert_allclose(gradient, numeric, atol=1e-7)
-
-
 def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
     """Clipped sums in blocks of 64 rows, scores in blocks of one; losses and labels from the definition."""
     monkeypatch.setattr("dpml.optim.network._CACHE", 1)
@@ -121,39 +110,23 @@ def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so()
     assert furthest == pytest.approx(2 * clip, rel=1e-9)
 
 
-@pytest.mark.parametrize("where", ["nowhere", "all", "inner", "inner bias", "outer", "outer bias"])
-def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks(where: str) -> None:
+def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks() -> None:
     """Each block is clipped, or not, whatever the others are; the outer bias never is: a slope is at most 1."""
     X, y = rows(5, seed=2)
-    given = models(B=2, seed=5, scale=300 if where == "all" else 1)
-    if where == "inner bias":
-        X[:, :-1] *= 1e-6
-        given.outer[:-1] *= 1e3
-    elif where == "inner":
-        given.outer[:-1] *= 300
-    elif where == "outer":
-        given.inner *= 1e3
-        given.outer *= 1e-3
+    given = models(B=40, seed=5)
+    rng = np.random.default_rng(0)
+    given.inner *= rng.choice([0.01, 1.0, 300.0], 40)[:, None]
+    given.outer *= rng.choice([0.01, 1.0, 300.0], 40)
     found = sum_of_clipped_terms(given, X, y, LOSS).flat()
     inner = np.arange(H * (D + 1)).reshape(H, D + 1)
-    blocks = {
-        "inner": inner[:, :-1].ravel(),
-        "inner bias": inner[:, -1],
-        "outer": np.arange(H * (D + 1), SIZE - 1),
-        "outer bias": np.array([SIZE - 1]),
-    }
+    blocks = inner[:, :-1].ravel(), inner[:, -1], np.arange(H * (D + 1), SIZE - 1), np.array([SIZE - 1])
     terms = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() / 25 for i in range(5)])
-    long = {name: np.linalg.norm(terms[..., block], axis=-1) > 1 for name, block in blocks.items()}
-    if where in blocks:
-        assert long[where].any() == (where != "outer bias")
-        assert not long[where].all()
-    else:
-        assert np.any(list(long.values())) == (where == "all")
-    for block in blocks.values():
+    cut = np.stack([np.linalg.norm(terms[..., block], axis=-1) > 1 for block in blocks[:3]])
+    assert {tuple(kinds) for kinds in cut.reshape(3, -1).T} >= {(0, 0, 0), (1, 1, 1), (0, 1, 0), (1, 1, 0), (0, 0, 1)}
+    for block in blocks:
         norms = np.linalg.norm(terms[..., block], axis=-1, keepdims=True)
-        np.testing.assert_allclose(
-            found[:, block], (terms[..., block] / np.maximum(1, norms)).sum(axis=0), rtol=1e-9, atol=1e-12
-        )
+        expected = (terms[..., block] / np.maximum(1, norms)).sum(axis=0)
+        np.testing.assert_allclose(found[:, block], expected, rtol=1e-9, atol=1e-12)
 
 
 def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> None:
@@ -199,27 +172,15 @@ def test_measured_noise_is_what_the_guarantees_count(monkeypatch, kind, calibrat
 
 
 @pytest.mark.parametrize(("kind", "times"), [(nn_cape, 1), (nn_conv, 4)])
-def test_authors_noise(monkeypatch, kind, times) -> None:
-    given, eps, delta = parties(), 0.7, 0.01
-    algorithm = kind(LOSS, variant="authors", hidden=H, epochs=1, batch=64)
-    rounds = seen_gradients(monkeypatch, algorithm, given, Budget(eps, delta), 2000)
-    assert len(rounds) == 10  # a tenth of 60 rows each
-    measured = math.sqrt(np.mean(np.stack(rounds).var(axis=1, ddof=1)))
-    wanted = times / (6 * eps) * math.sqrt(2 * math.log(1.25 / delta))
-    assert measured == pytest.approx(wanted, rel=0.006)  # 420,000 Gaussians: five standard errors
-
-
-def test_a_smaller_last_minibatch_has_noise_of_its_own_width(monkeypatch) -> None:
-    """The authors believe in one over the number of rows: 1/5 in eleven rounds of an epoch, 1/3 in the last."""
+def test_noise_of_the_authors_is_one_over_the_rows_of_each_minibatch(monkeypatch, kind, times) -> None:
+    """There are 5 rows in eleven rounds of an epoch, and 3 in the last. Every one of 4 sites adds noise in `conv`."""
     given, eps, delta, epochs = parties(58), 0.7, 0.01, 2
-    algorithm = nn_cape(LOSS, variant="authors", hidden=H, epochs=epochs, batch=6)
+    algorithm = kind(LOSS, variant="authors", hidden=H, epochs=epochs, batch=6)
     rounds = seen_gradients(monkeypatch, algorithm, given, Budget(eps, delta), 2000)
-    measured = [r.std(axis=0, ddof=1) for r in rounds]
-    sizes = [5] * 11 + [3]
-    for deviation, size in zip(measured, sizes * epochs, strict=True):
-        wanted = math.sqrt(2 * math.log(1.25 / delta)) / (size * eps)
+    for seen, size in zip(rounds, ([5] * 11 + [3]) * epochs, strict=True):
+        wanted = times * math.sqrt(2 * math.log(1.25 / delta)) / (size * eps)
         # 42,000 Gaussians: a relative standard error of 0.35 %; five of them
-        assert math.sqrt(np.mean(deviation**2)) == pytest.approx(wanted, rel=0.0175)
+        assert math.sqrt(np.mean(seen.var(axis=0, ddof=1))) == pytest.approx(wanted, rel=0.0175)
 
 
 def whole_view(M: int, honest: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
@@ -274,26 +235,6 @@ def rng_rounds(rounds: int) -> np.ndarray:
     return np.arange(3) * rounds + np.random.default_rng(0).integers(rounds, size=3)
 
 
-def test_published_eps_is_one_rounds_and_said_to_be() -> None:
-    problem, budget = Problem(4, 7000, 50), Budget(0.5, 0.01)
-    given = nn_cape(LOSS).guarantees(budget, problem)
-    assert {g.eps for g in given if g.basis == "published"} == {0.5}
-    assert all("one round" in g.source for g in given if g.basis == "published")
-    # 500 rounds of mu = 0.16, seen by colluders
-    mu = math.sqrt(500) * gdp.classical_mu(0.5, 0.01) * math.sqrt(4 / 5 * (1 + 4 / 3))
-    assert worst(g for g in given if g.basis == "proven").eps == pytest.approx(gdp.eps_of(mu, 0.01))
-
-
-def test_what_the_authors_ran_is_proven_next_to_nothing() -> None:
-    problem = Problem(4, 7000, 50)
-    cape, conv = (kind(LOSS, variant="authors", batch=64) for kind in (nn_cape, nn_conv))
-    proven = worst(g for g in cape.guarantees(Budget(0.01, 0.01), problem) if g.basis == "proven")
-    mu = math.sqrt(500) * 4 * 64 * gdp.classical_mu(0.01, 0.01)
-    assert proven.eps == pytest.approx(gdp.eps_of(mu, 0.01))
-    assert proven.eps > 100
-    assert worst(g for g in conv.guarantees(Budget(0.01, 0.01), problem) if g.basis == "proven").eps < proven.eps
-
-
 def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
     orders = []
     for seed in (0, 1):
@@ -312,21 +253,11 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
 
 @pytest.mark.parametrize(
     ("variant", "batch", "N", "rows"),
-    [
-        ("paper", None, 700, 700),
-        ("paper", 25, 700, 25),
-        ("paper", 900, 700, 700),
-        ("authors", None, 700, 64),
-        ("authors", None, 639, 63),
-        ("authors", 25, 700, 25),
-        ("authors", 100, 700, 70),
-        ("authors", 100, 7, 1),
-    ],
+    [("paper", None, 700, 700), ("paper", 900, 700, 700), ("authors", None, 700, 64), ("authors", 100, 7, 1)],
 )
 def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
     """All of them unless it is set; in the authors' reading 64, and never more than a tenth."""
-    for kind in (nn_nonpriv, nn_cape):
-        assert kind(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
+    assert nn_cape(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
 
 
 def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
@@ -340,46 +271,18 @@ def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
             np.testing.assert_allclose(other[name], values, rtol=1e-9, err_msg=name)
 
 
-@pytest.mark.parametrize(("variant", "batch"), [("paper", None), ("paper", 25), ("authors", None)])
-def test_copies_that_are_counted_are_as_good_as_copies(monkeypatch, variant, batch) -> None:
-    """Sixty rows, of which twelve differ: whether they are folded changes rounding only."""
-    few = parties(12)
-    of = np.random.default_rng(3).integers(12, size=60)
-    given = [partition(replace(few.data, X=few.X[of], y=few.y[of]), Equal(), 4, np.random.default_rng(0)) for _ in "ab"]
-    given[1].__dict__["folded"] = given[1].X, given[1].y, None
-    found = []
-    for each in given:
-        algorithm = nn_cape(LOSS, variant=variant, batch=batch, epochs=5, rate=0.1)
-        prepared = algorithm.prepare(each, np.random.default_rng(0))
-        # without noise, and with the initial weights so large that the authors' terms are clipped
-        prepared = replace(prepared, start=prepared.start._replace(weights=100 * prepared.start.weights))
-        trained, path = algorithm.train(Carrier(prepared, [NONE, Budget(5.0, 1e-3)], np.random.default_rng(1), 2, None))
-        metrics = prepared.release([Budget(5.0, 1e-3)], np.random.default_rng(1), 2).metrics
-        found.append([trained.flat(), path, *metrics.values()])
-    assert len(given[0].folded[1]) == len(np.unique(of))
-    for folded, plain in zip(*found, strict=True):
-        np.testing.assert_allclose(folded, plain, rtol=1e-9)
-
-
-def test_it_learns_two_gaussians() -> None:
-    data = Synthetic(recipe="two_gaussians", d=50, scale=2.0, rows=700, test_rows=2000)
-    given = partition(data.load(Files(), None, np.random.default_rng(0)), Equal(), 4, np.random.default_rng(0))
-    for algorithm, least in ((nn_nonpriv(LOSS, epochs=100), 0.98), (nn_cape(LOSS, epochs=100), 0.95)):
-        metrics = release_of(algorithm, given, [Budget(5.0, 0.01)], 2).metrics
-        assert metrics["accuracy"].min() > least
-        assert metrics["loss"].max() < 0.5
-        assert (metrics["path_loss"] > metrics["loss"]).all()
-
-
 @pytest.mark.parametrize(("variant", "batch", "rounds"), [("paper", None, 3), ("paper", 25, 9), ("authors", 4, 45)])
 @pytest.mark.parametrize("rate", [None, 0.05])
 def test_training_without_noise_is_descent_on_numeric_gradients(variant, batch, rounds, rate) -> None:
     """Round by round from the definition, and the path's loss at ten moments from the first round to the last.
 
+    Twelve rows have copies, which are counted where a round has all rows.
+
     Gradient descent, as the text says; the authors have Adam, divide by the number of rows twice, and do not correct
     the second moment.
     """
-    given = parties(60)
+    few, copied = parties(12), np.random.default_rng(3).integers(12, size=60)
+    given = partition(replace(few.data, X=few.X[copied], y=few.y[copied]), Equal(), 4, np.random.default_rng(0))
     algorithm = nn_nonpriv(LOSS, variant=variant, hidden=H, epochs=3, batch=batch, rate=rate)
     prepared = algorithm.prepare(given, np.random.default_rng(2))
     trained, path = algorithm.train(Carrier(prepared, [NONE], np.random.default_rng(0), 1, None))
@@ -399,16 +302,3 @@ def test_training_without_noise_is_descent_on_numeric_gradients(variant, batch, 
     np.testing.assert_allclose(trained.flat()[0], w, rtol=1e-4, atol=1e-5)
     moments = {3: [0, 1, 2], 9: range(9), 45: [0, 5, 10, 15, 20, 24, 29, 34, 39, 44]}[rounds]
     assert path[0] == pytest.approx(np.mean([losses[i] for i in moments]), rel=1e-5)
-
-
-def test_the_authors_adam_against_its_formula() -> None:
-    rng = np.random.default_rng(0)
-    given = models()
-    adam = Adam(given, 0.01)
-    w, m, v = given.flat(), 0.0, 0.0
-    for t in range(1, 6):
-        g = rng.standard_normal(w.shape)
-        m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
-        w = w - 0.01 * m / (1 - 0.9**t) / np.sqrt(v + 1e-8)
-        adam.step(Models.of(g, H))
-        np.testing.assert_allclose(given.flat(), w, rtol=1e-10)

@@ -8,13 +8,12 @@ import pytest
 from examples import LOGISTIC, Observed, binary_parties, eta_of, proven, release_of
 from quick import quick_first
 from scipy import stats
+from scipy.special import expit
 
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.data.partition import Equal, Fractions, Parties
-from dpml.errors import UserError
 from dpml.mechanism.message import Terms
-from dpml.optim.losses import mean_gradient
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import noisy_sums
 from dpml.sums import imprecision
@@ -37,27 +36,17 @@ def gradients(parties: Parties) -> Terms:
     return message.of.on(parties)
 
 
-@pytest.mark.parametrize("runs", [6, pytest.param(1 << 16, marks=pytest.mark.slow)])
-def test_answers_are_the_sum_of_the_parties_gradients(runs: int) -> None:
-    """Of few models and of so many that rows are taken one block after the other."""
-    parties, w = binary_parties(), np.random.default_rng(0).standard_normal((runs, 4)) * 500  # some slopes vanish
-    own = [slice(*parties.offsets[k : k + 2]) for k in range(5)]
-    each = [mean_gradient(LOGISTIC, parties.X[rows], parties.y[rows], w) * len(parties.y[rows]) for rows in own]
-    assert np.allclose(gradients(parties).total(w), sum(each), atol=1e-9)
-    assert np.allclose(gradients(parties).each(w), each, atol=1e-9)
-
-
-def test_copies_that_are_counted_are_as_good_as_copies() -> None:
-    """Rows (x, 1) and (-x, -1) are copies too; whether they are folded changes rounding only."""
-    few = binary_parties(N=6)
-    of = np.random.default_rng(3).integers(6, size=300)
-    turn = np.random.default_rng(4).choice([-1.0, 1.0], size=300)
+@pytest.mark.parametrize("long", [1, 500])  # some slopes vanish
+def test_answers_are_the_sum_of_the_parties_gradients(long: int) -> None:
+    """Also of rows with copies, as (x, 1) and (-x, -1) are."""
+    rng = np.random.default_rng(3)
+    few, of, turn = binary_parties(N=6), rng.integers(6, size=300), rng.choice([-1.0, 1.0], size=300)
     given = replace(binary_parties(), X=turn[:, None] * few.X[of], y=turn * few.y[of])
-    w = np.random.default_rng(1).standard_normal((7, 4))
-    plain = [-(signed / (1 + np.exp(w @ signed))[:, None]) for signed in given.y[:, None] * given.X]
-    assert np.allclose(gradients(given).total(w), np.sum(plain, axis=0), rtol=1e-9)
-    parts = [np.sum(plain[given.of(k)], axis=0) for k in range(5)]
-    assert np.allclose(gradients(given).each(w), parts, rtol=1e-9)
+    w = rng.standard_normal((7, 4)) * long
+    plain = [-signed * expit(-w @ signed)[:, None] for signed in given.y[:, None] * given.X]
+    each = [np.sum(plain[given.of(k)], axis=0) for k in range(5)]
+    assert np.allclose(gradients(given).total(w), sum(each), rtol=1e-9)
+    assert np.allclose(gradients(given).each(w), each, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -124,20 +113,6 @@ def test_one_round_of_psgd_is_procedure_3(calibration: str, protocol: str) -> No
 
 
 @pytest.mark.slow
-def test_every_round_has_the_same_weight_in_the_last_model() -> None:
-    """Rows so short that their gradient does not turn: the model is the mean of T sums, in noise and in gradient."""
-    parties = binary_parties()
-    short = replace(parties, X=parties.X * 1e-9)
-    algorithm = PrivateSGD(LOGISTIC, calibration="tight", lam=0.2, rounds=50)
-    strength = 0.2 + algorithm.perturbation(BUDGET, short.problem).extra
-    weight = 1 / (strength * 50 + 0.25) / 300
-    noisy = release_of(algorithm, short, [BUDGET], 3000, seed=8)
-    # 12,000 normal numbers: five standard errors
-    expected = weight * algorithm.messages(BUDGET, short.problem)[0].noise * math.sqrt(50)
-    assert noisy.weights.std() == pytest.approx(expected, rel=5 / math.sqrt(2 * 12_000))
-
-
-@pytest.mark.slow
 def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
     """Where its own noise lets it: the distance of T noisy gradients is their noise over T^1/2 and the curvature."""
     parties = binary_parties(N=2000)
@@ -149,31 +124,6 @@ def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
         made = algorithm.perturbation(budget, parties.problem)
         eta = eta_of(release.weights[0], parties, 1.0 + made.extra)
         assert eta.std() == pytest.approx(made.sigma, rel=0.4)  # it approaches its own eta, not w*
-
-
-@pytest.mark.slow
-def test_the_distance_falls_as_one_over_the_root_of_the_rounds() -> None:
-    parties, found = binary_parties(), []
-    for rounds in (250, 4000):
-        release = release_of(PrivateSGD(LOGISTIC, lam=0.3, rounds=rounds), parties, [BUDGET], 60, seed=6)
-        found.append(release.metrics["distance"].mean())
-    assert found[0] / found[1] == pytest.approx(4, rel=0.25)
-
-
-@pytest.mark.slow
-def test_views_of_psgd() -> None:
-    budget = Budget(0.1, 0.05)
-    for M in (7, 1):
-        problem = Problem(M, 1000, 3)
-        seen = proven(PrivateSGD(LOGISTIC, lam=1.0), budget, problem)
-        assert seen["release"] == seen["aggregate"] <= seen["colluders"] <= seen["client"]
-        tight = proven(PrivateSGD(LOGISTIC, calibration="tight"), budget, problem)
-        assert set(tight) == ({"release", "aggregate", "colluders"} if M > 1 else {"release"})  # or a trusted curator
-        assert max(tight.values()) == tight.get("colluders", tight["release"]) == pytest.approx(0.1, rel=1e-9)
-    # of one party all views have one proof
-    assert proven(PrivateSGD(LOGISTIC, rounds=4000), budget, problem)["aggregate"] > seen["aggregate"]
-    claimed = [g.view for g in PrivateSGD(LOGISTIC).guarantees(budget, problem) if g.basis == "published"]
-    assert claimed == ["release", "aggregate"]
 
 
 @pytest.mark.parametrize(("view", "honest"), [("client", 1), ("colluders", 3), ("aggregate", 5)])
@@ -198,10 +148,6 @@ def test_halving_budgets_add_up_to_less_than_eps() -> None:
             # published noise, whose sums round: a 1e-10th more
             assert guarantee.eps <= 0.3 * (1 + imprecision(problem.N, 2 * problem.d, model=1e3))
         assert [g.view for g in found if g.basis == "published"] == ["release", "aggregate"]
-    with pytest.raises(UserError, match="at most 400 for"):
-        PrivateSGD(LOGISTIC, variant="halving", rounds=401)
-    with pytest.raises(UserError, match="reading of the published noise only"):
-        PrivateSGD(LOGISTIC, "tight", variant="halving")
 
 
 @pytest.mark.parametrize("protocol", ["simulate", "secagg"])
@@ -220,13 +166,3 @@ def test_the_noise_of_halving_budgets_doubles(protocol) -> None:
         # E ||rho||^2 = d (d + 1) scale^2; a sum of M has M times that
         assert abs(energy.mean() / (M * d * (d + 1) * scale**2) - 1) < 5 * energy.std() / energy.mean() / draws**0.5
         assert message.constant == 0  # nothing stays
-
-
-def test_most_halvings_still_give_numbers() -> None:
-    parties = binary_parties(M=3)
-    release = release_of(
-        PrivateSGD(LOGISTIC, variant="halving", rounds=400), parties, [Budget(0.1), Budget(math.inf)], 3, seed=5
-    )
-    assert np.isfinite(release.weights).all()
-    assert np.isfinite(release.metrics["distance"]).all()
-    assert release.metrics["distance"][1].max() < 0.02  # without noise it is on its way

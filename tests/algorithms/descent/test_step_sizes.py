@@ -1,14 +1,18 @@
-"""Step sizes: by a rule that reads no row, by validation, and by an oracle."""
+"""Step sizes: by a rule that reads no row, by validation, by an oracle, and of releases in step."""
 
 import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, jayaraman, release_of, wang, wddp
+from examples import LOGISTIC, SIGMOID, jayaraman, release_of, wang, wddp
 from test_kang2019 import dealt
 
-from dpml.audit import audit
-from dpml.errors import UserError
+from dpml.algorithms.descent.in_step import in_step
+from dpml.algorithms.descent.noisy_descent import STEP_SELECTIONS, LocalRounds
+from dpml.data import Files
+from dpml.data.partition import Equal, Fractions, partition
+from dpml.data.sets.synthetic import Synthetic
+from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
@@ -51,13 +55,6 @@ def test_the_rule_reads_no_row():
     assert first.shape == (4, 4)
     assert np.all(np.diff(first[:, 0]) >= 0)
     assert first[-1, 0] == 1 / 0.35
-
-
-def test_a_number_is_a_fixed_step_and_the_papers_own_is_1_over_L():
-    assert wang(LOGISTIC, step=0.3).step_selection == "fixed"
-    assert list(wang(LOGISTIC, step=0.3).tried(BUDGET, SMALL)) == [0.3]
-    assert list(wang(LOGISTIC, step_selection="fixed", lam=0.15).tried(BUDGET, SMALL)) == [1 / 0.4]
-    assert wang(LOGISTIC).step_selection == "rule"
 
 
 def test_steps_on_clipped_slopes():
@@ -119,14 +116,6 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
         np.testing.assert_allclose(found.weights[e], alone, rtol=1e-4, atol=1e-5)
 
 
-def test_validation_needs_a_client_of_five_rows_and_cannot_be_audited():
-    algorithm = wang(LOGISTIC, step_selection="validated", rounds=4)
-    with pytest.raises(UserError, match="no client here has five rows"):
-        released(algorithm, dealt([4, 3]))
-    with pytest.raises(UserError, match="has no guarantee that could be audited"):
-        audit(algorithm, BUDGET, SMALL, 100)
-
-
 # ---- by an oracle
 
 
@@ -163,3 +152,32 @@ def test_of_a_choice_by_private_rows_nothing_is_proven(calibration, step_selecti
         assert "not counted" in by_basis["proven"].source
         alone = max(g.eps for a in fixed for g in a.guarantees(BUDGET, SMALL) if (g.view, g.basis) == (view, "proven"))
         assert by_basis["conditional"].eps == pytest.approx(alone, rel=1e-12)
+
+
+# ---- releases in step, on rows that change their places
+
+
+@pytest.mark.parametrize(
+    ("M", "rule"), [(1, Equal()), (5, Fractions(fractions=(0.1, 0.2, 0.3, 0.2, 0.2))), (60, Equal())]
+)
+@pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
+def test_releases_in_step_are_those_of_each_alone(M, rule, loss) -> None:
+    """The same steps are chosen, from the same streams of noise."""
+    budgets = [Budget(eps, 1e-3) for eps in (0.05, 0.5, 5.0)]
+    data = Synthetic("logistic", d=6, rows=2000, scale=3.0).load(Files(), None, np.random.default_rng(1))
+    parties = partition(data, rule, M, np.random.default_rng(2))
+    alone, carriers = [], []
+    for selection in STEP_SELECTIONS:
+        options = {"rounds": 20, "step_selection": selection, "lam": 0.01}
+        algorithms = [make(loss, **options) for make in (wang, jayaraman, wddp)]
+        algorithms += [wddp(loss, variant="once", **options), LocalRounds(loss, sites="clients", **options)]
+        for number, algorithm in enumerate(algorithms):
+            assert algorithm.in_step
+            prepared, draws = algorithm.prepare(parties, np.random.default_rng(0)), 1 + number % 2
+            alone.append(prepared.release(budgets, np.random.default_rng(len(alone)), draws))
+            carriers.append(Carrier(prepared, budgets, np.random.default_rng(len(carriers)), draws, None))
+    for one, other in zip(alone, in_step(carriers), strict=True):
+        assert one.metrics.keys() == other.metrics.keys()
+        for key, values in one.metrics.items():
+            np.testing.assert_array_equal(values, other.metrics[key])
+        np.testing.assert_allclose(one.weights, other.weights, rtol=1e-5, atol=1e-6 * np.abs(one.weights).max())

@@ -7,9 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from examples import ball, dealt, release_of
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from quick import quick_first
 from scipy.optimize import linprog
 from scipy.special import softmax
@@ -22,7 +19,8 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSum
 from dpml.algorithms.descent.whitened import WhitenedDescent, _most
 from dpml.mechanism.discrete import BITS
 from dpml.optim import gradients
-from dpml.optim.gradients import Rows, cut_vectors, mapped
+from dpml.optim.convex import optimum
+from dpml.optim.gradients import Rows, mapped
 from dpml.optim.losses import LOSSES, for_task
 from dpml.privacy import Budget, Problem, gdp
 
@@ -152,26 +150,15 @@ def test_no_replaced_unit_moves_integers_by_more_than_two_clips(name: str, unit:
     assert max(((sent[0][:, None] - sent[1][None]) ** 2).sum(axis=-1).ravel()) <= (2 * Q << BITS) ** 2
 
 
-@pytest.mark.slow
-@given(
-    scores=arrays(np.float32, (5, 2, 3), elements=st.floats(width=32, allow_nan=True, allow_infinity=True)),
-    clip=st.floats(2.0**-19, 2.0, width=32),
-)
-def test_no_vector_of_slopes_is_longer_than_its_clip(scores, clip: float) -> None:
-    labels = np.zeros((5, 1, 3), np.float32)
-    labels[..., 1] = 1
-    with np.errstate(all="ignore"):
-        cut_vectors(scores, labels, np.float32(clip))
-    assert np.linalg.norm(scores.astype(float), axis=-1).max() <= clip
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("clip", [0.1, 0.2, 0.7])
 def test_a_row_of_several_classes_has_no_longer_gradient_than_its_clip(clip: float, dtype) -> None:
     """The clips are no numbers of single precision, two of them are rounded up there."""
     rows = Rows.of(LOSSES["softmax"], np.ones((1, 1)), np.zeros(1), dtype=dtype, clip=clip, classes=3)
     scores = RNG(0).standard_normal((1, 3 * 1000)).astype(dtype) * 30
-    rows.bend(scores, np.eye(1, 3, dtype=dtype))
+    scores[0, :60] = RNG(1).choice([np.nan, np.inf, -np.inf, 1e38, 0.0], 60)
+    with np.errstate(all="ignore"):
+        rows.bend(scores, np.eye(1, 3, dtype=dtype))
     lengths = np.linalg.norm(scores.reshape(-1, 3).astype(float), axis=1) * rows.common / 2
     assert 0.999 * clip < lengths.max() <= clip
 
@@ -216,51 +203,6 @@ def test_errors_vanish_with_the_budget() -> None:
         assert np.mean(found == y) > best - 0.01
 
 
-class Released:
-    """What a carrier tells of a noisy X'X and of public facts, and nothing else: no row can be asked for."""
-
-    widening = 1.0
-
-    def __init__(self, algorithm: WhitenedDescent, budget: Budget, noisy, n: int) -> None:
-        d = noisy.shape[-1]
-        self.problem, self.noisy, self.n = Problem(1, n, d), noisy, n
-        self.messages = [algorithm.messages(budget, self.problem)]
-
-    def ask(self, number: int):
-        (i, j), d = np.triu_indices(self.problem.d, 1), np.arange(self.problem.d)
-        return self.n * np.concatenate([self.noisy[:, d, d], self.noisy[:, i, j]], axis=1)
-
-    def by_budget(self, runs):
-        return runs[None]
-
-    def per_run(self, values):
-        return np.repeat(values, len(self.noisy))
-
-
-def noisy_moments(X, deviation: float, draws: int, rng):
-    """X'X/n (draws, d, d) with noise of this deviation on the diagonal, of half the variance beside it."""
-    noise = deviation * rng.standard_normal((draws, X.shape[1], X.shape[1]))
-    return X.T @ X / len(X) + (noise + noise.swapaxes(1, 2)) / 2
-
-
-@pytest.mark.parametrize("eps", [0.05, 0.2, 1.0, 10.0, 1e4])
-def test_how_long_mapped_rows_are_is_known_from_the_released_matrix(eps: float) -> None:
-    """Noise is taken for length: at eps = .05 rows are 0.2 long, and not 1.
-
-    False alarm: below 1e-6. Over 60 seeds the ratio has a standard deviation of 0.04 at most, and is 5 of them from
-    the limits.
-    """
-    rng, algorithm, budget, n = RNG(0), WhitenedDescent(LOSSES["squared"]), Budget(eps, 1e-5), 800
-    X = unit_rows(rng.standard_normal((n, 40)))
-    width = algorithm.messages(budget, Problem(1, n, 41))[0].block_widths()[0]
-    released = Released(algorithm, budget, noisy_moments(X, width / n, 20, rng), n)
-    maps, _, lengths = algorithm._maps(released, n)
-    found = np.sqrt(np.mean(np.sum((X @ maps) ** 2, axis=-1), axis=1))
-    assert 0.75 < np.mean(found / lengths) < 1.2
-    if eps == 0.05:
-        assert found.max() < 0.3
-
-
 def test_no_rows_in_the_unit_ball_are_longer_on_average_than_what_bounds_them() -> None:
     """Linear programming over all spectra that add up to 1 at most, with the eigenvalues that are known."""
     rng = RNG(1)
@@ -292,37 +234,25 @@ def test_noise_moves_predictions_by_no_less_than_the_rule_has_it() -> None:
     assert 0.75 * 0.12 < moved < 1.2 * 0.12
 
 
-def test_noise_in_all_directions_leaves_maps_finite() -> None:
-    """With hardly any budget nothing of X'X is above its noise: rows keep their directions."""
-    parties = parties_of("logistic")
-    mechanism = WhitenedDescent(LOSSES["logistic"], rounds=2).prepare(parties, RNG(1))
-    released = mechanism.release([Budget(1e-6, 1e-5)], RNG(2), 20).weights
-    assert np.isfinite(released).all()
-
-
 CORNERS = np.tile(list(itertools.product([-0.5, 0.5], repeat=4)), (250, 1))
 """Of a cube: white as they are."""
 
 
-@pytest.mark.parametrize("lam", [0.3, 3, 30, 1e3, 1e6])
+@pytest.mark.parametrize("lam", [0.5, 3, 1e3, 1e6])
 def test_a_regulariser_of_any_size_is_minimised(lam: float) -> None:
-    """Of a cube's corners, models are minimisers of the ordinary objective. Steps that are longer than the clip over
-    lam turn the model round, and models grew beyond all numbers from a lam of 3 on."""
-    X, y = CORNERS, np.where(RNG(0).logistic(size=4000) < CORNERS @ [2.0, -1, 0.5, 0], 1.0, -1.0)
-    wdgd = WhitenedDescent(LOSSES["logistic"], lam=lam, clip=1.0)
-    (w,) = release_of(wdgd, dealt("binary", X, y), [Budget(1e4, 1e-5)]).weights[0]
-    theirs = LogisticRegression(C=1 / (lam * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000).fit(X, y)
-    np.testing.assert_allclose(w, theirs.coef_[0], atol=0.02 * np.linalg.norm(theirs.coef_))
+    """Of a cube's corners, models are minimisers of the ordinary objective.
 
-
-@pytest.mark.parametrize("lam", [0.5, 3, 1e6])
-def test_a_regulariser_of_a_regression_is_minimised(lam: float) -> None:
-    """The squared loss has no factor of a half. At a lam of .5 its curvature is the ridge's, and steps are longest."""
-    X, y = CORNERS, np.clip(CORNERS @ [0.8, -0.4, 0.2, 0] + 0.05 * RNG(0).standard_normal(4000), -1, 1)
-    wdgd = WhitenedDescent(LOSSES["squared"], lam=lam)
-    (w,) = release_of(wdgd, dealt("regression", X, y), [Budget(1e4, 1e-5)]).weights[0]
-    exact = np.linalg.solve(2 * X.T @ X / len(y) + lam * np.eye(4), 2 * X.T @ y / len(y))
-    np.testing.assert_allclose(w, exact, atol=1e-3 * np.linalg.norm(exact))
+    Steps longer than the clip over lam turn the model round. The squared loss has no factor of a half; at a lam of 0.5
+    its curvature is the ridge's, and steps are longest.
+    """
+    X, rng = CORNERS, RNG(0)
+    labels = np.where(rng.logistic(size=4000) < X @ [2.0, -1, 0.5, 0], 1.0, -1.0)
+    targets = np.clip(X @ [0.8, -0.4, 0.2, 0] + 0.05 * rng.standard_normal(4000), -1, 1)
+    for name, task, y, off in (("logistic", "binary", labels, 0.02), ("squared", "regression", targets, 1e-3)):
+        wdgd = WhitenedDescent(LOSSES[name], lam=lam, **({"clip": 1.0} if name == "logistic" else {}))
+        (w,) = release_of(wdgd, dealt(task, X, y), [Budget(1e4, 1e-5)]).weights[0]
+        best = optimum(LOSSES[name], X, y, lam)
+        np.testing.assert_allclose(w, best, atol=off * np.linalg.norm(best))
 
 
 def test_rows_without_any_length_give_a_model_of_noise() -> None:

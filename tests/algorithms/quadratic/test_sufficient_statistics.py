@@ -1,17 +1,33 @@
-"""`ssp`: its sensitivity by search, its noise as drawn, what its parties send, and its limits."""
+"""`ssp` and `ssp_descent`: sensitivities by search, noise as drawn, what parties send, rounds, several classes."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, ball, dealt, fm, noisy_coefficients, release_of, some_parties
-from scipy import stats
+from dp_accounting import GaussianDpEvent, NeighboringRelation
+from dp_accounting.pld import PLDAccountant
+from examples import (
+    LOGISTIC,
+    SOFTMAX,
+    SQUARED,
+    Observed,
+    ball,
+    clipped_slope,
+    noisy_coefficients,
+    release_of,
+    some_parties,
+)
+from quick import quick_first
 from scipy.optimize import minimize
 
-from dpml import protocols
-from dpml.algorithms.quadratic.coefficients import spectral_edge
-from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.optim.losses import Loss, mean_loss
+from dpml.algorithms.defaults import SPECTRAL_FLOOR
+from dpml.algorithms.quadratic.coefficients import Coefficients
+from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
+from dpml.audit.neighbours import synthetic_parties
+from dpml.data.partition import Parties
+from dpml.errors import UserError
+from dpml.optim.losses import Loss, codes
 from dpml.privacy import Budget, Problem
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
@@ -28,42 +44,6 @@ def statistics_noise(algorithm: SufficientStatistics, problem: Problem) -> tuple
 
 
 # ---- the sensitivity
-
-
-def far_apart(algorithm: SufficientStatistics, problem: Problem, starts: int = 16) -> float:
-    """The farthest that two rows' (X'X, X'y) are apart, in units of their noise, by multi-start ascent."""
-    d, rng = problem.d, np.random.default_rng(0)
-    on_square, on_linear = statistics_noise(algorithm, problem)
-
-    def distance(v: np.ndarray) -> float:
-        x, z = (row / max(1.0, np.linalg.norm(row)) for row in (v[:d], v[d : 2 * d]))
-        square, linear = np.outer(x, x) - np.outer(z, z), np.tanh(v[-2]) * x - np.tanh(v[-1]) * z
-        return float(np.sum(square**2) / on_square**2 + np.sum(linear**2) / on_linear**2)
-
-    begin = (rng.standard_normal(2 * d + 2) * 2 for _ in range(starts))
-    return math.sqrt(max(-minimize(lambda v: -distance(v), start, method="L-BFGS-B").fun for start in begin))
-
-
-@each_loss
-@pytest.mark.parametrize("d", [2, 4])
-def test_mu_is_how_far_two_rows_are_apart(loss: Loss, d: int) -> None:
-    """By search, and in closed form: mu^2 = (2 r + 2 + r^2/2)/s^2, with noise s on X'X and s/sqrt r on X'y."""
-    algorithm, problem = SufficientStatistics(loss), Problem(1, 100, d)
-    (mu,) = {g.mu for g in algorithm.guarantees(BUDGET, problem)}
-    on_square, on_linear = statistics_noise(algorithm, problem)
-    r = (on_square / on_linear) ** 2
-    assert 0 < r < 2
-    assert mu == pytest.approx(math.sqrt(2 * r + 2 + r * r / 2) / on_square, rel=1e-9)
-    found = far_apart(algorithm, problem)
-    assert found <= mu * (1 + 1e-6)
-    assert found == pytest.approx(mu, rel=2e-3)
-
-
-def test_the_split_for_rows_of_length_one() -> None:
-    """With radius = 2.45 noise is split as r = .5 has it for any d that is not small; 2 makes it .6."""
-    for radius, r in ((2.45, 0.5), (2.0, 0.6), (None, 0.6)):
-        on_square, on_linear = statistics_noise(SufficientStatistics(SQUARED, radius=radius), Problem(1, 100, 104))
-        assert (on_square / on_linear) ** 2 == pytest.approx(r, rel=0.02)
 
 
 @pytest.mark.slow
@@ -88,43 +68,21 @@ def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     assert 0.95 * mu < farthest <= mu * (1 + 1e-9)
 
 
-# ---- the noise
+# ---- the model
 
 
 @each_unit
-def test_parties_send_their_statistics_and_nothing_else(monkeypatch, unit: str) -> None:
-    """d + d (d + 1)/2 numbers each, per budget and draw; noise of 1/M of the variance; the sum is that of all rows."""
-    given, sent = some_parties(LOGISTIC), []
-    secure_sum = protocols.secure_sum
-
-    def spy(vectors, bound, rng, *rest, **options):
-        assert np.abs(vectors).max() < bound
-        sent.append(vectors.copy())
-        return secure_sum(vectors, bound, rng, *rest, **options)
-
-    monkeypatch.setattr(protocols, "secure_sum", spy)
-    algorithm = SufficientStatistics(LOGISTIC, unit=unit, protocol="secagg")
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    exact = prepared.release([NONE], np.random.default_rng(1), 1).weights
-    assert np.allclose(exact, release_of(SufficientStatistics(LOGISTIC, unit=unit), given, [NONE]).weights, atol=1e-9)
-    assert sent[0].shape == (4, 3 + 6)
+def test_parties_send_their_statistics(unit: str) -> None:
+    """There are d + d (d + 1)/2 numbers of each party; their sum is that of all rows."""
+    given = some_parties(LOGISTIC)
+    (message,) = SufficientStatistics(LOGISTIC, unit=unit).messages(BUDGET, given.problem)
+    terms = message.of.on(given)
     i, j = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
-    for k in range(4):
+    for k, found in enumerate(terms.each()):
         X, y = given.X[given.of(k)], given.y[given.of(k)]
         of_party = np.concatenate([-y @ X / 2, (X.T @ X)[i, j] / 8])
-        assert np.allclose(sent[0][k], of_party / (1 if unit == "sample" else len(y)), atol=1e-13)
-    (message,) = algorithm.messages(BUDGET, given.problem)
-    terms = prepared.terms(message.of)
-    assert np.allclose(terms.each(), sent[0], atol=1e-13)
-    assert np.allclose(terms.total(), sent[0].sum(axis=0), atol=1e-12)
-    prepared.release([BUDGET, Budget(0.1, 1e-5)], np.random.default_rng(1), 300)
-    noises = sent[1].reshape(4, 2, 300, 9) - sent[0][:, None, None]
-    own = noises[:, 0, :, :3] / message.units[0] * 2  # of four parties: half of the sum's deviation
-    for k in range(4):
-        assert 5e-7 < stats.chi2.cdf(np.sum(own[k] ** 2), 900) < 1 - 5e-7
-
-
-# ---- the model
+        assert np.allclose(found, of_party / (1 if unit == "sample" else len(y)), atol=1e-13)
+    assert np.allclose(terms.total(), terms.each().sum(axis=0), atol=1e-12)
 
 
 @each_loss
@@ -143,38 +101,154 @@ def test_without_noise_it_is_least_squares(loss: Loss) -> None:
     )
 
 
-def test_lam_is_part_of_the_objective() -> None:
-    given = some_parties(SQUARED)
-    w = release_of(SufficientStatistics(SQUARED, lam=0.7), given, [NONE], 1, seed=0).weights[0, 0]
-    gradient = 2 * given.X.T @ (given.X @ w - given.y) / 200 + 0.7 * w
-    assert np.abs(gradient).max() < 1e-10
+# ---- several classes
 
 
-def test_one_party_has_the_noise_of_a_trusted_curator() -> None:
-    """`ssp` with M = 1 and `fm`, tight, are the same mechanism: from one stream, the same models."""
-    given, budgets = some_parties(LOGISTIC, M=1), [BUDGET, Budget(0.1, 1e-5)]
-    releases = [
-        release_of(algorithm, given, budgets, 50, seed=2).weights
-        for algorithm in (SufficientStatistics(LOGISTIC), fm(LOGISTIC, calibration="tight"))
-    ]
-    assert np.allclose(*releases, rtol=1e-9)
-
-
-def test_a_floor_under_the_spectrum_loses_less_than_a_ridge() -> None:
-    """Of the same noise: a ridge that makes up for all of it shrinks the directions that stand out of it, too."""
+def of_classes(K: int = 4, sizes: tuple[int, ...] = (20, 50, 130), d: int = 3) -> Parties:
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((4000, 40)) * np.geomspace(1, 0.02, 40)
-    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1 + 1e-12)
-    y = np.where(X @ rng.standard_normal(40) > 0, 1.0, -1.0)
-    given = dealt("binary", X, y, rng=rng)
-    tight = fm(LOGISTIC, calibration="tight")
-    prepared = tight.prepare(given, np.random.default_rng(0))
-    for eps in (0.3, 1.0, 3.0):
-        budget = [Budget(eps, 1e-5)]
-        floor = prepared.release(budget, np.random.default_rng(1), 100)
-        _, b, A = noisy_coefficients(prepared, budget, np.random.default_rng(1), 100)
-        ridge = 1.25 * spectral_edge(40) * tight.scales(*budget, given.problem).square * np.eye(40)
-        shrunk = -np.linalg.solve(A[0] + ridge, b[0][..., None])[..., 0] / 2
-        losses = [mean_loss(LOGISTIC, X, y, w).mean() for w in (floor.weights[0], shrunk)]
-        assert losses[0] < losses[1]
-        assert floor.metrics["trimmed"].tolist() == (np.linalg.eigvalsh(A)[..., 0] <= 0).astype(float).tolist()
+    X = ball(rng, sum(sizes), d)
+    y = np.argmax(X @ rng.standard_normal((d, K)) + 0.2 * rng.standard_normal((len(X), K)), axis=1).astype(float)
+    return synthetic_parties("multiclass", X, y, np.array(sizes), None, K)
+
+
+def released(algorithm: SufficientStatistics, given: Parties) -> np.ndarray:
+    return release_of(algorithm, given, [NONE]).weights[0]
+
+
+@pytest.mark.parametrize(("K", "d"), quick_first([(2, 2), (3, 1), (10, 3)], 2))
+def test_no_two_rows_are_farther_apart_than_is_counted(K: int, d: int) -> None:
+    """By ascent, on the sums that the code computes of single rows; two rows of one class reach what is counted."""
+    problem, rng = Problem(1, 2, d, classes=K), np.random.default_rng(0)
+    for radius in (0.3, None, 30.0):
+        (message,) = SufficientStatistics(SOFTMAX, radius=radius).messages(BUDGET, problem)
+        widths = message.widths(d) * np.repeat(message.of.deviations(d), message.of.lengths(d))
+
+        def of_row(x: np.ndarray, label: int, of=message.of, widths=widths) -> np.ndarray:
+            row = np.atleast_2d(x / max(1.0, np.linalg.norm(x)))
+            return of.on(synthetic_parties("multiclass", row, np.array([float(label)]), [1], None, K)).total() / widths
+
+        found = [0.0, 0.0]
+
+        def near(v: np.ndarray, other: int, of_row=of_row) -> float:
+            return -float(np.linalg.norm(of_row(v[:d], 0) - of_row(v[d:], other)))
+
+        for other, _ in product((0, 1), range(2)):
+            ascent = minimize(near, rng.standard_normal(2 * d) * 2, (other,), method="Powell")
+            found[other] = max(found[other], -ascent.fun)
+        proven = message.sensitivity / message.noise
+        assert found[1] <= found[0] * (1 + 1e-6)
+        assert found[0] == pytest.approx(proven, rel=1e-3)
+        assert max(found) <= proven * (1 + 1e-9)
+
+
+def test_without_noise_it_is_least_squares_of_centred_codes() -> None:
+    given = of_classes()
+    expected = np.linalg.lstsq(given.X, np.eye(4)[given.y.astype(int)] - 1 / 4, rcond=None)[0].T.ravel()
+    assert np.allclose(released(SufficientStatistics(SOFTMAX), given), expected, atol=1e-10)
+    root = np.sqrt(np.repeat(1 / given.sizes, given.sizes))[:, None]
+    expected = np.linalg.lstsq(root * given.X, root * codes(given.y, 4), rcond=None)[0].T.ravel()
+    assert np.allclose(released(SufficientStatistics(SOFTMAX, unit="party"), given), expected, atol=1e-10)
+
+
+def test_the_floor_and_lam_are_those_of_every_class() -> None:
+    """Every class's scores are least squares with the same noisy matrix, raised to one floor."""
+    given, algorithm = of_classes(), SufficientStatistics(SOFTMAX, lam=0.3)
+    W = released(algorithm, given).reshape(4, 3)
+    gradient = 2 * (W @ given.X.T - codes(given.y, 4).T) @ given.X / 200 + 0.3 * W
+    assert np.abs(gradient).max() < 1e-10
+    metrics = release_of(algorithm, given, [BUDGET], 50).metrics
+    assert {values.shape for values in metrics.values()} == {(1, 50)}
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_all_carriers_have_the_same_sums(unit: str) -> None:
+    """Parties' parts add up; integers are what they stand for, with codes that are exact multiples of one step."""
+    given = of_classes()
+    of = Coefficients(SOFTMAX, unit=unit, classes=4)
+    terms = of.on(given)
+    assert np.allclose(terms.each().sum(axis=0), terms.total(), atol=1e-12)
+    for bits in (12, 20):
+        steps = np.repeat(of.steps(bits, given.problem), of.lengths(3))
+        whole = terms.integers(np.array([bits]), False)[0, 0]
+        assert np.allclose(whole * steps, terms.total(), atol=200 * 2.0**-bits)
+        assert whole[:12].reshape(4, 3).sum(axis=0).tolist() == [0, 0, 0] or unit == "party"
+    simulated, secure, grid, both = (
+        released(SufficientStatistics(SOFTMAX, unit=unit, protocol=protocol, noise=noise), given)
+        for noise, protocol in product(("continuous", "discrete"), ("simulate", "secagg"))
+    )
+    assert np.allclose(secure, simulated, atol=1e-8)
+    assert np.allclose([grid, both], simulated, atol=1e-3)
+
+
+def test_noise_on_a_grid_has_the_spread_that_is_counted() -> None:
+    """X'Y at one party, 4,000 draws of 12 numbers: chi-squared, seeded, with a false-alarm rate of 1e-6."""
+    given, algorithm = of_classes(), SufficientStatistics(SOFTMAX, noise="discrete")
+    prepared = algorithm.prepare(given, np.random.default_rng(0))
+    observer = Observed(prepared)
+    prepared.release([BUDGET], np.random.default_rng(1), 4_000, observer)
+    residuals = np.concatenate(observer.residuals)
+    assert residuals.shape == (4_000, 12 + 3 + 3)
+    assert np.abs(np.mean(residuals**2, axis=0) - 1).max() < 5.5 * math.sqrt(2 / 4_000)
+
+
+def test_two_classes_an_unknown_number_and_too_many() -> None:
+    """Two classes have the scores of the squared loss with labels of -1/2 and 1/2."""
+    given = of_classes(K=2)
+    W = released(SufficientStatistics(SOFTMAX), given).reshape(2, 3)
+    signs = synthetic_parties("regression", given.X, given.y - 0.5, given.sizes)
+    assert np.allclose(W, np.outer([-1, 1], released(SufficientStatistics(SQUARED), signs)), atol=1e-10)
+    for unknown in (0, 1):  # as of two, for any number has the budget
+        (guarantee,) = SufficientStatistics(SOFTMAX).guarantees(BUDGET, Problem(1, 10, 2, classes=unknown))
+        assert 0.999 * BUDGET.eps < guarantee.eps <= BUDGET.eps
+    with pytest.raises(UserError):
+        SufficientStatistics(SOFTMAX, noise="discrete").guarantees(BUDGET, Problem(1, 10, 2, classes=2_000))
+
+
+# ---- and rounds on preconditioned gradients
+
+
+@pytest.mark.slow
+def test_the_stages_against_another_accountant() -> None:
+    """A pair's own distances in either stage: X'y and X'X by the statistics' scales, 2 clips in every sum."""
+    problem = Problem(1, 500, 3)
+    algorithm = PreconditionedDescent(LOGISTIC)
+    statistics, rounds = algorithm.messages(BUDGET, problem)
+    on_linear, on_square, _ = statistics.units
+    rng, most = np.random.default_rng(0), 0.0
+    for _ in range(20_000):  # rows of norm 1, labels apart or not
+        x, other = (v / np.linalg.norm(v) for v in rng.standard_normal((2, 2)))
+        y, z = rng.choice([-1.0, 1.0], 2)
+        linear = np.linalg.norm((y * x - z * other) / 2) / on_linear
+        square = np.linalg.norm((np.outer(x, x) - np.outer(other, other)) / 8) / on_square
+        most = max(most, math.hypot(linear, square))
+    accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE, value_discretization_interval=1e-4)
+    accountant.compose(GaussianDpEvent(1 / most))
+    accountant.compose(GaussianDpEvent(rounds.noise / 2), rounds.times)
+    assert 0.97 <= accountant.get_epsilon(1e-5) <= 1.002
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+def test_a_release_in_rounds_is_the_plain_loop(loss) -> None:
+    """The statistics' noise is read off the release with the same seed; the rounds are written out."""
+    parties, lam = some_parties(loss, M=1, d=4), 0.1
+    algorithm = PreconditionedDescent(loss, rounds=4, lam=lam)
+    prepared = algorithm.prepare(parties, np.random.default_rng(0))
+    weights = prepared.release([BUDGET], np.random.default_rng(7), 3).weights
+    rng = np.random.default_rng(7)
+    _, b, A = noisy_coefficients(prepared, [BUDGET], rng, 3)
+    N = len(parties.y)
+    b, A = b / N, A / N + lam / 2 * np.eye(4)
+    floor = SPECTRAL_FLOOR * math.sqrt(2 * 4) * algorithm.messages(BUDGET, parties.problem)[0].units[1] / N
+    schedule = algorithm.schedule(BUDGET, parties.problem)
+    noises = [rng.standard_normal((3, 4)) for _ in range(4)]
+    for draw in range(3):
+        values, vectors = np.linalg.eigh(A[0, draw])
+        hessian = 2 * (vectors * np.maximum(values, floor)) @ vectors.T
+        w, models = np.linalg.solve(hessian, -b[0, draw]), []
+        for z in noises:
+            rows = zip(parties.X, parties.y, strict=True)
+            total = sum(clipped_slope(loss, x @ w, y, schedule.clip) * x for x, y in rows)
+            mean = (total + schedule.clip * schedule.noise * z[draw]) / N
+            w = w - np.linalg.solve(hessian, mean + lam * w)
+            models.append(w)
+        np.testing.assert_allclose(weights[0, draw], np.mean(models[2:], axis=0), rtol=2e-3, atol=1e-3)
