@@ -27,6 +27,7 @@ ORDER = (
         "arrays",
         "sums",
         "files",
+        "options",
         "seeds",
         "version",
         "code",

@@ -1,6 +1,5 @@
 """Settings of a run: overrides as on the command line, and Python values; composed with the defaults."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,11 +28,6 @@ class Settings:
     values: Mapping[str, Any] = field(default_factory=dict)
     config_dir: Path | None = None
     lists: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """Return the words as one line of a shell."""
-        return shlex.join(self.words)
 
     @cached_property
     def given(self) -> dict[str, Any]:

@@ -240,7 +240,6 @@ def test_data_are_those_that_a_run_has(folder):
         (lambda: dpml.run(eps="large"), "eps must be a number, got eps=large"),
         (lambda: dpml.run("eps=[1,"), "cannot read the override"),
         (lambda: dpml.run("M=interval(1,2)"), "has no list of values to sweep over"),
-        (lambda: dpml.run("hydra.run.dir=out"), "dpml.run takes no hydra.run.dir: no folder is written to"),
         (lambda: dpml.run(experiment="imtiaz2019/fig5"), "dpml.run takes no experiment: dpml-run writes its figure"),
         (lambda: dpml.run(**{"partition.fractions": [0.5, 0.5]}, partition="fractions"), "must be a list"),
         (lambda: dpml.guarantee(algo=["fm", "gop"]), "dpml.guarantee takes one algo, got algo=fm,gop"),

@@ -32,7 +32,7 @@ from dpml import packs
 from dpml.config import catalogue
 from dpml.config.build import completed
 from dpml.config.compose import compose
-from dpml.config.docstrings import argument
+from dpml.config.docstrings import meaning
 from dpml.data.sets.packaged import Packaged
 from dpml.files import shipped_folder
 from dpml.privacy import Guarantee
@@ -258,9 +258,9 @@ def test_arguments_are_found_in_bases():
             third: own.
         """
 
-    assert argument(Derived, "second") == "both of them."
-    assert argument(Derived, "third") == "own."
-    assert argument(Derived, "fourth") == ""
+    assert meaning(Derived, "second") == "both of them."
+    assert meaning(Derived, "third") == "own."
+    assert meaning(Derived, "fourth") == ""
 
 
 def test_no_page_is_left_out(tmp_path):
