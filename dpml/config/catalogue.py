@@ -8,6 +8,7 @@ from omegaconf import OmegaConf
 from dpml.config.build import instantiate
 from dpml.config.compose import check_option, compose, options
 from dpml.data import Source
+from dpml.errors import UserError
 from dpml.files import shipped_folder
 
 READERS = {"csv"}
@@ -25,5 +26,8 @@ def source(name: str, config_dir: Path | None = None) -> Source:
     node: Any = OmegaConf.load(shipped_folder("conf") / f"dataset/{name}.yaml") if config_dir is None else None
     if node is None:  # Hydra reads the user's folder, and is slow
         node = compose([f"dataset={name}"], config_dir).dataset
-    dataset: Source = instantiate(node, f"data set {name!r}: dataset")
+    try:
+        dataset: Source = instantiate(node, "dataset")
+    except UserError as error:
+        raise UserError(f"data set {name!r}: {error}") from None
     return dataset
