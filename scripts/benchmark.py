@@ -253,7 +253,7 @@ def experiments(words: Sequence[str]) -> None:
     subprocess.run(run, stdout=subprocess.DEVNULL, check=True)
     plan = pd.read_csv(Path(results) / "plan.csv", low_memory=False)
     cells = plan[plan["status"] != "computed"].drop_duplicates("key")  # a shared cell stands at its first experiment
-    by_experiment = cells.groupby("task", sort=False)
+    by_experiment = cells.groupby("experiment", sort=False)
     table = by_experiment["seconds"].agg(kept="count", seconds="sum").round(1)
     table["to run"] = by_experiment["status"].agg(lambda status: (status == "to run").sum())
     table.loc["all"] = table.sum()

@@ -38,26 +38,20 @@ SAID = ["tuned", "private_preprocessing", "not_proven", "n_min", "n_max"]  # col
 NUMBERS = ["value", "claimed_eps", "proven_eps", "conditional_eps"]
 
 
-class TooLongError(Exception):
-    """A cell takes longer than the user waits."""
-
-
 def within(seconds: float, job: Job) -> Outcome | None:
-    """What a job gives; None if it takes longer. Unix only."""
+    """Return what a job gives; None if it takes longer. Unix only."""
 
     def end(*_: object) -> None:
-        raise TooLongError
+        raise TimeoutError
 
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        outcome = attempt(job)
-    except TooLongError:
+        return attempt(job)  # a job that is interrupted is a failure
+    except TimeoutError:
         return None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    late = not isinstance(outcome, Record) and outcome.line.startswith(TooLongError.__name__)
-    return None if late else outcome
 
 
 def planned(name: str, folder: Path, store: Path) -> Plan:

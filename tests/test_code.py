@@ -62,40 +62,37 @@ FILES = [part if part.endswith(".py") else f"{part}/__init__.py" for part in cod
 FILES += ["privacy/discrete/__init__.py", "algorithms/quadratic/functional_mechanism.py", "data/sets/wdbc.yaml"]
 
 
-def test_a_change_in_every_folder_that_makes_numbers_is_other_code(copy, cell):
-    found = [copy(cell)]
-    for file in FILES:
-        found.append(copy(cell, f"dpml/{file}", "\n\nOTHER = 1\n"))
-    assert len(set(found)) == 1 + len(FILES)
-
-
-def test_the_audit_counts_for_blocks_and_what_reports_counts_for_nothing(copy, cell):
+def test_what_makes_numbers_counts_and_what_reports_them_does_not(copy, cell):
     before, block = copy(cell), copy(BLOCK)
-    for file in ("reporting/tables.py", "cli/main.py", "commands/jobs.py", "api/functions.py", "version.py"):
+    for file in ("reporting/tables.py", "cli/main.py", "api/functions.py", "version.py"):
         assert (copy(cell, f"dpml/{file}"), copy(BLOCK)) == (before, block)
     assert copy(cell, "dpml/audit/neighbours.py") == before
     assert copy(BLOCK) != block
+    found = [before, *(copy(cell, f"dpml/{file}", "\n\nOTHER = 1\n") for file in FILES)]
+    assert len(set(found)) == len(found)
 
 
-def test_a_plug_in_counts_with_the_python_files_of_its_folder(changed, tmp_path):
+def test_a_moved_folder_is_the_same_code_and_other_libraries_are_not(copy, cell, tmp_path, monkeypatch):
+    before = copy(cell)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(code, "_HOME", (tmp_path / "dpml").rename(tmp_path / "elsewhere/dpml"))
+    assert copy(cell) == before
+    monkeypatch.setattr(code, "versions", lambda: {"numpy": "0.1"})
+    assert copy(cell) != before
+
+
+def test_a_plug_in_counts_with_its_folder_or_with_its_package(changed):
     changed(BLOCK, "alone.py", PLUG_IN)
+    changed(BLOCK, "spaced/deep/plugs.py", PLUG_IN)
     from alone import Mine
+    from spaced.deep.plugs import Mine as Packaged
 
-    found = [changed(Mine())]
-    for file in ("alone.py", "helper.py", "alone.yaml"):
-        found.append(changed(Mine(), file))
+    packaged = changed(Packaged())
+    found = [changed(Mine()), *(changed(Mine(), file) for file in ("alone.py", "helper.py", "alone.yaml"))]
     assert len(set(found)) == 4
     for file in ("constants.txt", "other.yaml", "below/module.py"):
         assert changed(Mine(), file) == found[-1]
-
-
-def test_a_plug_in_in_a_package_counts_with_the_whole_package(changed):
-    changed(BLOCK, "spaced/deep/plugs.py", PLUG_IN)
-    from spaced.deep.plugs import Mine
-
-    before = changed(Mine())
-    after = changed(Mine(), "spaced/helper.py")
-    assert before != after == changed(Mine(), "beside.py")
+    assert changed(Packaged()) == packaged != changed(Packaged(), "spaced/helper.py")
 
 
 def test_what_a_field_or_an_argument_names_counts(changed):
@@ -107,34 +104,18 @@ def test_what_a_field_or_an_argument_names_counts(changed):
     for value in (one, ["named.functions.one"], {"a": [{"target": "named.functions:one"}]}):
         before = changed(Mine(value))
         assert changed(Mine(value), "named/functions.py") != before
-    before = changed(Computed("a", "alone.plugs.Mine", {"of": "named.functions.one"}))
-    assert changed(Computed("a", "alone.plugs.Mine", {"of": "named.functions.one"}), "named/functions.py") != before
+    job = Computed("a", "alone.plugs.Mine", {"of": "named.functions.one"})
+    assert changed(job) != changed(job, "named/functions.py")
 
 
-def test_the_versions_of_libraries_count(changed, cell, monkeypatch):
-    before = changed(cell)
-    monkeypatch.setattr(code, "versions", lambda: {"numpy": "0.1"})
-    assert changed(cell) != before
-
-
-def test_a_moved_folder_is_the_same_code(copy, cell, tmp_path, monkeypatch):
-    before = copy(cell)
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.setattr(code, "_HOME", (tmp_path / "dpml").rename(tmp_path / "elsewhere/dpml"))
-    assert copy(cell) == before
-
-
-def test_what_was_changed_after_the_process_began_is_never_known(changed, monkeypatch):
-    """The process may have loaded the old content, or the new one."""
+def test_what_the_process_may_have_loaded_otherwise_is_never_known(changed, monkeypatch):
+    """A file that was changed after it began, and what was defined at a prompt."""
     changed(BLOCK, "late.py", PLUG_IN)
     from late import Mine
 
     assert changed(Mine()) == changed(Mine())
     monkeypatch.setattr(code, "_BEGUN", (Path(sys.modules["late"].__file__)).stat().st_ctime - 1)
     assert changed(Mine()) != changed(Mine())
-
-
-def test_what_was_defined_at_a_prompt_is_never_known(changed, monkeypatch):
     module = type(sys)("at_a_prompt")
     monkeypatch.setitem(sys.modules, "at_a_prompt", module)
     exec("class Mine:\n    pass\n", vars(module))

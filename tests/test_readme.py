@@ -1,18 +1,81 @@
-"""The README's promises: two commands, a privacy table that they print, and a page that is short."""
+"""The README, and files that are made from others, say what the results, the code and the metadata say."""
 
+import re
+import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
+import yaml
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+import dpml
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+overview, notebook, metadata = (pytest.importorskip(name) for name in ("overview", "notebook", "metadata"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not overview.AUDIT.exists(), reason="an sdist has no results")
+def test_the_first_table_and_picture_are_those_of_the_committed_results() -> None:
+    found = overview.headlines(pd.read_csv(overview.AUDIT))
+    table = overview.markdown(found)
+    assert table in README
+    for headline, line in zip(found, table.splitlines()[2:], strict=True):
+        proven, attacked = map(float, line.strip("| ").split(" | ")[-2:])
+        assert headline.proven <= proven <= 1.01 * headline.proven
+        assert 0.99 * headline.attacked <= attacked <= headline.attacked
+    figure = overview.picture(found)
+    stored = overview.PICTURE.read_text(encoding="utf-8")
+    assert overview.drawn(figure) in stored, "python scripts/overview.py draws it again"
+    overview.plt.close(figure)
+
+
+def test_a_headline_is_the_worst_view_that_a_claim_is_about() -> None:
+    def rows(algo: str, view: str, **values: float) -> list[dict[str, object]]:
+        same = {"noise": "published", "variant": "paper", "algo.protocol": None, "algo": algo, "loss": "logistic"}
+        return [{**same, "view": view, "metric": name, "mean": value} for name, value in values.items()]
+
+    table = [
+        *rows("capefm", "release", claimed=1, proven=2, attacked=1.5),
+        *rows("capefm", "colluders", claimed=1, proven=3, attacked=0.5),
+        *rows("capefm", "client", proven=9, attacked=8),
+        *(row for algo in ("wddp", "psgd", "soft") for row in rows(algo, "release", claimed=1, proven=1, attacked=0)),
+    ]
+    first = overview.headlines(pd.DataFrame(table))[0]
+    assert (first.view, first.claimed, first.proven, first.attacked) == ("colluders", 1, 3, 0.5)
+
+
+def test_generated_files_are_up_to_date() -> None:
+    """Written by scripts/notebook.py and scripts/metadata.py."""
+    page = notebook.PAGE.read_text(encoding="utf-8")
+    assert notebook.NOTEBOOK.read_text(encoding="utf-8") == notebook.notebook(page)
+    for name, content in metadata.files().items():
+        assert (ROOT / name).read_text(encoding="utf-8") == content
+
+
+def test_one_version() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == dpml.__version__
+    newest = re.search(r"^## (\S+)(?: - (\S+))?$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == "Unreleased" or (newest[1], newest[2]) == (dpml.__version__, str(citation["date-released"]))
 
 
 def test_two_commands_lead_from_a_clone_to_a_result_and_to_the_tests() -> None:
-    """.ci/run runs them as they are printed."""
+    """.ci/run runs them as they are printed, and so does the image."""
     first, second = README.split("```bash\n")[1].split("```")[0].strip().splitlines()
-    assert first.startswith("python3 -m venv ")
     assert " && pip install -e . && dpml-run " in first
-    assert second == "pip install -e '.[test]' && pytest -q"
+    image = (ROOT / "Dockerfile").read_text("utf-8")
+    assert f"RUN {first}\n" in image
+    assert second in image
+
+
+def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
+    """Only a clone has it: a name on an index could be anybody's."""
+    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "dpml").rglob("*.py")]
+    told = re.compile(r"\binstall\s+(?:-[a-zA-Z-]+\s+)*['\"]?(?:multiparty-dp|dpml)\b")
+    assert not [path for path in pages if told.search(path.read_text(encoding="utf-8"))]
 
 
 @pytest.mark.slow
@@ -20,7 +83,3 @@ def test_the_privacy_table_is_the_one_that_the_command_prints(run_command) -> No
     table = run_command("dpml-run", "algo=capefm", "draws=2").out
     for line in README.split("## Reading a result")[1].split("```")[1].strip().splitlines()[2:]:
         assert line.split() in [row.split() for row in table.splitlines()]
-
-
-def test_it_fits_on_a_few_screens() -> None:
-    assert len(README.splitlines()) < 80

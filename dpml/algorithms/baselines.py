@@ -151,7 +151,7 @@ class Individual(Baseline, LocalClassifiers):
         return None, {"accuracy": accuracy(parties, self.loss, self.lam, sums, self.local, seeds)}
 
 
-def accuracy(  # many parameters: the classifiers, and how they are trained
+def accuracy(
     parties: Parties, loss: Loss, lam: float, sums: bool, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> float:
     """The mean over parties and test rows of being right: the mean share of votes for the true label."""

@@ -129,7 +129,7 @@ def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
     return best_ridge(lambda R: d * proof.sigma_of(eps, R, delta) ** 2, norm, free, 0.0, free)
 
 
-def perturbed_minimisers(  # many parameters: an objective, its perturbations, and how well to minimise it
+def perturbed_minimisers(
     loss: Loss,
     lam: float,
     parties: Parties,

@@ -59,8 +59,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     _constant: bool  # `fit_intercept` at the fit; the parameter can change later
     _loss: str
 
-    # many parameters: those of scikit-learn's estimators are their whole configuration
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those of scikit-learn's estimators are their whole configuration
         self,
         algo: str = "wdgd",
         eps: float = 1.0,
@@ -99,7 +98,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "coef_")
 
-    def _released(  # many parameters: rows, and whatever is given of each
+    def _released(
         self,
         X: Array,
         y: Array,
@@ -412,8 +411,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
             training target, which the budget does not cover.
     """
 
-    # many parameters: those of scikit-learn's estimators are their whole configuration
-    def __init__(
+    def __init__(  # noqa: PLR0913 - those of scikit-learn's estimators are their whole configuration
         self,
         algo: str = "wdgd",
         eps: float = 1.0,

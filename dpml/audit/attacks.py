@@ -65,7 +65,7 @@ def mu_by_rates(first: Array, second: Array, error: float) -> float:
     return _by_rates(mu_from_rates, first, second, error, _MIDDLE, 1 / 5)
 
 
-def _by_rates(  # many parameters: a bound, the scores, and how the threshold is chosen
+def _by_rates(
     bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, share: float
 ) -> float:
     """The bound from the rates at a threshold that is chosen on the first `share` of the scores (n,) of either."""

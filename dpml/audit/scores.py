@@ -168,7 +168,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
     return Attack(LEARNED, lambda seen: project(exposure.numbers(seen)))
 
 
-def _drawn(  # many parameters: what is seen, and of which releases
+def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
     """What every exposure sees of one block of releases after the other; those of views together are the same."""

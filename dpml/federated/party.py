@@ -51,7 +51,7 @@ class Member:
     another release it must be started again.
     """
 
-    def __init__(  # many parameters: what a party has, and its own limits
+    def __init__(  # noqa: PLR0913 - what a party has, and its own limits
         self,
         plan: FederationPlan,
         signer: Ed25519PrivateKey,

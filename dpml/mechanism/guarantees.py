@@ -33,7 +33,7 @@ def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
     return Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))
 
 
-def stated(  # many parameters: what a guarantee says
+def stated(
     proofs: Mapping[View, Proof],
     claims: Mapping[View, str],
     unit: Unit,

@@ -25,7 +25,7 @@ _MARGIN = 21.0  # of all rows: a logistic loss of at most log(1 + e^-21) = 7.6e-
 _BLOCK = 1 << 22  # margins, or weights, of the problems that are solved in step: 32 MiB
 
 
-def minimise_convex(  # many parameters: an objective and its tolerance
+def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
     loss: Loss,
     X: Array,
     y: Array,

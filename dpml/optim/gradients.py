@@ -58,7 +58,7 @@ class Rows:
     limit: Single | None
 
     @classmethod
-    def of(  # many parameters: the rows, their slopes, and the precision
+    def of(  # noqa: PLR0913 - the rows, their slopes, and the precision
         cls,
         loss: Loss,
         X: Array,
@@ -81,7 +81,7 @@ class Rows:
         return cls(loss, classes, half, labels, weights, _COMMON[loss.name] * most, limit)
 
     @classmethod
-    def mapped(  # many parameters: the rows, and how they are mapped
+    def mapped(
         cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
     ) -> "Rows":
         """Return rows that every run maps by its own public matrix, (runs, d, d): ``z = P_b x / |P_b x|``.

@@ -80,7 +80,7 @@ class MergedDescent:
             waiting = waiting[len(alike) or 1 :]
         return cls(parts, squared)
 
-    def advance(  # many parameters: the models, and what makes a round
+    def advance(
         self, w: Array, steps: Array, widths: Array, noise: Callable[[int], Single], lam: float, rounds: int
     ) -> None:
         """Take rounds ``w <- w - step (gradient + lam w + width z)`` with models w (G, d, D S), in place.

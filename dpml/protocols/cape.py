@@ -42,7 +42,7 @@ def codec_of(parties: int, spread: float) -> FixedPoint:
     return FixedPoint.fit(parties, _MOST_STDS * spread)
 
 
-def cape_sum(  # many parameters: the sum, its noise, and who carries it
+def cape_sum(  # noqa: PLR0913 - the sum, its noise, and who carries it
     shares: Array,
     scales: Array,
     drawn: tuple[Array, Array],

@@ -169,7 +169,7 @@ class Ledger:
         """Raise UserError if `enter` would refuse this now; nothing is entered."""
         self._allowed(self._read(), setting, guarantees, cap, parties)
 
-    def _allowed(  # many parameters: those of `enter`, and the rows before it
+    def _allowed(
         self,
         content: "_Content",
         setting: str,

@@ -66,7 +66,7 @@ _TURNED = {True: False, False: True, None: None}
 # ---- the test
 
 
-def checked(  # many parameters: what the pairs must be
+def checked(  # noqa: PLR0913 - what the pairs must be
     pairs: Pairs,
     evidence: Evidence,
     metric: str,
@@ -177,7 +177,7 @@ def _listed(places: Place | Sequence[Place]) -> list[Any]:
 # ---- tests that compare algorithms
 
 
-def compare(  # many parameters: the arguments of a test on a card
+def compare(  # noqa: PLR0913 - the arguments of a test on a card
     blocks: Sequence[str],
     first: Place | Sequence[Place],
     second: Place | Sequence[Place],
@@ -304,7 +304,7 @@ Curve = Callable[[pd.DataFrame, list[Any], MetricScale], Mapping[Any, tuple[pd.S
 """What gives the pairs of a curve by x, from its runs, the values of x, and the metric's scale."""
 
 
-def _along(  # many parameters: passed on
+def _along(
     blocks: Sequence[str],
     algorithms: Sequence[str],
     curve: Curve,
@@ -423,7 +423,7 @@ def all_of(tests: Sequence[Test]) -> Test:
     return test
 
 
-def on_sets(  # many parameters: the arguments of a test on a card
+def on_sets(
     blocks: Sequence[str],
     algorithms: Sequence[str],
     tests: Callable[[str], Test],
@@ -479,7 +479,7 @@ def _by_chance(evidence: Evidence, block: str, algorithms: Sequence[str], readin
     return f"none is above the constant classifier, {floor:.3g}"
 
 
-def by_data_set(  # many parameters: the arguments of a test on a card
+def by_data_set(
     block: str,
     names: Mapping[str, str],
     axis: str,

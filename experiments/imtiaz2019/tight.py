@@ -20,7 +20,7 @@ from dpml.running.cell import Cell, measure
 FAMILY: dict[str, Sites] = {"fm": "curator", "capefm": "cape", "conv": "independent"}
 
 
-def loss_at_proven_eps(  # many parameters: the keys of a block in an experiment's file
+def loss_at_proven_eps(  # noqa: PLR0913 - the keys of a block in an experiment's file
     recipe: str,
     d: int,
     N: int,

@@ -32,7 +32,7 @@ class Noise(NamedTuple):
     server: float
 
 
-def printed_noise(  # many parameters: all that the formulas have
+def printed_noise(
     eps: float, delta: float, rounds: int, exposures: int, clients: int, chosen: int | None = None
 ) -> Noise:
     """Theorem 1 if all clients take part in every round, its version for K = `chosen` random ones otherwise."""
@@ -83,7 +83,7 @@ def neighbours(length: float) -> tuple[Array, Array, Array]:
     return np.array([1.0, a, a]), np.array([1.0, 1, -1]), np.array([-1.0, 1, -1])
 
 
-def attacked(  # many parameters: a setting
+def attacked(
     m: int, clip: float, prox: Sequence[float], delta: float, eps: Sequence[float], draws: int = 100_000
 ) -> pd.DataFrame:
     """A 95 % lower bound on eps from `draws` uploads of either of the `neighbours` (`attacked`), by mu.
@@ -109,7 +109,7 @@ def local_model(x: Array, y: Array, m: int, prox: float, clip: float) -> float:
     return float(np.clip(w, -clip, clip))
 
 
-def accounted(  # many parameters: a grid
+def accounted(
     eps: Sequence[float], delta: float, rounds: int, exposures: Sequence[int], clients: int, chosen: int
 ) -> pd.DataFrame:
     """log10 of the exact delta over the claimed one (`log10_excess`), if one row moves an upload by the printed 2 C/m.
@@ -135,7 +135,7 @@ def accounted(  # many parameters: a grid
     return pd.DataFrame(found)
 
 
-def convergence(  # many parameters: those of the bound
+def convergence(  # noqa: PLR0913 - those of the bound
     d: Sequence[int], eps: Sequence[float], delta: float, rounds: Sequence[int], m: int, clients: int, mu: float
 ) -> pd.DataFrame:
     """The bound of Theorem 2 and the `gap` that it bounds, for the loss ``||w - a||^2/2`` of every client, C = 1.

@@ -15,7 +15,7 @@ NEEDED = ("latex2mathml", "myst_parser", "pydata_sphinx_theme", "sphinx", "sphin
 
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 if any(find_spec(name) is None for name in NEEDED) or not (ROOT / "results").is_dir():  # an sdist has no results
-    collect_ignore = ["test_generated.py", "test_mathml.py", "test_site.py"]
+    collect_ignore = ["test_generated.py", "test_site.py"]
 
 
 @pytest.fixture(scope="session")

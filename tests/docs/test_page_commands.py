@@ -117,12 +117,6 @@ def test_slow_commands_run(name, tmp_path) -> None:
     follow(name, tmp_path, lambda line: in_a_shell(line, tmp_path), ("", "slow"))
 
 
-def test_what_is_not_run_says_why() -> None:
-    for name in NAMES:
-        for block in blocks((DOCS / name).read_text(encoding="utf-8")):
-            assert block.comment in ("", "slow") or block.comment.startswith("not run: "), name
-
-
 @pytest.mark.parametrize(
     "command",
     [

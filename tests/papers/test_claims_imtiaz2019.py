@@ -9,11 +9,9 @@ from made_up import (
     decide,
     holding,
     joined,
-    lacking,
     made_up,
     without,
 )
-from quick import quick_first
 
 from dpml.packs.imtiaz2019.curves import (
     delta_against_colluders,
@@ -23,7 +21,7 @@ from dpml.packs.imtiaz2019.curves import (
 )
 from dpml.reporting import evidence
 from dpml.reporting.cards import claims_of
-from dpml.reporting.claim_tests import compare, depends, easier
+from dpml.reporting.claim_tests import compare, depends
 from dpml.reporting.claims import Claim, Evidence, Reading
 from dpml.running.computed import complete
 
@@ -62,29 +60,9 @@ def comes_down(blocks):
 # ---- loss and distance (figs. 3, 4, 7)
 
 
-@pytest.mark.parametrize(("last", "decision"), [(1.9, "reproduced"), (2.1, "not reproduced"), (0.4, "not reproduced")])
-def test_reaches(last, decision):
-    found = made_up({"d20_eps": {"capefm": [9, 5, last], "nonpriv": [1, 1, 1]}}, GRIDS, noise=1e-6)
-    assert decide(claim(comes_down(["d20_eps"])), found) == decision
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "decision"),
-    [
-        ([8, 1, 1], [9, 5, 1], "reproduced"),  # at two of three
-        ([9, 5, 1], [9, 5, 1], "not reproduced"),
-        ([9, 5, 1], [9, 1, 1], "not reproduced"),
-        ([1, 1, 5], [9, 5, 1], "not reproduced"),  # worse at one
-    ],
-)
-def test_easier(low, high, decision):
-    blocks = {block: {"capefm": means} for block, means in {"d20_eps": low, "d50_eps": high}.items()}
-    assert decide(claim(easier({"d20_eps": "d50_eps"}, ["capefm"])), made_up(blocks, GRIDS, noise=1e-6)) == decision
-
-
-@pytest.mark.parametrize("seed", quick_first(range(30), 8))
+@pytest.mark.parametrize("seed", range(8))
 def test_no_verdict_on_what_is_reached_moves_with_the_start_of_the_grid(seed):
-    """Planted curves that fall to a floor, on grids that start earlier and later: 30 worlds, all seeded."""
+    """Planted curves that fall to a floor, on grids that start earlier and later: eight worlds, all seeded."""
     rng = np.random.default_rng(seed)
     eps = np.geomspace(1e-3, 10, 9)
     power, start, floor = rng.uniform(0.5, 2), 10 ** rng.uniform(-2, 4), 10 ** rng.uniform(-3, 1)
@@ -103,74 +81,30 @@ def test_no_verdict_on_what_is_reached_moves_with_the_start_of_the_grid(seed):
     ("change", "decision"),
     [
         ({}, "reproduced"),
-        ({"local": [2, 2, 2]}, "not reproduced"),
         ({"conv": [1, 2, 3]}, "not reproduced"),
         ({"dpfm": [3, 2, 1]}, "not reproduced"),
-        ({"objpert": [1, 2, 3]}, "not reproduced"),
     ],
 )
-@pytest.mark.parametrize("shape", [(1, 8), (5, 4)])
-def test_depends_on_delta(change, decision, shape):
-    found = made_up({"d20_delta": DELTA | change}, GRIDS, shape=shape, noise=1e-3)
+def test_depends_on_delta(change, decision):
+    found = made_up({"d20_delta": DELTA | change}, GRIDS, noise=1e-3)
     assert decide(claim(depends(["d20_delta"], OURS, ("dpfm", "objpert"))), found) == decision
 
 
 @pytest.mark.parametrize(
     ("name", "found", "decision"),
     [
-        ("I3.1", fig3(), "reproduced"),
-        ("I3.1", fig3(eps=GOOD | {"conv": [3, 6, 9]}), "not reproduced"),
         ("I3.2", fig3(), "reproduced"),
+        ("I3.3", fig3(d50_eps=GOOD | {"capefm": [9, 5, 1.1]}), "reproduced"),
+        ("I3.3", fig3(d20_eps=GOOD), "not reproduced"),
         ("I3.2", fig3(eps=GOOD | {"dpfm": [7, 4, 1]}), "not reproduced"),
         ("I3.5", fig3(), "reproduced"),
         ("I3.5", fig3(d50_eps=GOOD | {"capefm": [8, 5, 2.5]}), "not reproduced"),  # never comes down
-        ("I3.3", fig3(d50_eps=GOOD | {"capefm": [9, 5, 1.1]}), "reproduced"),
-        ("I3.3", fig3(d20_eps=GOOD), "not reproduced"),
         ("I3.4", fig3(), "reproduced"),
-        ("I3.4", fig3(d50_delta=DELTA | {"capefm": [1, 2, 3]}), "not reproduced"),
         ("I3.4", fig3(d20_N=GOOD | {"local": [3, 6, 9]}), "not reproduced"),
     ],
 )
 def test_claims_of_figure_3(name, found, decision):
     assert decide(CLAIMS[name], found) == decision
-
-
-@pytest.mark.parametrize(("last", "decision"), [(1.9, "reproduced"), (2.2, "not reproduced")])
-def test_a_weak_dependence(last, decision):
-    blocks = {f"{name}_delta": {algo: [last, 1.5, 1] for algo in OURS} for name in ("crime", "twitter")}
-    assert decide(CLAIMS["I4.3"], figure(blocks)) == decision
-
-
-@pytest.mark.parametrize(("factor", "decision"), [(1.9, "reproduced"), (2.2, "not reproduced")])
-def test_stored_values(factor, decision):
-    blocks = {f"d20_{x}": {algo: [3, 2, 1] for algo in PRIVATE} for x in GRIDS}
-    found = made_up(blocks, GRIDS, "noisy_objective", "authors")
-    points = [
-        {"series": f"synth20_{x}", "x": at, "algo": algo, "metric": "noisy_objective", "mean": factor * mean,
-         "std": 0, "n": 10}
-        for x, grid in GRIDS.items() for algo in PRIVATE for at, mean in zip(grid, [3, 2, 1], strict=True)
-    ]  # fmt: skip
-    assert decide(CLAIMS["I3.P"], Evidence(found.rows, pd.DataFrame(points), found.axes)) == decision
-
-
-@pytest.mark.slow
-def test_how_often_capefm_must_be_better_is_a_reading():
-    """Below dpfm at the largest eps and N only: somewhere, but not mostly. The text has no number."""
-    rare = GOOD | {"dpfm": [8, 5, 3]}
-    verdict = CLAIMS["I3.2"].judge(fig3(eps=rare, d20_eps=rare | {"capefm": [8, 5, 1.1]}, d20_N=rare))
-    assert verdict.decision == "depends on an unstated choice"
-    assert holding(verdict) == ["plotted, somewhere", "true, somewhere"]
-    never = GOOD | {"dpfm": [8, 5, 1.1]}
-    assert decide(CLAIMS["I3.2"], fig3(eps=never, d20_eps=never, d20_N=never)) == "not reproduced"
-
-
-def test_the_ridge_of_a_noisy_objective_is_a_reading():
-    """The paper does not say what is minimised where there is no minimum."""
-    names = [f"{ridge}{d}_{x}" for ridge in ("wide", "half", "none") for d in (20, 50) for x in ("eps", "N")]
-    longer = GOOD | {"capefm": [90, 50, 1.1]}
-    few = {name: longer if name.startswith("none") else GOOD for name in names}
-    for blocks, decision in ((dict.fromkeys(names, GOOD), "reproduced"), (few, "depends on an unstated choice")):
-        assert decide(CLAIMS["I3.2r"], made_up(blocks, GRIDS, noise=1e-3)) == decision
 
 
 def test_a_rival_with_heavy_tails_is_beaten_on_logarithms():
@@ -182,52 +116,6 @@ def test_a_rival_with_heavy_tails_is_beaten_on_logarithms():
     values = rows["value"].mask(heavy, 1e4 * np.exp(2.5 * rng.standard_normal(len(rows))))
     heavy_tailed = Evidence(rows.assign(value=values), NO_POINTS, found.axes)
     assert decide(CLAIMS["I3.2"], heavy_tailed) == "reproduced"
-    runs = heavy_tailed.runs("d20_eps", "objpert", CLAIMS["I3.1"].readings[1])[0.1].groupby("seed").mean()
-    assert runs.mean() < 3 * runs.sem()  # on a linear scale 0 is not ruled out
-
-
-def test_a_distance_that_the_seeds_do_not_resolve_is_undecided():
-    """capefm ends at 1.5 of nonpriv, where 2 would do, in the mean of seeds that scatter by a factor of two."""
-    found = made_up({"d20_eps": {"capefm": [9, 5, 1.5], "nonpriv": [1, 1, 1]}}, GRIDS, noise=1e-3)
-    last = (found.rows["algo"] == "capefm") & (found.rows["eps"] == 10)
-    wide = found.rows["value"] * np.where(last, 2.0 ** (found.rows["seed"] - 2), 1.0)
-    verdict = claim(comes_down(["d20_eps"])).judge(Evidence(found.rows.assign(value=wide), NO_POINTS, found.axes))
-    assert verdict.decision == "undecided with these seeds"
-    assert decide(claim(comes_down(["d20_eps"])), found) == "reproduced"
-
-
-@pytest.mark.parametrize(
-    ("stopped", "minimum", "decision"),
-    [(1.5, 1.5, "reproduced"), (1.5, 0.3, "depends on an unstated choice"), (3, 0.3, "not reproduced")],
-)
-def test_stored_values_without_privacy(stopped, minimum, decision):
-    """Stored is 1; where the solver stops, and the minimum, are given."""
-    blocks = [f"twitter_{x}" for x in GRIDS]
-    found = joined(*(
-        made_up({block: {"nonpriv": [value] * 3} for block in blocks}, GRIDS, "noisy_objective", variant, noise=0)
-        for variant, value in (("authors", stopped), ("paper", minimum))
-    ))  # fmt: skip
-    points = pd.DataFrame(
-        {"series": f"twitter_{x}", "x": at, "algo": "nonpriv", "metric": "noisy_objective", "mean": 1, "std": 0,
-         "n": 10} for x, grid in GRIDS.items() for at in grid
-    )  # fmt: skip
-    assert decide(CLAIMS["I4.N"], Evidence(found.rows, points, found.axes)) == decision
-
-
-def test_a_claim_is_not_judged_without_its_rivals():
-    """What `algo=[nonpriv,capefm]` leaves: nothing that capefm could be compared with."""
-    rows = fig3()
-    rows = Evidence(rows.rows[rows.rows["algo"].isin(["capefm", "nonpriv"])], NO_POINTS, rows.axes)
-    verdict = CLAIMS["I3.2"].judge(rows)
-    assert verdict.decision == "cannot be tested here"
-    assert all(f"{name} in d50_N" in lacking(verdict) for name in ("dpfm", "objpert", "conv", "local"))
-
-
-def test_half_of_a_claim_is_not_the_claim():
-    """capefm beats the others, but what it should come down to was not run."""
-    verdict = CLAIMS["I3.5"].judge(without(fig3(), algo="nonpriv"))
-    assert verdict.decision == "cannot be tested here"
-    assert lacking(verdict).count("nonpriv in d50_eps") == 2
 
 
 @pytest.mark.slow  # figure 2 and those of the other papers are, by the same check
@@ -253,28 +141,14 @@ def fig2(eps=NETS, N=NETS, **options):
 @pytest.mark.parametrize(
     ("name", "found", "decision"),
     [
-        ("I2.1", fig2(), "reproduced"),
-        ("I2.1", fig2(N=NETS | {"nn_conv": [0.7, 0.7, 0.6]}), "not reproduced"),
         ("I2.2", fig2(), "reproduced"),
-        ("I2.5", fig2(eps=NETS | {"nn_cape": [0.6, 0.94, 0.97]}), "reproduced"),
-        ("I2.5", fig2(), "not reproduced"),  # within five points at eps = 2 only
         ("I2.2", fig2(eps=NETS | {"nn_cape": [0.4, 0.94, 0.97]}), "not reproduced"),
         ("I2.3", fig2(N=NETS | {"nn_conv": [0.55, 0.7, 0.8]}), "reproduced"),
         ("I2.3", fig2(N=NETS | {"nn_conv": [0.4, 0.7, 0.9]}), "not reproduced"),
-        ("I2.3", fig2(N=NETS | {"nn_conv": [0.55, 0.7, 0.8]}, shape=(1, 10)), "reproduced"),
-        ("I2.3", fig2(N=NETS | {"nn_conv": [0.4, 0.7, 0.9]}, shape=(1, 10)), "not reproduced"),
     ],
 )
 def test_claims_of_figure_2(name, found, decision):
     assert decide(CLAIMS[name], found) == decision
-
-
-@pytest.mark.parametrize(("cape", "decision"), [([2, 2, 2], "reproduced"), ([3, 3, 3], "not reproduced")])
-def test_a_lower_loss_on_the_way(cape, decision):
-    curves = {"nn_cape": cape, "nn_conv": [2.5, 2.5, 2.5]}
-    blocks = ("nn_eps", "authors"), ("nn_eps", "paper"), ("slow_eps", "paper")
-    found = joined(*(made_up({block: curves}, GRIDS, "path_loss", variant) for block, variant in blocks))
-    assert decide(CLAIMS["I2.4"], found) == decision
 
 
 @pytest.mark.parametrize(("off", "decision"), [(0.045, "reproduced"), (0.06, "not reproduced")])
@@ -287,12 +161,6 @@ def test_stored_accuracies_are_within_five_points(off, decision):
         for metric in metrics for algo, means in NETS.items() for x, mean in zip(GRIDS["eps"], means, strict=True)
     )  # fmt: skip
     assert decide(CLAIMS["I2.P"], Evidence(found.rows, points, found.axes)) == decision
-
-
-@pytest.mark.slow
-def test_figure_2_is_judged_as_a_whole():
-    claims = {name: CLAIMS[name] for name in ("I2.2", "I2.3")}
-    check_that_nothing_is_judged_without_what_it_needs(claims, fig2())
 
 
 # ---- curves of delta, variances, bytes
@@ -352,10 +220,8 @@ def test_uneven_sites():
 @pytest.mark.parametrize(
     ("who", "metric", "value", "decision"),
     [
-        ("site", "in_M", 1.04, "reproduced"),
         ("site", "in_M", 1.06, "not reproduced"),
         ("aggregator", "in_M", 2.04, "reproduced"),
-        ("aggregator", "in_M", 2.06, "not reproduced"),
         ("aggregator", "in_d", 1.06, "not reproduced"),
         ("site", "misfit", 0.02, "not reproduced"),
     ],
@@ -377,7 +243,6 @@ def test_communication(who, metric, value, decision):
 def test_without_rows_nothing_can_be_tested():
     nothing = made_up({"other_eps": {"capefm": [1, 2, 3]}}, GRIDS)
     assert {decide(one, nothing) for one in CLAIMS.values()} == {"cannot be tested here"}
-    assert np.all([lacking(one.judge(nothing)).startswith("not computed: ") for one in CLAIMS.values()])
 
 
 def test_a_claim_is_judged_on_the_papers_own_points_too():

@@ -82,16 +82,6 @@ def test_noise_left_is_lemma_1_and_proposition_1() -> None:
         assert table[M, "conv_over_cape"] == pytest.approx(M, rel=0.07)
 
 
-def test_delta_is_drawn_as_it_is_down_to_where_it_does_not_matter() -> None:
-    table = delta_against_tau(5000, 30, 0.1, points=21)
-    wide = table.pivot_table(index=["tau", "algo", "reading"], columns="metric", values="value", dropna=False)
-    shown = wide["log10_delta"].notna()
-    assert np.allclose(wide["log10_delta"][shown], -wide["digits"][shown])
-    assert (wide["digits"][shown] <= 20).all()
-    assert (wide["digits"][~shown & wide["digits"].notna()] > 20).all()
-    assert 10 < shown.sum() < len(wide) - 10
-
-
 def test_the_plain_average_of_uneven_sites_is_h_times_as_noisy_and_the_weighted_sum_is_not() -> None:
     table = noise_of_uneven_sites(4, [1, 5, 20], N=840, samples=20000)
     found = table.set_index(["u", "algo", "reading"])["value"]
@@ -118,8 +108,5 @@ def test_both_noises_are_compared_at_the_same_proven_eps() -> None:
     assert asked["fm", 5.0] > asked["capefm", 5.0]  # whose colluders see more
     assert asked["fm", 5.0] == pytest.approx(asked["conv", 5.0])  # one message is as private as fm's release
     ratio = table[table["metric"] == "gap_ratio"].set_index(["algo", "proven_eps"])["value"]
-    assert (ratio.xs(5.0, level="proven_eps") > 1).all()
-    # nothing stands out of the noise: the published ridge shrinks all of it, the floor of tight noise only some
-    assert (ratio.xs(0.5, level="proven_eps") < 1).all()
     gaps = table[table["metric"] == "optimality_gap"].groupby(["algo", "proven_eps", "noise"])["value"].mean()
     assert ratio["fm", 5.0] == pytest.approx(gaps["fm", 5.0, "published"] / gaps["fm", 5.0, "tight"])

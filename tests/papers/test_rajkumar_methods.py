@@ -8,7 +8,6 @@ from examples import LOGISTIC, binary_parties, proven, release_of
 from scipy import stats
 
 from dpml.data.partition import Fractions
-from dpml.errors import UserError
 from dpml.packs.rajkumar2012.methods import LaplaceAggregation
 from dpml.privacy import Budget
 
@@ -28,9 +27,3 @@ def test_the_noise_is_that_of_footnote_2():
     assert np.abs(others).max() < 5 / math.sqrt(DRAWS)
     # sqrt(d) times the claim, as a move along the diagonal shows
     assert proven(algorithm, Budget(EPS), parties.problem)["release"] == pytest.approx(2 * EPS, rel=1e-5)
-
-
-def test_it_has_no_tight_noise():
-    algorithm = LaplaceAggregation(LOGISTIC, calibration="tight", lam=LAM)
-    with pytest.raises(UserError, match=r"^algo=la_l1 is published noise: set calibration=published\.$"):
-        algorithm.messages(Budget(EPS), binary_parties().problem)

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-from made_up import NO_POINTS
 
 from dpml.reporting.claim_points import agrees, by_chance, nine_in_ten
 from dpml.reporting.claims import Claim, Evidence, Reading
@@ -70,18 +69,10 @@ def test_three_standard_errors_of_the_difference(std, spread, seeds, draws, deci
     assert decide(flat(points, spread, seeds, draws)) == decision
 
 
-def test_a_published_value_of_one_run_has_no_error():
-    assert decide(flat(published([1] * 8 + [9, 9], std=np.nan, n=1))) == "not reproduced"
-
-
 def test_a_point_that_more_seeds_could_refute_is_undecided():
     points = published([1] * 8 + [3, 3])
     verdict = judge(agrees(BLOCK, ["capefm"]), flat(points, 5.0, 10))
     assert verdict.decision == "undecided with these seeds"
-    (group,) = verdict.groups(verdict.readings[0])
-    assert (group["outcome"], group["hold"], group["of"]) == ("is undecided", 8, 10)
-    found = by_chance(flat(points, 5.0, 10).runs("d20_eps", "capefm", PLOTTED).iloc[:, 0], 2.0, 0.1)
-    assert repr(found) == repr(Comparison(True))  # its slack is NaN, which Python 3.13 finds unlike itself
 
 
 @pytest.mark.parametrize("heavy", [False, True])
@@ -117,21 +108,6 @@ def test_means_are_compared_with_their_signs():
     found = flat(points)
     cancelling = found.rows.assign(value=np.where(found.rows["seed"] == 0, 2.1, -1.9))
     assert decide(Evidence(cancelling, points, found.axes)) == "reproduced"
-
-
-def test_published_points_that_were_not_computed_count_neither_way():
-    points = published([1] * 10)
-    cut = flat(points.iloc[:9])
-    verdict = judge(agrees(BLOCK, ["capefm"]), Evidence(cut.rows, points, cut.axes))
-    assert verdict.decision == "reproduced"
-    assert verdict.groups(verdict.readings[0])[0]["of"] == 9
-    few = flat(points.iloc[:8])
-    assert decide(Evidence(few.rows, points, few.axes)) == "cannot be tested here"
-    far = published([1] * 7 + [9] * 3)
-    assert decide(Evidence(few.rows, far, few.axes)) == "cannot be tested here"  # 7 or 9 of 10
-    further = published([1] * 6 + [9] * 4)
-    assert decide(Evidence(few.rows, further, few.axes)) == "not reproduced"  # 8 at the most
-    assert decide(Evidence(cut.rows, NO_POINTS, cut.axes)) == "cannot be tested here"
 
 
 def test_nine_in_ten():

@@ -18,6 +18,20 @@ def test_hypergeometric_is_exact(total: int, marked: int, drawn: int) -> None:
     assert np.allclose(_hypergeometric(total, marked, drawn), due, rtol=1e-8, atol=0)
 
 
+@pytest.mark.parametrize("parties", [400, 1000, 100_000])
+def test_the_chosen_ring_keeps_its_bounds_by_scipy(parties: int) -> None:
+    found = sparse(parties)
+    assert found is not None
+    C, D, k, t = found.colluders, parties - found.quorum, found.degree, found.threshold
+    assert (math.ceil(parties / 3) - 1, math.floor(0.3 * parties)) == (C, D)
+    caught = (parties - C) * stats.hypergeom.sf(t - 1, parties - 1, C, k)
+    row = math.exp(sum(math.log((C + D - i) / (parties - i)) for i in range(k // 2)))
+    assert caught + parties * row <= SECURITY
+    gone = D * stats.hypergeom.cdf(t - 1, parties - 1, parties - D, k)
+    here = (parties - D) * stats.hypergeom.cdf(t - 2, parties - 1, parties - D - 1, k)
+    assert gone + here <= FAILURE
+
+
 def test_the_bounds_hold_where_they_can_be_simulated() -> None:
     """Loose bounds of 0.3, 4,000 seatings: the share of bad ones stays below (five standard errors: 1e-6)."""
     M, runs = 60, 4000

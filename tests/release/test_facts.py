@@ -55,6 +55,7 @@ def test_a_fact_under_which_the_proof_does_not_hold_leaves_nothing_proven(change
     assert why in proven.source
     assert (otherwise.basis, otherwise.eps) == ("conditional", 1.0)
     assert "nothing is proven" in statement(facts)[1]
+    assert not any(sentence.startswith("Warning") for sentence in statement(facts))
     with pytest.raises(UserError, match=why):
         facts.require_proof(1.0)
 

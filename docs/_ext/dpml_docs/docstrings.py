@@ -87,7 +87,7 @@ def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
     lines[:] = GoogleDocstring(out, what="object", name=name, obj=obj, options=options).lines()
 
 
-def _shorten(
+def _shorten(  # noqa: PLR0913 - the options of the Sphinx event
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
     """A signature with the names that the source has for arrays; a protocol, which nobody calls, has none."""

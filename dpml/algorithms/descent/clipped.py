@@ -73,7 +73,7 @@ def averaged(rounds: int) -> int:
     return max(1, round(AVERAGED * rounds))
 
 
-def take_rounds(  # many parameters: what is asked, and about what
+def take_rounds(
     carrier: Carrier,
     number: int,
     first: Schedule,

@@ -183,9 +183,7 @@ class WhitenedDescent(
         lengths = np.sqrt(np.minimum(_most(values, seen, least) / total[:, 0], 1))
         return maps.astype(np.float32), steepest, lengths
 
-    def _clips(  # many parameters: of the rows before and after they are mapped
-        self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array
-    ) -> Single:
+    def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
         """The clip of every round and run (T, B), for reach = n mu."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
