@@ -27,7 +27,6 @@ from dpml.errors import nearest
 from dpml.reporting.artifacts import results_of
 from dpml.reporting.evidence import read_rows
 from dpml.reporting.manifest import Manifest
-from dpml.running.computed import Written
 from dpml.running.executors import Job, Outcome, attempt
 from dpml.running.expansion import Point
 from dpml.running.plan import Plan
@@ -76,8 +75,8 @@ def computed(plan: Plan, cells: int, seconds: float, seed: int) -> pd.DataFrame:
     """Rows of some cells and blocks, as they would be published."""
     blocks: dict[str, Any] = {}
     for block in plan.experiment.computed:
-        if isinstance(found := within(seconds, block), Written):
-            block.keep(plan.store, found)
+        if isinstance(found := within(seconds, block), Record):
+            plan.store.write(block.key, found)
             blocks[block.block] = plan.experiment.grid[block.block]
     left, tries = cells, 2 * cells
     for point in drawn(plan, random.Random(f"{plan.experiment.name} {seed}")):
@@ -86,6 +85,7 @@ def computed(plan: Plan, cells: int, seconds: float, seed: int) -> pd.DataFrame:
         tries -= 1
         outcome = within(seconds, point.cell)  # type: ignore[arg-type]
         if isinstance(outcome, Record) and outcome.skipped is None:
+            plan.store.write(point.key, outcome)
             point.record, point.status = outcome, "done"
             left -= 1
     if left == cells and not blocks:

@@ -15,7 +15,7 @@ PACKAGE = ROOT / "dpml"
 
 # a module imports from its own line and the lines above it, never from those below
 ORDER = """
-errors arrays sums files seeds version code packs screen
+errors arrays sums files options seeds version code packs screen
 privacy
 data
 optim

@@ -9,7 +9,7 @@ import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -18,7 +18,7 @@ from dpml.arrays import Array, Index
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, Release, Unit, check_positive
+from dpml.mechanism.algorithm import SIMULATED, Lam, Release, Unit
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Law, Sum
 from dpml.mechanism.program import Program
@@ -26,6 +26,7 @@ from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.mechanism.statistics import Minimiser
 from dpml.optim.logistic import LOCAL_TOLERANCE, TOLERANCE, fit, fit_parties, hard_targets, longest_minimiser
 from dpml.optim.losses import LOSSES, scores
+from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 from dpml.privacy.safe import with_slack
 
@@ -70,12 +71,11 @@ class LocalClassifiers(
 
     unit: ClassVar[Unit] = "party"  # type: ignore[misc]
     proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/hamm2016.md"
-    lam: float = 1e-4
+    lam: Annotated[Lam, POSITIVE] = 1e-4
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_published_only()
-        check_positive(f"algo.lam of {self.name}", self.lam)
 
     @property
     def reading(self) -> NoiseReading:
@@ -253,8 +253,6 @@ class Vote(LocalClassifiers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.protect_auxiliary, bool):
-            raise UserError(f"algo.protect_auxiliary must be true or false, got {self.protect_auxiliary}.")
         check_local(self.local)
 
     def voters(self, M: int) -> int:
@@ -427,7 +425,7 @@ class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper"
     proof: ClassVar[str] = "Theorem 5, docs/privacy/rajkumar2012.md"
     unit: ClassVar[Unit] = "sample"  # type: ignore[misc]
 
-    lam: float = 0.01
+    lam: Annotated[Lam, POSITIVE] = 0.01
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         published = 2 / (problem.smallest * self.lam)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -20,7 +20,7 @@ from dpml.algorithms.defaults import TYPICAL_NORM
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import VARIANTS, Release, Variant, check_not_negative, check_positive
+from dpml.mechanism.algorithm import VARIANTS, Lam, Release, Variant
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective, perturbations
@@ -30,6 +30,7 @@ from dpml.optim.interior_point import stopped_model
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import LOSSES, Loss, ShiftedLogistic, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
+from dpml.options import NOT_NEGATIVE, POSITIVE
 from dpml.privacy import Budget, Problem
 from dpml.privacy.proofs import objective_perturbation as proof
 from dpml.privacy.safe import with_slack
@@ -181,12 +182,11 @@ class ObjectivePerturbation(
     proof: ClassVar[str] = "the box [-1, 1]^d has diameter 2 sqrt d"
 
     variant: Variant = "paper"
-    radius: float = 1.0
+    radius: Annotated[float, POSITIVE] = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_published_only()
-        check_positive("algo.radius", self.radius)
 
     @property
     def claim(self) -> str:  # type: ignore[override]
@@ -300,19 +300,18 @@ class GaussianObjectivePerturbation(
     published_lam: ClassVar[float] = 0.01
     """The default lam of the published noise; where it is positive, that noise needs a positive one."""
 
-    shift: float = 0.0
+    shift: Annotated[float, NOT_NEGATIVE] = 0.0
     if not TYPE_CHECKING:  # on the object it is a number
-        lam: float | None = None
+        lam: Lam | None = None
 
     def __post_init__(self) -> None:
         if self.lam is None:
             object.__setattr__(self, "lam", 0.0 if self.tight else self.published_lam)
         super().__post_init__()
-        check_not_negative(f"algo.shift of {self.name}", self.shift)
         if self.tight:
             return
-        if self.published_lam > 0:
-            check_positive(f"algo.lam of {self.name}", self.lam)
+        if self.published_lam > 0 and self.lam == 0:
+            raise UserError("algo.lam must be a positive number, because the published noise needs a ridge.")
         if self.shift > 0:
             raise UserError(f"algo.shift={self.shift:g} of {self.name} is in no paper: set calibration=tight.")
 

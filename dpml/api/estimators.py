@@ -28,7 +28,7 @@ from dpml.algorithms import Algorithm
 from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, owners, thinned
 from dpml.api.settings import plain
 from dpml.arrays import Array
-from dpml.config.build import algorithm_of, budget, number, optional, text, whole
+from dpml.config.build import algorithm_of, budget
 from dpml.config.compose import options
 from dpml.data import Dataset, Range, Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds
@@ -37,6 +37,7 @@ from dpml.data.preprocess import to_both_sides
 from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.files import reserved
 from dpml.optim.losses import for_task, scores
+from dpml.options import convert
 from dpml.privacy import Adversary, Guarantee, worst
 from dpml.privacy.entropy import SystemGenerator
 from dpml.privacy.guarantee import large_delta
@@ -122,7 +123,7 @@ class _PrivateLinear(_Fitted):
         algorithm, asked = self._algorithm(task), budget(plain(self.eps, "eps"), plain(self.delta, "delta"))
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
-            seed = whole(plain(self.random_state, "random_state"), "random_state")
+            seed = convert(plain(self.random_state, "random_state"), int, "random_state")
         rows = thinned(into_ball(X, *bounds, self.fit_intercept), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
@@ -202,7 +203,7 @@ class _PrivateLinear(_Fitted):
         chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
         node = {**option_node(name), **chosen}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
-        algorithm = make(OmegaConf.create(node), for_task(task), optional(text)(self.calibration, "calibration"))
+        algorithm = make(OmegaConf.create(node), for_task(task), convert(self.calibration, str | None, "calibration"))
         require_linear_model(algorithm)
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
@@ -210,9 +211,9 @@ class _PrivateLinear(_Fitted):
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
         """Deal the rows by the parties' ids if there are any, otherwise in equal numbers and at random."""
-        adversary = Adversary(optional(number)(plain(self.colluders, "colluders"), "colluders"))
+        adversary = Adversary(convert(plain(self.colluders, "colluders"), float | None, "colluders"))
         if party is None:
-            M = whole(plain(self.parties, "parties"), "parties")
+            M = convert(plain(self.parties, "parties"), int, "parties")
             return partition(data, Equal(), M, generator(seed, "partition"), adversary)
         numbers = owners(party)
         check_consistent_length(data.X, numbers)

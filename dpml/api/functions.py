@@ -20,8 +20,7 @@ from dpml.config.build import (
     class_of,
     files,
     instantiate,
-    optional,
-    whole,
+    value_of,
 )
 from dpml.data import Dataset, Source
 from dpml.data.partition import LabelRule, Natural, Parties, Partition, Skew, check_task, partition
@@ -125,7 +124,7 @@ def rows(path: str | Path) -> "pd.DataFrame":
 
 
 def _load(config: DictConfig, source: Source) -> Dataset:
-    N, seed = optional(whole)(config.N, "N"), whole(config.seed, "seed")
+    N, seed = value_of(config, "N"), value_of(config, "seed")
     if N is not None and N < 1:  # 0 would stand for all rows
         raise UserError(f"N must be at least 1, got N={N}.")
     return source.load(files(config), N, generator(seed, "data"))
@@ -139,9 +138,9 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
     dataset: Source = instantiate(config.dataset, "dataset")
     # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
     rule = build_partition(instantiate(config.partition, "partition"), class_of(config.algo.get("_target_"), "algo"))
-    M = whole(config.M, "M")
+    M = value_of(config, "M")
     check_task(rule, dataset.info.task, dataset.info.name)
-    data, seed = _load(config, dataset), whole(config.seed, "seed")
+    data, seed = _load(config, dataset), value_of(config, "seed")
     parties = partition(data, rule, M, generator(seed, "partition"))
     return Skew.of(parties, generator(seed, "partition", "chance")), rule, parties
 
@@ -163,9 +162,9 @@ class PlannedRelease(NamedTuple):
             dataset=dataset,
             partition=build_partition(instantiate(config.partition, "partition"), algorithm),
             algorithm=algorithm,
-            M=whole(config.M, "M"),
-            N=optional(whole)(config.N, "N"),
-            seed=whole(config.seed, "seed"),
+            M=value_of(config, "M"),
+            N=value_of(config, "N"),
+            seed=value_of(config, "seed"),
             budgets=(budget(config.eps, config.delta),),
             draws=1,
             adversary=build_adversary(config.adversary),
@@ -230,11 +229,11 @@ def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
             chosen.append(f"algo.{key}={few} instead of {config.algo[key]}")
             config.algo[key] = few
     algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
-    M = whole(config.M, "M")
-    N = whole(config.N, "N") if config.N is not None else default_rows(algorithm) * M
+    M = value_of(config, "M")
+    N = value_of(config, "N") if config.N is not None else default_rows(algorithm) * M
     chosen += [f"{key}={value}" for key, value in (("N", N), ("d", 2)) if key not in given]
     colluders = build_adversary(config.adversary).count(M)
     problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
-    draws = whole(config.draws, "draws") if "draws" in given else DRAWS
+    draws = value_of(config, "draws") if "draws" in given else DRAWS
     release = PlannedRelease(algorithm, budget(config.eps, config.delta), problem)
-    return release, draws, whole(config.seed, "seed"), chosen
+    return release, draws, value_of(config, "seed"), chosen

@@ -1,12 +1,12 @@
 """From settings to files: what is asked becomes plans, their cells are computed, and their results are written."""
 
 import os
+import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache as cache_results
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from dpml import packs
 from dpml.api.settings import Settings, is_private, refuse_several
 from dpml.config import experiments
-from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, convert_options, grid, unknown_key
+from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, grid, made
 from dpml.config.compose import EXTRA, check_option, options, parsed, set_value
 from dpml.config.experiments import PACKAGE
 from dpml.data.partition import draws_sizes
@@ -78,7 +78,7 @@ def ask(settings: Settings) -> Asked:
     overrides = _overrides(settings, crossed=bool(found))
     wanted = {(group, str(name)) for group in GROUPS for name in settings.lists.get(group, ())}
     wanted |= {option for experiment in found for option in options_of(experiment, overrides)}
-    listed = {group: set(options(group, settings.config_dir)) for group in GROUPS}
+    listed = {group: options(group, settings.config_dir) for group in GROUPS}
     extra = [(group, name) for group, name in wanted if name in listed[group]]
     config = (_without_options(settings) if found else settings).composed(extra, hydra_too=True)
     content = OmegaConf.create({key: config._get_node(key) for key in config if key not in ("hydra", EXTRA)})
@@ -86,19 +86,16 @@ def ask(settings: Settings) -> Asked:
     check_keys(plain)
     nodes: Any = OmegaConf.to_container(config[EXTRA], resolve=True) if EXTRA in config else {}
     expansion = Expansion(plain, {(group, name): node for group in nodes for name, node in nodes[group].items()})
-    run_options = Options(**convert_options(plain["run"], Options, "run"))
-    store = Store(Path(plain["results_dir"]) / ".cells")
+    run_options = made(Options, plain["run"], "run")
     token = cache.WRITES.set(not run_options.dry)
     try:
         if found:
             asked = _published(found, settings, expansion, overrides)
         else:
             asked = [_run(settings, dict(config.hydra.runtime.choices), expansion, overrides)]
-        plans = make_plans(asked, store, run_options)
+        plans = make_plans(asked, Store(Path(plain["results_dir"]) / ".cells"), run_options)
     finally:
         cache.WRITES.reset(token)
-    if not found:
-        _skip_unless(Cell.check, (point for point in plans[0].points if point.status == "to run"))
     return Asked(config, plain, plans, run_options)
 
 
@@ -114,12 +111,12 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
     for key, values in settings.lists.items():
         if key.partition(".")[0] not in (*SETTINGS, PACKAGE):
             why = f"{key} has one value for a whole sweep, got {key}={','.join(map(str, values))}."
-            raise UserError(why if key.partition(".")[0] in KEYS else unknown_key(key, nearest(key, KEYS)))
+            raise UserError(why if key.partition(".")[0] in KEYS else f"unknown key {key!r}: {nearest(key, KEYS)}")
         if key in GROUPS:
             for name in values:
                 check_option(key, str(name), settings.config_dir)
         if key != PACKAGE:
-            nested = [grid(value, key, lambda item, _: item) if key in LISTED else (value,) for value in values]
+            nested = [grid(value, key) if key in LISTED else (value,) for value in values]
             found[key] = [value for group in nested for value in group]
     return found
 
@@ -138,32 +135,36 @@ def _run(
     single = {key: value for key, value in overrides.items() if key not in GROUPS or key in settings.lists}
     experiment = Experiment(_RUN, "", "", {**names, **axes, **single, "metrics": metrics}, {"all": {}})
     points = replace(expansion, options={**expansion.options, **contents}).points(experiment, {})
-    _skip_unless(lambda cell: cell.problem, points)  # before data are fetched
+    _check_cells(points)
     return experiment, points, {}
 
 
-def _skip_unless(check: Callable[[Cell], object], points: Iterable[Point]) -> None:
-    """Skip the points whose cells raise UserError in a check.
+def _check_cells(points: Iterable[Point]) -> None:
+    """Skip the points whose settings cannot be calibrated, before any data are read.
 
-    The check depends on the parties' sizes, and on the seed only where it draws them.
+    That depends on the seed only where it draws the parties' sizes.
     """
-    known: dict[tuple[Any, ...], str] = {}
-    drawn = cache_results(draws_sizes)
+    reasons: dict[tuple[Any, ...], str] = {}
     for point in points:
         cell = point.cell
         if cell is None:
             continue
-        seed = cell.seed if drawn(cell.partition) else None  # type: ignore[arg-type]
+        seed = cell.seed if draws_sizes(cell.partition) else None
         kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)
-        if kind not in known:
-            try:
-                check(cell)
-                known[kind] = ""
-            except UserError as error:
-                known[kind] = str(error)
-        if known[kind]:
+        if kind not in reasons:
+            reasons[kind] = _reason(cell)
+        if reasons[kind]:
             point.cell = None
-            point.skip(known[kind])
+            point.skip(reasons[kind])
+
+
+def _reason(cell: Cell) -> str:
+    """Return why the settings of a cell cannot be calibrated; empty if they can."""
+    try:
+        cell.check()
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def write_run(asked: Asked, folder: Path, command: str) -> Results:
@@ -261,47 +262,34 @@ def _without_options(settings: Settings) -> Settings:
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
 ) -> list[tuple[Experiment, list[Point], Mapping[str, float]]]:
-    """Return experiments with the changes of a command, and their points."""
-    if expansion.config["objective"] is not None:
-        raise UserError("objective= is for runs and sweeps: an experiment has no single number to return.")
-    words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE]
-    words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
-    asked: list[tuple[Experiment, list[Point], Mapping[str, float]]] = []
-    idle = set(words)
-    for experiment in found:
-        changed, points, same = _changed(experiment, words, expansion, overrides)
-        if len(found) == 1 and points and all(point.cell is None for point in points):
-            raise _nothing(experiment.name, [point.reason for point in points])
-        asked.append((changed, points, _reference(changed, points, expansion.config)))
-        idle &= same
-    if idle:
-        raise UserError(f"{min(idle)} has no effect on experiment={found[0].name}.")
-    return asked
-
-
-def _changed(
-    experiment: Experiment, words: Sequence[str], expansion: Expansion, overrides: Mapping[str, Any]
-) -> tuple[Experiment, list[Point], set[str]]:
-    """Return an experiment as changed by words, its points, and the words without effect on its numbers."""
+    """Return experiments with the changes of a command, their points, and the CPU seconds of a cell of each block."""
     from dpml.reporting.charts import check, read_published  # experiments only
     from dpml.reporting.modified import only_block, published_where_equal, refuse_ambiguous
 
-    experiment = only_block(experiment, expansion.config["block"])
-    refuse_ambiguous(experiment, overrides)
-    points = expansion.points(experiment, overrides)
-    check(experiment, points, read_published(experiment.folders, experiment.name.rpartition("/")[0]))
-    same = set()
-    for word in words:
-        key = parsed(word).key_or_group
-        others = {name: value for name, value in overrides.items() if name != key}
-        if key in overrides and _signature(points) == _signature(expansion.points(experiment, others)):
-            same.add(word)
-    changes = [word for word in words if not is_private(word) and word not in same]
-    experiment = replace(experiment, changes=changes)
-    if changes:
-        experiment = published_where_equal(experiment, points, expansion.points(experiment, {}))
-    command = public_command([f"{PACKAGE}={experiment.name}", *words])
-    return replace(experiment, command=command), points, same
+    words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE]
+    words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
+    settable = [word for word in words if parsed(word).key_or_group in overrides]
+    asked: list[tuple[Experiment, list[Point], Mapping[str, float]]] = []
+    any_change = not settable
+    for experiment in found:
+        experiment = only_block(experiment, expansion.config["block"])
+        refuse_ambiguous(experiment, overrides)
+        points = expansion.points(experiment, overrides)
+        check(experiment, points, read_published(experiment.folders, experiment.name.rpartition("/")[0]))
+        changes = [word for word in words if not is_private(word)]
+        if settable:
+            usual = expansion.points(experiment, {})
+            if _signature(points) == _signature(usual):
+                changes = [word for word in changes if word not in settable]
+            else:
+                any_change = True
+            experiment = published_where_equal(experiment, points, usual)
+        command = public_command([f"{PACKAGE}={experiment.name}", *words])
+        experiment = replace(experiment, changes=changes, command=command)
+        asked.append((experiment, points, _reference(experiment, points, expansion.config)))
+    if not any_change:
+        raise UserError(f"{' '.join(settable)} has no effect on experiment={found[0].name}.")
+    return asked
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:
@@ -317,10 +305,10 @@ def base_of(experiment: Experiment, results: Path) -> Path:
     """Return the path of an experiment's files; changes of its numbers have a folder of their own."""
     if not experiment.changes:
         return results / experiment.name
-    text = ",".join(experiment.changes)
-    slug = "".join(character if character.isalnum() or character in "=.,-_[]" else "_" for character in text)
+    text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
+    slug = re.sub(r"[^\w=.-]", "_", text)
     if slug != text or len(slug) > 100:  # a folder's name cannot hold all of it
-        slug = f"{slug[:100]}-{digest(text)[:8]}"
+        slug = f"{slug[:100]}-{digest(experiment.changes)[:8]}"
     return results / "trials" / experiment.name / slug / experiment.name.rpartition("/")[2]
 
 
@@ -337,23 +325,18 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError if every cell is skipped, or every cell that a panel shows."""
+    """Raise UserError if every cell is skipped, or every cell that a panel shows; with the most common reason."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):
         return
     points = [point for point in plan.points if not shown or point.block in shown]
-    bad = ("skipped",) if experiment.name == _RUN else ("skipped", "failed")
-    if all(point.status in bad for point in points):
-        reasons = [point.reason for point in points]
-        raise UserError(reasons[0]) if experiment.name == _RUN else _nothing(experiment.name, reasons)
-
-
-def _nothing(name: str, reasons: Iterable[str]) -> UserError:
-    """Return the error that nothing of an experiment can be computed, with the most common reason."""
-    common = Counter(filter(None, reasons)).most_common(1)
-    why = common[0][0] if common else "it has no cells."
-    return UserError(f"nothing of experiment={name} can be computed here: {why}")
+    without = ("skipped",) if experiment.name == _RUN else ("skipped", "failed")
+    if all(point.status in without for point in points):
+        reasons = Counter(point.reason for point in points if point.reason).most_common(1)
+        why = reasons[0][0] if reasons else "it has no cells."
+        nothing = f"nothing of experiment={experiment.name} can be computed here: "
+        raise UserError(why if experiment.name == _RUN else nothing + why)
 
 
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
@@ -382,16 +365,13 @@ def compute(asked: Asked, command: str) -> int:
         print(f"The whole plan, a line per cell: {os.path.relpath(path)}")
         return 0
     try:
-        finished = carry_out(plans, run_options, errors)
+        carry_out(plans, run_options, errors)
     except KeyboardInterrupt:
         _tell(errors, f"interrupted: completed cells are saved; resume with: {command}")
         return INTERRUPTED
-    if not finished:
-        _tell(errors, f"stopped at the first failure (run.on_error=raise); resume with: {command}")
-        return 1
     failed = len({point.key for plan in plans for point in plan.points if point.status == "failed"})
     if failed:
-        _tell(errors, f"dpml-run: {failed} cells failed; to try only them again: {command} run.only=failed", "red")
+        _tell(errors, f"dpml-run: {failed} cells failed; to try them again: {command}", "red")
     return 0
 
 

@@ -16,8 +16,7 @@ from dpml.config.build import (
     build_partition,
     files,
     instantiate,
-    optional,
-    whole,
+    value_of,
 )
 from dpml.config.complete import require_complete
 from dpml.data import Source
@@ -73,8 +72,8 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
         label=label,
         partition=rule,
         algorithm=algorithm,
-        M=whole(config.M, "M"),
-        N=optional(whole)(config.N, "N"),
+        M=value_of(config, "M"),
+        N=value_of(config, "N"),
         budget=budget(config.eps, config.delta),
         adversary=build_adversary(config.adversary),
         files=here,
@@ -110,7 +109,7 @@ def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
     require_complete(node)
     if "M" not in given and config.partition.get("_target_", "").rpartition(".")[2] != "Natural":
         config.M = 1
-    if config.adversary.colluders is None and "M" in given and 1 < whole(config.M, "M") <= 3:
+    if config.adversary.colluders is None and "M" in given and 1 < value_of(config, "M") <= 3:
         config.adversary.colluders = 1  # another party knows its own noise
 
 

@@ -15,11 +15,6 @@ from dpml.errors import UserError
 from dpml.reporting.run_table import claims_in, run_table
 from dpml.reporting.statistics import summarise
 
-_NOT_HERE = {
-    "experiment": "dpml-run writes its figure, and a table of its rows to read with pandas",
-    "hydra": "no folder is written to, and there is no launcher",
-    "objective": "take the mean of the rows",
-}
 _WIDTH = 7.0  # inches of a figure
 logging.getLogger("dpml").addHandler(logging.NullHandler())  # a program's own handlers decide what is logged
 
@@ -92,10 +87,8 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
         KeyboardInterrupt: finished cells are kept.
     """
     settings = settings_of(overrides, keys, config_dir)
-    for key in (*settings.given, *settings.lists):
-        group = key.replace("/", ".").partition(".")[0]
-        if group in _NOT_HERE:
-            raise UserError(f"dpml.run takes no {key}: {_NOT_HERE[group]}.")
+    if "experiment" in (*settings.given, *settings.lists):
+        raise UserError("dpml.run takes no experiment: dpml-run writes its figure, and a table to read with pandas.")
     asked = ask(settings)
     if compute(asked, "the same call") == INTERRUPTED:
         raise KeyboardInterrupt

@@ -1,6 +1,5 @@
 """Settings of a run: overrides as on the command line, and Python values; composed with the defaults."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,9 +9,10 @@ from typing import Any
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
-from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread, whole
+from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread
 from dpml.config.compose import check_option, compose, parsed, set_value
 from dpml.errors import UserError
+from dpml.options import convert
 
 _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 
@@ -28,11 +28,6 @@ class Settings:
     values: Mapping[str, Any] = field(default_factory=dict)
     config_dir: Path | None = None
     lists: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-
-    @property
-    def text(self) -> str:
-        """Return the words as one line of a shell."""
-        return shlex.join(self.words)
 
     @cached_property
     def given(self) -> dict[str, Any]:
@@ -149,4 +144,4 @@ def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | Non
         if OmegaConf.is_list(given) or spread(given, key) is not given:
             raise UserError(f"dpml {command} takes one {key}, got {key}={given}.")
     d = settings.given.get("d")
-    return config, None if d is None else whole(d, "d")
+    return config, None if d is None else convert(d, int, "d")

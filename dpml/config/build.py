@@ -4,53 +4,45 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.algorithms import Algorithm
-from dpml.config import renamed
 from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import Loss, for_task
+from dpml.options import Bound, convert
 from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
 
-_signature, _hints = cache(inspect.signature), cache(get_type_hints)  # called at every point of an experiment
+# called at every point of an experiment
+_signature, _hints = cache(inspect.signature), cache(partial(get_type_hints, include_extras=True))
 
 GROUPS = ("dataset", "partition", "algo")
 """The keys of a run that are chosen by name: each option is a class with keys of its own."""
 
 
 def build_algorithm(config: Mapping[str, Any] | DictConfig, dataset: Source) -> Algorithm:
-    """Return the algorithm of a composed configuration, with the loss set by `loss` or by the data set's task.
-
-    If `calibration` is null, it is the default of the algorithm's own field, or `published` if the field has no
-    default.
-    """
+    """Return the algorithm of a composed configuration, with the loss set by `loss` or by the data set's task."""
     return algorithm_of(config["algo"], for_task(dataset.info.task, config["loss"]), config["calibration"])
 
 
 def algorithm_of(node: Mapping[str, Any] | DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
-    """Return the algorithm that `node` describes by ``_target_`` and its options."""
-    chosen = {"calibration": calibration or "published"}
-    if calibration is None and _has_default(node, "calibration"):
-        chosen = {}
-    algorithm: Algorithm = instantiate(node, "algo", loss=loss, **chosen)
+    """Return the algorithm that `node` describes by ``_target_`` and its options.
+
+    If `calibration` is None, it is the default of the algorithm's own field, or `published` if that has no default.
+    """
+    if calibration is None and isinstance(node, Mapping) and "_target_" in node:
+        field = _signature(class_of(node["_target_"], "algo")).parameters.get("calibration")
+        calibration = field.default if field and field.default is not inspect.Parameter.empty else None
+    algorithm: Algorithm = instantiate(node, "algo", loss=loss, calibration=calibration or "published")
     return algorithm
-
-
-def _has_default(node: Any, parameter: str) -> bool:
-    path = node.get("_target_") if isinstance(node, Mapping) else None
-    found = _signature(class_of(path, "algo")).parameters.get(parameter) if path else None
-    return found is not None and found.default is not inspect.Parameter.empty
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
@@ -62,33 +54,41 @@ def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
 
 def build_adversary(node: Any) -> Adversary:
     """Return the adversary that the keys under `adversary` describe."""
-    return Adversary(**convert_options(node, Adversary, "adversary"))
+    return made(Adversary, node, "adversary")
 
 
 def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
     """Raise UserError for an unknown or missing top-level key, or a value of the wrong kind."""
     for key in config:
         if key not in KEYS:
-            raise UserError(unknown_key(str(key), nearest(str(key), KEYS)))
-    for key in (*GROUPS, "adversary", *_LISTS, *_VALUES):
+            raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
+    for key in (*GROUPS, "adversary", *_TYPES):
         if key not in config:
             raise UserError(f"{key} is missing: a run needs it, so remove ~{key}.")
-    for key, convert in _LISTS.items():
-        grid(config[key], key, convert)
-    for key, check in _VALUES.items():
-        check(config[key], key)
+    for key, hint in _TYPES.items():
+        for value in grid(config[key], key) if key in (*LISTED, "draws") else (config[key],):
+            convert(value, hint, key)
     build_adversary(config["adversary"])
+
+
+def value_of(config: Mapping[str, Any] | DictConfig, key: str) -> Any:
+    """Return the value of a key at the top of a configuration, which has one value."""
+    return convert(config[key], _TYPES[key], key)
 
 
 def budget(eps: Any, delta: Any) -> Budget:
     """Return the (eps, delta) of a configuration."""
-    return Budget(epsilon(eps, "eps"), optional(number)(delta, "delta"))
+    return Budget(epsilon(eps, "eps"), convert(delta, _TYPES["delta"], "delta"))
+
+
+def epsilon(value: Any, key: str) -> float:
+    """Return an eps, or raise a UserError that names the key."""
+    return float(convert(value, Epsilon, key))
 
 
 def files(config: Mapping[str, Any] | DictConfig) -> Files:
     """Return where the data of a configuration are stored, and where they are downloaded from."""
-    data_dir, mirror = (optional(text)(config[key], key) for key in ("data_dir", "mirror"))
-    return Files(data_dir, mirror, boolean(config["offline"], "offline"))
+    return Files(*(value_of(config, key) for key in ("data_dir", "mirror", "offline")))
 
 
 def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) -> Any:
@@ -96,13 +96,16 @@ def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) ->
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
     options: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else dict(node)
-    path = options.pop("_target_")
-    target = class_of(path, key)
+    return made(class_of(options.pop("_target_"), key), options, key, **extra)
+
+
+def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
+    """Build an object from the options under `key`; the user may not set those in `extra`."""
     values = convert_options(options, target, key, tuple(extra))
     try:
         _signature(target).bind(**values, **extra)
     except TypeError as error:
-        raise UserError(f"{key}._target_={path}: {error}.") from None
+        raise UserError(f"{key}: {error}.") from None
     return target(**values, **extra)
 
 
@@ -111,25 +114,15 @@ def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = 
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
-        raise UserError(f"{key} has keys of its own ({names}), got {key}={_as_typed(options)}.")
+        raise UserError(f"{key} has keys of its own: {names}.")
     hints = _hints(target)
-    for name in options:
+    values = {}
+    for name, value in options.items():
         if name not in parameters:
-            raise UserError(unknown_key(f"{key}.{name}", nearest(name, parameters, f"{key}."), target))
-    unset = {name for name, value in options.items() if value is None and parameters[name].default is None}
-    return {
-        name: None if name in unset else _convert(value, hints.get(name), f"{key}.{name}")
-        for name, value in options.items()
-    }
-
-
-def unknown_key(key: str, remedy: str, target: Any = None) -> str:
-    """Return the sentence about an unknown key; `target` is the class, or its path, that lacks it."""
-    try:
-        kind = class_of(target, key) if isinstance(target, str) else target
-    except UserError:
-        kind = None
-    return renamed.sentence(key, getattr(kind, "__name__", None)) or f"unknown key {key!r}: {remedy}"
+            raise UserError(f"unknown key '{key}.{name}': {nearest(name, parameters, f'{key}.')}")
+        unset = value is None and parameters[name].default is None
+        values[name] = None if unset else convert(value, hints.get(name), f"{key}.{name}")
+    return values
 
 
 def completed(option: DictConfig) -> DictConfig:
@@ -163,11 +156,11 @@ def _is_plain(value: Any) -> bool:
 
 
 def class_of(path: Any, key: str) -> Any:
-    """Return the class named by `path`, MODULE.CLASS."""
+    """Return the class or function named by `path`, MODULE.NAME."""
     where = f"{key}._target_={path}"
     module, _, name = str(path).rpartition(".")
     if not module:
-        raise UserError(f"{where} must be MODULE.CLASS.")
+        raise UserError(f"{where} must be MODULE.NAME.")
     try:
         content = import_module(module)
     except ModuleNotFoundError as error:
@@ -180,86 +173,9 @@ def class_of(path: Any, key: str) -> Any:
     except SyntaxError as error:
         raise UserError(f"{where}: {error.filename}, line {error.lineno}: {error.msg}.") from None
     if not callable(getattr(content, name, None)):
-        classes = [
-            word for word, value in vars(content).items() if inspect.isclass(value) and value.__module__ == module
-        ]
-        raise UserError(f"{where}: {content.__file__} has no class {name!r}: {nearest(name, classes)}")
+        names = [word for word, value in vars(content).items() if getattr(value, "__module__", "") == module]
+        raise UserError(f"{where}: {content.__file__} has no {name!r}: {nearest(name, names)}")
     return getattr(content, name)
-
-
-def _convert(value: Any, hint: Any, key: str) -> Any:
-    """Convert the value to the annotated type; types that a command line cannot confuse are left unchanged."""
-    if get_origin(hint) is tuple:
-        if not isinstance(value, list):
-            example = "" if value is None else f": write {key}=[{value}]"
-            raise UserError(f"{key} must be a list, got {key}={_as_typed(value)}{example}.")
-        return tuple(_convert(item, get_args(hint)[0], key) for item in value)
-    kinds = get_args(hint) or (hint,)
-    if value is None and NoneType in kinds:
-        return None
-    choices = _choices(hint)
-    if choices and value not in choices:
-        raise UserError(f"unknown {key}={value!r}: {nearest(str(value), choices)}")
-    for kind, convert in ((float, number), (int, whole), (bool, boolean)):
-        if kind in kinds:
-            return convert(value, key)
-    return text(value, key) if {*kinds} <= {str, NoneType} else value
-
-
-def _choices(hint: Any) -> tuple[str, ...]:
-    """Return the values of a type that is a Literal, or a Literal or None; none for another type."""
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType] if get_origin(hint) is not Literal else [hint]
-    return get_args(kinds[0]) if len(kinds) == 1 and get_origin(kinds[0]) is Literal else ()
-
-
-def _as_typed(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def number(value: Any, key: str) -> float:
-    """Return `value` as a float, or raise a UserError that names the key."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(OverflowError):
-            return float(value)
-    raise UserError(f"{key} must be a number, got {key}={_as_typed(value)}.")
-
-
-def epsilon(value: Any, key: str) -> float:
-    """Return eps, a number from 1e-30 to 1e30, beyond which noise scales overflow, or inf."""
-    eps = number(value, key)
-    if 0 < eps < _SMALLEST or _LARGEST < eps < math.inf:
-        raise UserError(
-            f"{key} must lie between {_SMALLEST:g} and {_LARGEST:g}, or be inf for no noise, got {key}={eps:g}."
-        )
-    return eps
-
-
-def whole(value: Any, key: str) -> int:
-    """Return `value` as an int, or raise a UserError that names the key."""
-    is_whole = value.is_integer() if isinstance(value, float) else isinstance(value, int)
-    if isinstance(value, bool) or not is_whole:
-        raise UserError(f"{key} must be a whole number, got {key}={_as_typed(value)}.")
-    return int(value)
-
-
-def boolean(value: Any, key: str) -> bool:
-    """Return `value` if it is true or false, or raise a UserError that names the key."""
-    if not isinstance(value, bool):
-        raise UserError(f"{key} must be true or false, got {key}={_as_typed(value)}.")
-    return value
-
-
-def text(value: Any, key: str) -> str:
-    """Return `value` if it is text, or raise a UserError that names the key."""
-    if not isinstance(value, str):
-        example = f""": write {key}='"{_as_typed(value)}"'""" if isinstance(value, int | float) else ""
-        raise UserError(f"{key} must be text, got {key}={_as_typed(value)}{example}.")
-    return value
-
-
-def optional(convert: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
-    """Return `convert`, with null allowed."""
-    return lambda value, key: None if value is None else convert(value, key)
 
 
 def spread(value: Any, key: str) -> Any:
@@ -288,35 +204,35 @@ _NUMBER = r"(0|[1-9][0-9]{0,17})"  # Hydra reads these as numbers, too
 _LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 
 
-def grid(value: Any, key: str, convert: Callable[[Any, str], T]) -> tuple[T, ...]:
-    """Return one value, a range, or a list of at least one value as a tuple."""
+def grid(value: Any, key: str) -> list[Any]:
+    """Return one value, a range, or a list of at least one value as a list."""
     value = spread(value, key)
     values = list(value) if OmegaConf.is_list(value) or isinstance(value, list | range) else [value]
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    return tuple(convert(item, key) for item in values)
+    return values
 
 
-_SMALLEST, _LARGEST = 1e-30, 1e30  # of eps
-
-# the types of the top-level keys: _LISTS take one or several values, _VALUES take one
-_LISTS: dict[str, Callable[[Any, str], Any]] = {
-    "eps": epsilon,
-    "delta": optional(number),
-    "M": whole,
-    "N": optional(whole),
-    "seed": whole,
-    "draws": whole,
+# beyond these, noise scales overflow
+_NO_OVERFLOW = Bound(
+    "from 1e-30 to 1e30, or inf for no noise", lambda eps: eps <= 0 or 1e-30 <= eps <= 1e30 or eps == math.inf
+)
+Epsilon = Annotated[float, _NO_OVERFLOW]
+_TYPES: dict[str, Any] = {
+    "eps": Epsilon,
+    "delta": float | None,
+    "M": int,
+    "N": int | None,
+    "seed": int,
+    "draws": int,
+    "calibration": str | None,
+    "loss": str | None,
+    "block": str | None,
+    "objective": str | None,
+    "data_dir": str | None,
+    "mirror": str | None,
+    "offline": bool,
+    "results_dir": str,
 }
-_VALUES: dict[str, Callable[[Any, str], Any]] = {
-    "calibration": optional(text),
-    "loss": optional(text),
-    "block": optional(text),
-    "objective": optional(text),
-    "data_dir": optional(text),
-    "mirror": optional(text),
-    "offline": boolean,
-    "results_dir": text,
-}
-KEYS = [*GROUPS, "adversary", *_LISTS, *_VALUES, "metrics", "experiment", "run"]
+KEYS = [*GROUPS, "adversary", *_TYPES, "metrics", "experiment", "run"]
 """All keys at the top of a configuration."""

@@ -1,14 +1,14 @@
 """The data sets of `dataset=NAME`: one YAML file each, in conf/dataset or in the user's own folder."""
 
 from pathlib import Path
+from typing import Any
 
-from hydra.errors import MissingConfigException
 from omegaconf import OmegaConf
 
 from dpml.config.build import instantiate
-from dpml.config.compose import compose, existing, options
+from dpml.config.compose import check_option, compose, options
 from dpml.data import Source
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError
 from dpml.files import shipped_folder
 
 READERS = {"csv"}
@@ -22,17 +22,12 @@ def sources(config_dir: Path | None = None) -> dict[str, Source]:
 
 def source(name: str, config_dir: Path | None = None) -> Source:
     """Return the data set called `name`."""
-    file = f"dataset/{name}.yaml"
-    ours, theirs = shipped_folder("conf") / file, config_dir and existing(config_dir) / file
+    check_option("dataset", name, config_dir)
+    node: Any = OmegaConf.load(shipped_folder("conf") / f"dataset/{name}.yaml") if config_dir is None else None
+    if node is None:  # Hydra reads the user's folder, and is slow
+        node = compose([f"dataset={name}"], config_dir).dataset
     try:
-        if ours.is_file() and not (theirs and theirs.is_file()):  # Hydra would give the same, slowly
-            config = OmegaConf.create({"dataset": OmegaConf.load(ours)})
-        else:
-            config = compose([f"dataset={name}"], config_dir)
-    except MissingConfigException:
-        raise UserError(f"unknown data set {name!r}: {nearest(name, options('dataset', config_dir))}") from None
-    try:
-        dataset: Source = instantiate(config.dataset, "dataset")
+        dataset: Source = instantiate(node, "dataset")
     except UserError as error:
-        raise UserError(f"data set {name!r}: {error}") from error
+        raise UserError(f"data set {name!r}: {error}") from None
     return dataset

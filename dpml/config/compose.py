@@ -17,7 +17,7 @@ from hydra.errors import HydraException, MissingConfigException, OverrideParseEx
 from omegaconf import DictConfig, OmegaConf
 
 from dpml.config import experiments
-from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread, unknown_key
+from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread
 from dpml.config.experiments import PACKAGE, natural
 from dpml.errors import UserError, nearest
 from dpml.files import shipped_folder
@@ -219,10 +219,9 @@ def _unknown(node: Any, key: str, name: str, parent: str) -> str:
     if parent == "dataset" and _is_csv_option(name):
         return f"unknown key {key!r}: it is an option of dataset=csv, so add dataset=csv."
     if not parent:
-        return unknown_key(key, nearest(key, KEYS))
+        return f"unknown key {key!r}: {nearest(key, KEYS)}"
     names = [str(each) for each in node if each != "_target_"] if isinstance(node, DictConfig) else []
-    target = node.get("_target_") if isinstance(node, DictConfig) else None
-    return unknown_key(key, nearest(name, names, f"{parent}."), target)
+    return f"unknown key {key!r}: {nearest(name, names, f'{parent}.')}"
 
 
 def _is_csv_option(name: str) -> bool:

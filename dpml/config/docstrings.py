@@ -42,19 +42,13 @@ def parse(content: str | None) -> Docstring:
     return Docstring("\n".join(text).strip(), arguments)
 
 
-def argument(target: type, name: str) -> str:
-    """Return the description of a field in the docstring of a class, or of the nearest base that has one."""
-    for base in inspect.getmro(target):
-        arguments = parse(vars(base).get("__doc__")).arguments
-        for names, text in arguments.items():
-            if name in re.split(r",\s*", names):
-                return text
-    return ""
-
-
 def meaning(target: type, key: str) -> str:
-    """Return the description of an option's key, with null for None as on the command line."""
-    return re.sub(r"\bNone\b", "null", argument(target, key))
+    """Return the description of a field in the docstring of a class or of its nearest base; null for None."""
+    for base in inspect.getmro(target):
+        for names, text in parse(vars(base).get("__doc__")).arguments.items():
+            if key in re.split(r",\s*", names):
+                return re.sub(r"\bNone\b", "null", text)
+    return ""
 
 
 def meanings(group: str, target: type, keys: Iterable[str]) -> Iterator[str]:

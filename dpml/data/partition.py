@@ -4,11 +4,10 @@ Partitions by size deal rows at random. Partitions by label, as in benchmarks of
 different classes; rows of one class are dealt at random, so parties differ only in labels and sizes.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,6 +19,7 @@ from dpml.data import Dataset, Task
 from dpml.data.memmap import take
 from dpml.data.preprocess import FOLDED, distinct
 from dpml.errors import UserError
+from dpml.options import NOT_NEGATIVE, Bound, at_least, between, check_options
 from dpml.privacy import Adversary, Problem
 
 T = TypeVar("T")
@@ -136,7 +136,10 @@ class AuxiliaryShare:
         auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
     """
 
-    auxiliary: float | None = None
+    auxiliary: Annotated[float | None, Bound("a share in [0, 1)", lambda share: 0 <= share < 1)] = None
+
+    def __post_init__(self) -> None:
+        check_options(self, "partition")
 
 
 @dataclass(frozen=True)
@@ -221,10 +224,7 @@ def check_task(rule: Partition, task: Task, dataset: str) -> None:
 
 def set_aside(rule: Partition, rows: int) -> int:
     """The number of auxiliary rows among `rows` training rows."""
-    share = rule.auxiliary or 0.0
-    if not 0 <= share < 1:
-        raise UserError(f"partition.auxiliary must be a share in [0, 1), got {rule.auxiliary}.")
-    return round(rows * share)
+    return round(rows * (rule.auxiliary or 0.0))
 
 
 def whole_rows(shares: Array, N: int) -> Index:
@@ -243,8 +243,8 @@ def check_floor(sizes: Index, key: str) -> Index:
 
 
 def check_each(option: str, rows: int, N: int, M: int) -> None:
-    """Raise UserError unless N rows suffice for M parties with `rows` rows each (the value of `option`), at least 1."""
-    if rows < 1 or rows * M > N:
+    """Raise UserError unless N rows suffice for M parties with `rows` rows each (the value of `option`)."""
+    if rows * M > N:
         raise UserError(f"partition.{option}={rows} rows for each of M={M} parties is not possible with N={N}.")
 
 
@@ -268,7 +268,7 @@ class Simplex(AuxiliaryShare):
     """
 
     name: ClassVar[str] = "simplex"
-    floor: int = 1
+    floor: Annotated[int, at_least(1)] = 1
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         check_each("floor", self.floor, N, M)
@@ -311,11 +311,9 @@ class TwoGroup(AuxiliaryShare):
 
     name: ClassVar[str] = "two_group"
     drawn: ClassVar[bool] = False
-    u: float = 2.0
+    u: Annotated[float, between(1, 1e15)] = 2.0  # beyond, shares of rows are rounded away
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        if not 1 <= self.u <= 1e15:  # beyond, shares of rows are rounded away
-            raise UserError(f"partition.u, a ratio of sizes, must be a number from 1 to 1e+15, got {self.u}.")
         shares = np.where(np.arange(M) < (M + 1) // 2, 1.0, self.u)
         return check_floor(whole_rows(shares, N), f"partition.u={self.u}")
 
@@ -330,7 +328,7 @@ class PerParty(AuxiliaryShare):
 
     name: ClassVar[str] = "per_party"
     drawn: ClassVar[bool] = False
-    n: int = 10
+    n: Annotated[int, at_least(1)] = 10
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         check_each("n", self.n, N, M)
@@ -348,12 +346,10 @@ class PowerLaw(AuxiliaryShare):
 
     name: ClassVar[str] = "power_law"
     drawn: ClassVar[bool] = False
-    a: float = 1.0
-    smallest: int = 1
+    a: Annotated[float, NOT_NEGATIVE] = 1.0
+    smallest: Annotated[int, at_least(1)] = 1
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        if not 0 <= self.a < math.inf:
-            raise UserError(f"partition.a, the exponent of rank^-a, must be a number >= 0, got {self.a}.")
         check_each("smallest", self.smallest, N, M)
         shares = np.arange(1, M + 1, dtype=float) ** -self.a
         # the rows that the first h parties share when all others have `smallest`, and the number of the last of them
@@ -386,12 +382,8 @@ class Dirichlet(AuxiliaryShare):
     name: ClassVar[str] = "dirichlet"
     of_classes: ClassVar[bool] = True
     every_row: ClassVar[bool] = True
-    alpha: float = 0.5
-    smallest: int = 1
-
-    def __post_init__(self) -> None:
-        if not 1e-6 <= self.alpha <= 1e6:  # beyond, shares are effectively 0 and 1, or equal
-            raise UserError(f"partition.alpha must be a number from 1e-06 to 1e+06, got {self.alpha}.")
+    alpha: Annotated[float, between(1e-6, 1e6)] = 0.5  # beyond, shares are effectively 0 and 1, or equal
+    smallest: Annotated[int, at_least(1)] = 1
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
         check_each("smallest", self.smallest, len(y), M)
@@ -412,11 +404,11 @@ class Classes(AuxiliaryShare):
 
     name: ClassVar[str] = "classes"
     of_classes: ClassVar[bool] = True
-    k: int = 1
+    k: Annotated[int, at_least(1)] = 1
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
         counts = _classes(y)
-        if not 1 <= self.k <= len(counts):
+        if self.k > len(counts):
             raise UserError(f"partition.k must be a whole number from 1 to the {len(counts)} classes, got {self.k}.")
         K = len(counts)
         order = rng.random((M, K), dtype=np.float32)
@@ -440,11 +432,11 @@ class Shards(AuxiliaryShare):
     name: ClassVar[str] = "shards"
     of_classes: ClassVar[bool] = False
     every_row: ClassVar[bool] = True
-    per_party: int = 2
+    per_party: Annotated[int, at_least(1)] = 2
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
         shards = self.per_party * M
-        if not 1 <= self.per_party <= len(y) / M:
+        if self.per_party > len(y) / M:
             raise UserError(
                 f"partition.per_party={self.per_party} shards for each of M={M} parties are not possible with "
                 f"N={len(y)} rows."

@@ -15,7 +15,7 @@ from inspect import isclass
 from typing import Any
 
 from dpml.algorithms import Algorithm
-from dpml.config.build import algorithm_of, budget, class_of, epsilon, number, optional
+from dpml.config.build import algorithm_of, budget, class_of, epsilon
 from dpml.config.complete import require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV, USUAL
@@ -24,6 +24,7 @@ from dpml.files import shipped_folder
 from dpml.mechanism.counting import counting
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
+from dpml.options import convert
 from dpml.privacy import Budget
 from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, require_exact
 
@@ -39,6 +40,14 @@ def _word(value: Any, key: str) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value) or ".." in value:
         raise UserError(f"{key} must be a name of at most 40 letters, digits and signs, got {str(value)[:60]!r}.")
     return value
+
+
+def _number(value: Any, key: str) -> Any:
+    return convert(value, float, key)
+
+
+def _optional(check: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    return lambda value, key: None if value is None else check(value, key)
 
 
 def _column(value: Any, key: str) -> str:
@@ -63,9 +72,15 @@ def _scalar(value: Any, key: str) -> Scalar:
 
 _DATASET: dict[str, Callable[[Any, str], Any]] = {
     "label": _column, "missing": _word, "drop": _columns, "steps": _columns, "na": _columns, "encoding": _word,
-    "separator": optional(_column), "decimal": _column,
+    "separator": _optional(_column), "decimal": _column,
 }  # fmt: skip
-_CHECKS = {"algo": _word, "eps": epsilon, "delta": number, "loss": optional(_word), "count_errors": optional(epsilon)}
+_CHECKS = {
+    "algo": _word,
+    "eps": epsilon,
+    "delta": _number,
+    "loss": _optional(_word),
+    "count_errors": _optional(epsilon),
+}
 _CHECKS |= _DATASET
 """The check of every field but `options`; the values of `_DATASET` are typed as ``dataset.NAME``."""
 

@@ -4,19 +4,19 @@
 defines all of it but the messages and the loop; a plug-in may define all itself.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.data.partition import Parties
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError
 from dpml.optim.gradients import LEAST_CLIP
 from dpml.optim.losses import Loss
+from dpml.options import between
 from dpml.privacy import Budget, Calibration, Guarantee, Problem
 
 Variant = Literal["paper", "authors"]
@@ -38,52 +38,13 @@ NOISES: tuple[Noise, ...] = ("continuous", "discrete")
 SIMULATED: Mapping[str, Any] = {"protocols": ("simulate",), "noises": ("continuous",)}
 """Class keywords of programs that have no exact noise and no secure sums."""
 
-MOST_LAM = 1e6  # models are a millionth then; lam and its products are numbers in single precision
-_MOST_CLIP = 1e6
+Lam = Annotated[float, between(0, 1e6)]
+"""Beyond, models are a millionth, and lam and its products are numbers in single precision."""
 MOST_ROUNDS = 10**6
+Rounds = Annotated[int, between(1, MOST_ROUNDS)]
 """More take hours and gigabytes, for a proof as for a model."""
-
-
-def check_choice(key: str, value: str, allowed: Sequence[str]) -> None:
-    """Raise UserError unless `value` is one of those allowed."""
-    if value not in allowed:
-        choices = f"one of {', '.join(allowed)}" if len(allowed) > 1 else allowed[0]
-        raise UserError(f"{key} must be {choices}, got {value!r}: {nearest(str(value), allowed)}")
-
-
-def check_positive(key: str, value: float | None) -> None:
-    """Raise UserError unless `value` is positive and finite, or None."""
-    if value is not None and not 0 < value < math.inf:
-        raise UserError(f"{key} must be a positive number, got {value}.")
-
-
-def check_clip(key: str, value: float | None) -> None:
-    """Raise UserError unless `value` is a clip that single precision can cut slopes at, or None."""
-    if value is None:
-        return
-    check_positive(key, value)
-    if value < LEAST_CLIP:
-        raise UserError(f"{key} must be at least {LEAST_CLIP:g}, below which slopes have no grid, got {value:g}.")
-    if value > _MOST_CLIP:
-        raise UserError(f"{key} must be at most {_MOST_CLIP:g}, as noise is as wide as a clip, got {value:g}.")
-
-
-def check_not_negative(key: str, value: float) -> None:
-    """Raise UserError unless `value` is at least 0 and finite."""
-    if not 0 <= value < math.inf:
-        raise UserError(f"{key} must be a number >= 0, got {value}.")
-
-
-def check_share(key: str, value: float | None) -> None:
-    """Raise UserError unless `value` lies strictly between 0 and 1, or is None."""
-    if value is not None and not 0 < value < 1:
-        raise UserError(f"{key} must lie strictly between 0 and 1, got {value}.")
-
-
-def check_rounds(name: str, rounds: int | None) -> None:
-    """Raise UserError unless there are 1 to `MOST_ROUNDS` rounds, or no number is given."""
-    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
-        raise UserError(f"algo.rounds of {name} must be at least 1 and at most {MOST_ROUNDS}, got {rounds}.")
+Clip = Annotated[float, between(LEAST_CLIP, 1e6)]
+"""Shorter slopes have no grid in single precision, and noise is as wide as a clip."""
 
 
 @dataclass(frozen=True)

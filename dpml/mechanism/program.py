@@ -16,16 +16,14 @@ from numpy.random import Generator
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import (
-    MOST_LAM,
     NOISES,
     SUM_PROTOCOLS,
     UNITS,
+    Lam,
     Noise,
     Release,
     SumProtocol,
     Unit,
-    check_choice,
-    check_not_negative,
     require_domain,
 )
 from dpml.mechanism.carriers import Carrier, Prepared
@@ -34,6 +32,7 @@ from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import RING, Statistic, Sum, eps_of, imprecision, mu_of, sums_in
 from dpml.mechanism.sharing import Sharing, secure_sharing
 from dpml.optim.losses import LOSSES, Loss
+from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
 _ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
@@ -80,7 +79,7 @@ class Program(ABC):
     _: KW_ONLY
     variant: str = "paper"
     unit: Unit = "sample"
-    lam: float = 0.0
+    lam: Lam = 0.0
     protocol: SumProtocol = "simulate"
     noise: Noise = "continuous"
 
@@ -109,17 +108,14 @@ class Program(ABC):
         cls.__annotations__ = hints
 
     def __post_init__(self) -> None:
-        """Raise UserError unless every shared option has a value that is allowed."""
+        """Raise UserError unless every option has a value that is allowed."""
+        for key in ("calibration", "variant", "unit", "protocol", "noise"):
+            if key in self.allows:
+                check_choice(key if key == "calibration" else f"algo.{key}", getattr(self, key), self.allows[key])
+        check_options(self, "algo")
         if self.loss.name not in self.allows["loss"]:
             needed = " or ".join(f"loss={name}" for name in self.allows["loss"])
             raise UserError(f"algo={self.name} needs {needed}, not loss={self.loss.name}.")
-        keys = {"calibration": "calibration", "variant": f"algo.variant of {self.name}"}
-        for key in ("calibration", "variant", "unit", "protocol", "noise"):
-            if key in self.allows:
-                check_choice(keys.get(key, f"algo.{key}"), getattr(self, key), self.allows[key])
-        check_not_negative(f"algo.lam of {self.name}", self.lam)
-        if self.lam > MOST_LAM:
-            raise UserError(f"algo.lam of {self.name} must be at most {MOST_LAM:g}, got {self.lam:g}.")
         if self.noise == "discrete" and self.calibration != "tight":
             raise UserError(
                 f"algo.noise=discrete of algo={self.name} is the least noise that is proven to be enough: set "

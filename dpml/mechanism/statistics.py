@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from dpml import sums
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Unit, check_positive
+from dpml.mechanism.algorithm import Unit
 from dpml.mechanism.discrete import BITS, whole_steps
 from dpml.mechanism.message import Statistic, Terms
+from dpml.options import POSITIVE, check_options
 from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
@@ -51,13 +52,13 @@ class ClippedRows(Statistic):
     """
 
     function: Callable[..., Array]
-    clip: float
+    clip: Annotated[float, POSITIVE]
     unit: Unit
     length: int
     about: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_positive("the clip of ClippedRows", self.clip)
+        check_options(self, "ClippedRows")
 
     def lengths(self, d: int) -> tuple[int, ...]:
         return (self.length,)

@@ -1,10 +1,11 @@
 """A cell: one data set, partition and algorithm, fitted once and released under all its budgets and draws."""
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache, lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -21,6 +22,7 @@ from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.guarantees import guaranteed
 from dpml.optim import NotConvergedError
+from dpml.options import at_least, check_options
 from dpml.privacy import Adversary, Budget, Guarantee, Problem
 from dpml.running.metrics import evaluate
 from dpml.seeds import generator
@@ -37,22 +39,17 @@ class Cell:
     partition: Partition
     algorithm: Algorithm
     M: int
-    N: int | None
-    seed: int
+    N: Annotated[int | None, at_least(1)]
+    seed: Annotated[int, at_least(0)]
     budgets: tuple[Budget, ...]
-    draws: int
+    draws: Annotated[int, at_least(1)]
     first: int = 0  # number of the first draw: many draws are split into several cells
     adversary: Adversary = field(default_factory=Adversary)
     metrics: tuple[str, ...] = ()  # dotted paths of metrics in addition to dpml's own
     files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
-        if self.draws < 1:
-            raise UserError(f"draws must be at least 1, got draws={self.draws}.")
-        if self.N is not None and self.N < 1:  # 0 would stand for all rows
-            raise UserError(f"N must be at least 1, got N={self.N}.")
-        if self.seed < 0:
-            raise UserError(f"seed must be a whole number >= 0, got seed={self.seed}.")
+        check_options(self)
 
     def check(self) -> None:
         """Reject settings that cannot be calibrated, before any data are read."""
@@ -128,6 +125,21 @@ class Measured:
     sizes: tuple[int, int]
     refused: Mapping[int, str] = field(default_factory=dict)
 
+    def text(self) -> str:
+        """Return all numbers as JSON: the repr of a float reads back as the same bits."""
+        return json.dumps(asdict(self), default=lambda value: value.tolist())
+
+    @classmethod
+    def of_text(cls, text: str) -> "Measured":
+        """Return what `text` has written."""
+        values = json.loads(text)
+        metrics = {name: np.array(table, dtype=float) for name, table in values["metrics"].items()}
+        guarantees = [[Guarantee(**guarantee) for guarantee in budget] for budget in values["guarantees"]]
+        refused = {int(number): reason for number, reason in values["refused"].items()}  # JSON has no integer keys
+        smallest, largest = values["sizes"]
+        provenance = values["provenance"]
+        return cls(Problem(**values["problem"]), metrics, guarantees, provenance, (smallest, largest), refused)
+
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
     """Load, deal, prepare, release, score, on one BLAS thread: more threads may sum in another order, to other bits.
@@ -138,7 +150,7 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
         algorithm = cell.algorithm
         parties = deal(cell)
         guarantees, refused = _calibrated(algorithm, cell.budgets, parties.problem)
-        mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
+        mechanism = _prepared(cell, parties)
         failed: dict[int, str] = {}
         if release is None:
             release, failed = _released(cell, mechanism, {number: cell.budgets[number] for number in guarantees})
@@ -189,6 +201,10 @@ def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -
     return Release(np.concatenate(weights) if weights else None, metrics), failed
 
 
+def _prepared(cell: Cell, parties: Parties) -> Mechanism:
+    return cell.algorithm.prepare(parties, generator(cell.seed, "start"))
+
+
 def _noise(cell: Cell) -> Generator:
     further = (str(cell.first),) if cell.first else ()
     return generator(cell.seed, "noise", cell.algorithm.name, cell.algorithm.variant, *further)
@@ -205,7 +221,7 @@ def released_in_step(cells: Sequence[Cell]) -> list[Release]:
     for cell in cells:
         parties = deal(cell)
         guarantees, _ = _calibrated(cell.algorithm, cell.budgets, parties.problem)
-        mechanism = cell.algorithm.prepare(parties, generator(cell.seed, "start"))
+        mechanism = _prepared(cell, parties)
         assert isinstance(mechanism, Prepared)
         budgets = [cell.budgets[number] for number in guarantees]
         carriers.append(Carrier(mechanism, budgets, _noise(cell), cell.draws, None))

@@ -7,50 +7,34 @@ A block of an experiment's `grid` with a ``_target_`` names the function and its
     panels:
       - {block: small_tau, x: tau, y: delta, curve: [reading], yscale: log}
 
-The function returns a tidy DataFrame, one number per row, in columns `metric` and `value`. In addition it may have any
-of the columns that rows of cells have (`algo`, `eps`, `M`, `seed`, ...), and any of its own (`tau`, `reading`, ...),
-which panels use as `x`, `where` and `curve`, and which claims read. Missing columns are filled in: `algo` is the
-block's name, `variant` is ``paper``, `calibration` is ``published``, `seed` and `draw` are 0, sizes and privacy are
-empty. Rows that agree in all columns except `seed` and `draw` are runs: their mean and interval are shown. All metrics
-go to the tables; a block that no panel draws becomes a table with a column per metric, where text columns are shown
-unchanged.
+The function returns a tidy DataFrame, one number per row, in columns `metric` and `value`. It may have any of the
+columns that rows of cells have, and any of its own, which panels use as `x`, `where` and `curve`, and which claims
+read. `complete` fills in missing columns. All metrics go to the tables; a block that no panel draws becomes a table
+with a column per metric.
 
-A block is computed again when its arguments or its code (`dpml.code`) have changed. Until then its rows are read from
-the store of the cells. The arguments name classes and functions by their dotted paths, so that their code counts. The
-command line sets an argument
-as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not affect it.
+The arguments name classes and functions by their dotted paths, so that their code counts for the store. The command
+line sets an argument as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not affect it.
 """
 
-import importlib
 import inspect
 import io
-import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from dpml import code
+from dpml.config.build import class_of
 from dpml.errors import UserError, refuse_unknown
 from dpml.running.cell import limit_blas
-from dpml.running.environment import made_with
 from dpml.running.rows import COLUMNS
-from dpml.running.store import DamagedError, Store, digest
+from dpml.running.store import DamagedError, Record, Store, digest
 
 _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0, "unit": "sample", "tuned": "fixed"}
-
-
-@dataclass(frozen=True)
-class Written:
-    """The rows of a block, as the text that is stored, the checksum of their code, and its CPU seconds."""
-
-    text: str
-    code: str
-    made_with: Mapping[str, str] = field(default_factory=made_with)
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -64,13 +48,9 @@ class Computed:
     @classmethod
     def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
         """The block described by the content of a file."""
-        made = cls(block, str(content["_target_"]), {k: v for k, v in content.items() if k != "_target_"})
-        try:
-            function = made._function()
-        except (ImportError, AttributeError, ValueError) as error:
-            raise UserError(f"_target_ of {where}: {error}") from None
-        check_arguments(function, made.arguments, where)
-        return made
+        block_of = cls(block, str(content["_target_"]), {k: v for k, v in content.items() if k != "_target_"})
+        check_arguments(class_of(block_of.target, where), block_of.arguments, where)
+        return block_of
 
     @property
     def key(self) -> str:
@@ -84,50 +64,27 @@ class Computed:
 
     def rows(self, store: Store) -> pd.DataFrame:
         """Its rows, from `store` if they are there."""
-        written = self.kept(store)
-        if written is None:
-            written = self.written()
-            self.keep(store, written)
+        record = self.kept(store)
+        if record is None:
+            record = self.computed()
+            store.write(self.key, record)
         # always read from the stored text, so that the first run and later runs see the same
-        return pd.read_csv(io.StringIO(written.text), keep_default_na=False, na_values=[""])
+        text = store.numbers(self.key, record.code)
+        return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
 
-    def written(self) -> Written:
+    def computed(self) -> Record:
         """Its rows, computed."""
         start = time.thread_time()
         with limit_blas():
-            text = complete(self._function()(**self.arguments), self.block).to_csv(index=False)
-        return Written(text, self.code, seconds=time.thread_time() - start)
+            rows = class_of(self.target, self.block)(**self.arguments)
+        text = complete(rows, self.block).to_csv(index=False)
+        return Record(text, seconds=time.thread_time() - start, code=self.code)
 
-    def keep(self, store: Store, written: Written) -> None:
-        """Store its rows."""
-        store.keep(self.key, written.code, f"{json.dumps([written.made_with, written.seconds])}\n{written.text}")
-
-    def kept(self, store: Store) -> Written | None:
-        """Its stored rows, if they would be the same now."""
-        try:
-            return self._read(store)
-        except DamagedError:
-            return None
-
-    def damaged(self, store: Store) -> bool:
-        """Whether there are stored rows that do not match their checksum."""
-        try:
-            self._read(store)
-        except DamagedError:
-            return True
-        return False
-
-    def _read(self, store: Store) -> Written | None:
-        code = self.code
-        content = store.content(self.key, code)
-        if content is None:
-            return None
-        head, _, text = content.partition("\n")
-        return Written(text, code, *json.loads(head))
-
-    def _function(self) -> Any:
-        module, _, name = self.target.rpartition(".")
-        return getattr(importlib.import_module(module), name)
+    def kept(self, store: Store) -> Record | None:
+        """Its record in the store, if its rows would be the same now."""
+        with suppress(DamagedError):
+            return store.glance(self.key, self.code)
+        return None
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> None:

@@ -34,12 +34,8 @@ def _git_state() -> dict[str, Any] | None:
     if not (root / ".git").exists():
         return None
 
-    # of a hook, or a shell, that is about another repository
-    own = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-
     def git(*words: str) -> str:
-        done = subprocess.run(["git", *words], cwd=root, env=own, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
+        return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
         changed = git("status", "--porcelain", "--untracked-files=no", "--", *_CODE)

@@ -1,8 +1,8 @@
-"""Engines for cells and computed blocks: this process, joblib's worker processes, or a Dask cluster.
+"""Where cells and computed blocks are computed: in this process, in joblib's workers, or on a Dask cluster.
 
-Workers load the data themselves and return numbers, or the text of a block's rows, with the checksum of their code.
-Only this process writes to disk. The numbers are bit-identical for every engine and number of workers. The numbers of
-cells in step depend by rounding on which cells are waiting.
+Workers load the data themselves and return records. Only this process writes to disk. The numbers are bit-identical
+wherever and by however many workers they are computed. The numbers of cells in step depend by rounding on which cells
+are waiting.
 """
 
 import importlib
@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -24,8 +24,7 @@ from dpml.algorithms import Release
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.running.cell import Cell, limit_blas, measure, released_in_step, step_key
-from dpml.running.computed import Computed, Written
-from dpml.running.environment import made_with
+from dpml.running.computed import Computed
 from dpml.running.store import Record
 
 PATIENCE = 20.0  # seconds to wait for a scheduler
@@ -43,7 +42,7 @@ class Failure:
 A = TypeVar("A")
 B = TypeVar("B")
 Job = Cell | Computed
-Outcome = Record | Failure | Written
+Outcome = Record | Failure
 Outcomes = Generator[tuple[int, Outcome], None, None]  # with the number of the job
 Batch = list[tuple[int, Job]]
 """Jobs that one worker carries out together, with their numbers."""
@@ -62,7 +61,7 @@ def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
 
 
 def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> Outcome:
-    """Return the rows of a block, or the measurements of a cell with its CPU seconds; or why there are none.
+    """Return the record of a cell or a block, or why there is none.
 
     A UserError is the reason to skip a cell. Any other error is a failure. One thread does all the work, so its time
     does not depend on other processes. `release` was carried out in step, in so many seconds.
@@ -70,41 +69,38 @@ def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> O
     start = time.thread_time() - seconds
     try:
         if isinstance(job, Computed):
-            return job.written()
+            return job.computed()
         measured = measure(job, release)
-        return Record(measured, None, time.thread_time() - start, measured.refused, job.code, made_with())
+        return Record(measured.text(), None, time.thread_time() - start, measured.refused, job.code)
     except NotConvergedError as error:
         return Failure(str(error), f"{error}\n")
     except Exception as error:
         if isinstance(error, UserError) and isinstance(job, Cell):
-            return Record(None, str(error), time.thread_time() - start, code=job.code, made_with=made_with())
+            return Record("", str(error), time.thread_time() - start, code=job.code)
         return Failure(f"{type(error).__name__}: {error}", traceback.format_exc())
 
 
-def compute(jobs: Sequence[Job], engine: str, workers: int, address: str | None) -> Outcomes:
-    """Run `jobs` and yield (number of the job, outcome) in the order in which they finish.
+def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Outcomes:
+    """Yield (number of the job, outcome) in the order in which the jobs finish.
 
     Args:
         jobs: the jobs to run.
-        engine: serial, processes, dask; auto is dask with an address, and processes without one.
-        workers: number of processes; an existing Dask cluster has its own workers.
-        address: of the scheduler of that cluster, tcp://HOST:PORT; None starts a cluster on this machine.
+        workers: number of processes; a Dask cluster has its own workers.
+        address: of the scheduler of a Dask cluster, tcp://HOST:PORT.
     """
     together: dict[Any, Batch] = {}
     for number, job in enumerate(jobs):
         key = step_key(job) if isinstance(job, Cell) else None
         together.setdefault(key or number, []).append((number, job))
     batches: Sequence[Batch] = list(together.values())
-    found: Any
-    if engine == "dask" or (engine == "auto" and address):
-        found = _dask(batches, workers, address)
-    elif engine == "serial" or workers == 1:
-        found = (attempt_batch(batch) for batch in batches)
-    else:
-        found = in_processes(_in_process, batches, workers)
-    with closing(found):
-        for outcomes in found:
-            yield from outcomes
+    outcomes: Any = (attempt_batch(batch) for batch in batches)
+    if address:
+        outcomes = _on_cluster(batches, address)
+    elif workers > 1:
+        outcomes = in_processes(_in_process, batches, workers)
+    with closing(outcomes):
+        for batch in outcomes:
+            yield from batch
 
 
 def _in_process(batch: Batch) -> list[tuple[int, Outcome]]:
@@ -159,36 +155,23 @@ def _end_with(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _dask(
-    batches: Sequence[Batch], workers: int, address: str | None
-) -> Generator[list[tuple[int, Outcome]], None, None]:
-    """Use the Dask cluster at `address`, or a local one. Dask reschedules the jobs of a dead worker.
+def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[int, Outcome]], None, None]:
+    """Compute on a Dask cluster, which reschedules the jobs of a dead worker.
 
-    joblib's own backend for Dask waits for ever when Dask gives up a job. A local cluster uses TLS, with a certificate
-    that only this run has: any process that reaches a scheduler can run code as its user.
+    joblib's own backend for Dask waits for ever when Dask gives up a job.
     """
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
-        raise UserError("run.engine=dask needs Dask: pip install '.[cluster]' in a clone of dpml.") from None
+        raise UserError("run.address needs Dask: pip install '.[cluster]' in a clone of dpml.") from None
     for name in logging.root.manager.loggerDict:  # a lost worker is reported in one sentence, below
         if name.startswith("distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
-    with ExitStack() as opened:
-        try:
-            cluster: Any = address or opened.enter_context(
-                distributed.LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    processes=True,
-                    host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0",
-                    security=distributed.Security.temporary(),
-                )
-            )
-            client = opened.enter_context(distributed.Client(cluster, timeout=PATIENCE))
-        except (OSError, TimeoutError, ValueError) as error:
-            raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error
+    try:
+        client = distributed.Client(address, timeout=PATIENCE)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error
+    with client:
         try:
             for future in distributed.as_completed(client.map(_in_process, batches, pure=False)):
                 # a finished future may be pending again: its worker died with the result, which is being recomputed

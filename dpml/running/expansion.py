@@ -1,13 +1,12 @@
 """From settings to cells: lists are crossed, equal objects are built once, many draws become several cells."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import Any, Literal
 
-from dpml.algorithms import Algorithm
 from dpml.config.build import (
     GROUPS,
     budget,
@@ -17,12 +16,12 @@ from dpml.config.build import (
     files,
     grid,
     instantiate,
-    optional,
-    text,
-    whole,
+    value_of,
 )
-from dpml.data import Files, Source
+from dpml.data import Files
 from dpml.errors import UserError
+from dpml.options import convert
+from dpml.privacy import Budget
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
@@ -47,7 +46,7 @@ class Point:
     cell: Cell | None
     reason: str = ""
     key: str = ""
-    identity: Mapping[str, Any] = field(default_factory=dict)
+    checksum: str | None = None  # of its data
     status: Status = "to run"
     record: Record | None = None
     damaged: bool = False
@@ -78,67 +77,59 @@ class Expansion:
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
         """Every combination of every block of an experiment, in the file's order."""
-        further = [name for name in experiment.shown_metrics if "." in name]
+        shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
             axes = {key: _values(value, key) for key, value in block.items() if key not in (*_SHARED, "metrics")}
-            shared = {key: block.get(key, self.config[key]) for key in _SHARED}
-            metrics = _list(block.get("metrics", further))
+            shared = (_values(block.get(key, self.config[key]), key) for key in _SHARED)
+            budgets = tuple(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
+            metrics = tuple(_list(block.get("metrics", shown)))
+            for path in metrics:
+                named(convert(path, str, "metrics"))  # raises an error if it is not callable
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
-                    cells = list(self._cells({"metrics": metrics, **settings}, shared))
+                    points += [Point(name, settings, cell) for cell in self._cells(settings, budgets, metrics)]
                 except UserError as error:
                     points.append(Point(name, settings, None, str(error), status="skipped"))
-                else:
-                    points += [Point(name, settings, cell) for cell in cells]
         return points
 
-    def _cells(self, settings: Mapping[str, Any], shared: Mapping[str, Any]) -> Iterator[Cell]:
+    def _cells(self, settings: Mapping[str, Any], budgets: tuple[Budget, ...], metrics: tuple[str, ...]) -> list[Cell]:
+        """Return the cells of one combination: several if there are many draws."""
         config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
-        for group in GROUPS:
-            if group in settings:
+        for group in (*GROUPS, "adversary"):
+            if group in GROUPS and group in settings:
                 if (group, settings[group]) not in self.options:
                     raise UserError(f"there is no {group}={settings[group]} here yet.")
-                config[group] = dict(self.options[group, settings[group]])
-            config[group] = {**config[group], **_under(group, settings)}
-        adversary = {**config["adversary"], **_under("adversary", settings)}
-        dataset: Source = self._once("dataset", config["dataset"])
-        algorithm = self._algorithm(config, dataset)
-        budgets = product(*(_values(shared[key], key) for key in _SHARED))
-        metrics = tuple(_list(config["metrics"] or ()))
-        for path in metrics:
-            named(text(path, "metrics"))  # raises an error if it is not callable
-        draws = whole(config["draws"], "draws")
+                config[group] = self.options[group, settings[group]]
+            under = {key.removeprefix(f"{group}."): settings[key] for key in settings if key.startswith(f"{group}.")}
+            config[group] = {**config[group], **under}
+        dataset = self._once("dataset", config["dataset"], lambda: instantiate(config["dataset"], "dataset"))
+        rule = self._once("partition", config["partition"], lambda: instantiate(config["partition"], "partition"))
+        node = [config["algo"], config["loss"], config["calibration"], dataset.info.task]
+        algorithm = self._once("algo", node, lambda: build_algorithm(config, dataset))
+        draws = value_of(config, "draws")
         cell = Cell(
             dataset=dataset,
-            partition=build_partition(self._once("partition", config["partition"]), algorithm),
+            partition=build_partition(rule, algorithm),
             algorithm=algorithm,
-            M=whole(config["M"], "M"),
-            N=optional(whole)(config["N"], "N"),
-            seed=whole(config["seed"], "seed"),
-            budgets=tuple(budget(eps, delta) for eps, delta in budgets),
+            M=value_of(config, "M"),
+            N=value_of(config, "N"),
+            seed=value_of(config, "seed"),
+            budgets=budgets,
             draws=min(draws, DRAWS),
-            adversary=build_adversary(adversary),
+            adversary=build_adversary(config["adversary"]),
             metrics=metrics,
             files=self.files,
         )
-        yield cell
-        for first in range(DRAWS, draws, DRAWS):
-            yield replace(cell, first=first, draws=min(draws - first, DRAWS))
+        firsts = range(DRAWS, draws, DRAWS)
+        return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
-    def _algorithm(self, config: Mapping[str, Any], dataset: Source) -> Algorithm:
-        node = {key: config[key] for key in ("algo", "loss", "calibration")}
-        name = json.dumps([node, dataset.info.task])
+    def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
+        """Return the object of equal settings, which is built once."""
+        name = group + json.dumps(node)
         if name not in self._built:
-            self._built[name] = build_algorithm(node, dataset)
-        algorithm: Algorithm = self._built[name]
-        return algorithm
-
-    def _once(self, key: str, node: Mapping[str, Any]) -> Any:
-        name = json.dumps([key, node])
-        if name not in self._built:
-            self._built[name] = instantiate(node, key)
+            self._built[name] = build()
         return self._built[name]
 
 
@@ -156,17 +147,9 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
             yield name, {**{key: value for key, value in own if not key.startswith(other)}, **overrides}
 
 
-def _under(group: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.split(".", 1)[1]: value for key, value in settings.items() if key.startswith(f"{group}.")}
-
-
 def _values(value: Any, key: str) -> list[Any]:
     """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
-    items = grid(value, key, lambda item, _: item)
-    try:
-        return list(dict.fromkeys(items))  # there may be a hundred thousand seeds
-    except TypeError:  # lists have no hash
-        return [item for number, item in enumerate(items) if item not in items[:number]]
+    return list({repr(item): item for item in grid(value, key)}.values())
 
 
 def _list(value: Any) -> list[Any]:

@@ -1,38 +1,7 @@
 """The quality of released models. Computed on the data themselves: for the experimenter only, not part of a release.
 
 Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
-model. Other metrics come from the components that alone can compute them, under the names below: metric [unit].
-
-Algorithms report in addition to their models:
-
-- ``noisy_objective`` [loss]: functional mechanism: the noisy polynomial + lam/2 ||w||^2 at its own minimiser, which
-  Imtiaz et al. 2019 plot as the loss; it may be negative.
-- ``trimmed`` [share of releases]: functional mechanism, `adassp`: the spectrum had directions without positive
-  curvature, which were cut off (`published`) or raised to a floor (`tight`).
-- ``bound`` [loss]: `soft` and `avg`: bound on the excess risk (Hamm et al. 2016, Theorem 4 and eq. 9).
-- ``gap_bound`` [loss]: `gop`: bound on the optimality gap that 95 % of the draws keep (Rajkumar & Agarwal 2012, Theorem
-  5.1).
-- ``distance`` [length of w]: `psgd`: ||w_T - w_limit||_2, from the minimiser that the rounds approach.
-- ``rounds`` [rounds]: `psgd` and clipped descent: the number of rounds used.
-- ``step`` [step size]: descent: the step size that was used.
-- ``clip`` [length of a gradient]: clipped descent: the last clip.
-- ``train_accuracy`` [share of rows]: networks: accuracy on the private rows.
-- ``path_loss`` [loss]: networks: training loss, mean over ten moments of the training; a lower value means faster
-  training.
-
-Figures show these, and `metrics` can name them by their paths:
-
-- ``error`` [share of rows]: 1 - accuracy; in figures only.
-- ``auc`` [share of pairs]: `dpml.running.metrics.auc`: area under the ROC curve of two classes, on the test rows.
-- ``mean_absolute_error`` [scaled target]: over the test rows of a regression.
-- ``excess_loss`` [loss]: test loss above that of the true weights.
-
-Functions compute these for blocks of experiments; those that only one paper has are on its card (`dpml.packs`):
-
-- ``claimed``, ``proven``, ``pair``, ``attacked`` [eps]: `audit/all`: the claimed eps; the proven eps; the eps that
-  holds for these specific neighbours; a lower bound that an attack reached.
-- ``power`` [ratio]: `audit/all`: lower bound on the fraction of the proven mu (of eps where delta is 0) that the
-  neighbours show.
+model. Components report other metrics themselves: docs/howto/algorithms.md describes all.
 """
 
 import importlib
@@ -55,15 +24,6 @@ def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
     """Score models `weights` (budgets, draws, d), if any were released: each metric is an array (budgets, draws).
-
-    - ``loss`` [loss]: (1/N) sum l(w; x, y) over the private training rows, without regulariser.
-    - ``optimality_gap`` [loss]: J(w) - min J, where J(w) = loss + lam/2 ||w||_2^2 on those rows; absent for a loss that
-      is not convex, because its minimum is not known.
-    - ``accuracy`` [share of rows]: the share of the test rows, if there are any, that are labelled correctly.
-    - ``balanced_accuracy`` [share of rows]: the mean, over the classes among the test rows, of the share of each that
-      is labelled correctly.
-    - ``rmse`` [scaled target]: sqrt((1/n) sum (x'w - y)^2) over the n test rows of a regression.
-    - ``err_w`` [length of w]: ||w - w*||_2 / d, if the data include their true weights w* (Imtiaz et al. 2019, fig. 7).
 
     `further` metrics are functions named by their dotted paths; each is called as a `Metric`.
     """

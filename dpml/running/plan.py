@@ -6,22 +6,21 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cache
+from typing import Annotated, Any
 
 import pandas as pd
 
 from dpml import code
-from dpml.arrays import blocks
 from dpml.config.build import GROUPS
 from dpml.data import Files, Source, checksum
 from dpml.errors import UserError, nearest
+from dpml.options import at_least
 from dpml.running.cell import Cell, Measured, digest_of
 from dpml.running.expansion import Point
 from dpml.running.rows import joined, tabulate
 from dpml.running.spec import Experiment
 from dpml.running.store import DamagedError, Store, digest
-
-_TOGETHER = 1000  # cells whose tables are joined at once
 
 
 @dataclass(frozen=True)
@@ -30,15 +29,8 @@ class Options:
 
     dry: bool = False
     force: str | Sequence[str] | None = None
-    only: Literal["failed"] | None = None
-    on_error: Literal["continue", "raise"] = "continue"
-    engine: Literal["auto", "serial", "processes", "dask"] = "auto"
-    workers: int = 1
+    workers: Annotated[int, at_least(1)] = 1
     address: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise UserError(f"run.workers must be at least 1, got run.workers={self.workers}.")
 
     @property
     def forced(self) -> list[str]:
@@ -119,31 +111,29 @@ class Plan:
         Rows of computed blocks follow those of cells. A combination that occurs twice in a block appears once.
         """
         once = {(point.block, point.key): point for point in self.points if point.finished}
-        cells = [(point.block, point.cell, point) for point in once.values() if point.cell]
         # the settings that were set or vary and are in no standard column, as on the command line: algo.lam
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
         settings = [key for key in keys if key.partition(".")[0] in (*GROUPS, "adversary") and "." in key]
-        rows: list[pd.DataFrame] = []
-        guarantees: list[pd.DataFrame] = []
-        provenance: dict[str, Mapping[str, Any]] = {}
-        for some in blocks(len(cells), most=_TOGETHER):  # a part takes more memory than its rows
-            tables = [tabulate(cell, self._measured(point), settings, block) for block, cell, point in cells[some]]
-            provenance |= {json.dumps(table.provenance, sort_keys=True): table.provenance for table in tables}
-            for whole, table in zip((rows, guarantees), joined(tables), strict=True):
-                whole.append(table)
+        parts = [
+            tabulate(point.cell, self._measured(point), settings, point.block) for point in once.values() if point.cell
+        ]
+        rows = guarantees = pd.DataFrame(columns=["block", "calibration"])
+        if parts:
+            rows, guarantees = joined(parts)
+        tables = [rows] if parts else []
         for block in self.experiment.computed:
-            table = block.rows(self.store)
-            table.insert(0, "block", block.block)
-            rows.append(table)
-        nothing = pd.DataFrame(columns=["block", "calibration"])
-        both = [pd.concat(tables, ignore_index=True) if tables else nothing for tables in (rows, guarantees)]
+            tables.append(block.rows(self.store))
+            tables[-1].insert(0, "block", block.block)
+        if tables:
+            rows = pd.concat(tables, ignore_index=True)
+        provenance = {json.dumps(part.provenance, sort_keys=True): part.provenance for part in parts}
         skipped = Counter(_reason(point) for point in self.cells if not point.finished)
-        return Results(self.experiment, both[0], both[1], list(provenance.values()), skipped)
+        return Results(self.experiment, rows, guarantees, list(provenance.values()), skipped)
 
     def _measured(self, point: Point) -> Measured:
         assert point.record is not None
         try:
-            return point.record.measured or self.store.read(point.key, point.record)
+            return Measured.of_text(self.store.numbers(point.key, point.record.code))
         except DamagedError as error:
             raise UserError(f"{error} Give the same command again to compute it again.") from None
 
@@ -170,18 +160,52 @@ def make_plans(
         options: which cells are computed again.
     """
     plans = [Plan(experiment, points, store, reference) for experiment, points, reference in asked]
-    look_up = _LookUp(store, options)
+    checksum_of, code_of = cache(_checksum), cache(_code)
+    modules: dict[Any, frozenset[str]] = {}
     for plan in plans:
         for point in plan.points:
-            look_up(point)
+            if cell := point.cell:
+                parts = id(cell.dataset), id(cell.algorithm), cell.partition, cell.metrics  # which many cells share
+                if parts not in modules:
+                    modules[parts] = code.named(cell)
+                point.checksum, point.reason = checksum_of(cell.dataset, cell.files)  # type: ignore[arg-type]
+                _look_up(point, cell, store, code_of(modules[parts]), options.forced)
             if not point.key:
-                known = {key: str(value) for key, value in point.settings.items()}
-                point.key = digest([plan.experiment.label, point.block, known])
+                settings = {key: str(value) for key, value in point.settings.items()}
+                point.key = digest([plan.experiment.label, point.block, settings])
     names = {point.cell.algorithm.name for plan in plans for point in plan.points if point.cell}
     for name in options.forced:
         if name not in (*names, "all"):
             raise UserError(f"run.force={name} is no algorithm of this command: {nearest(name, [*names, 'all'])}")
     return plans
+
+
+def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Sequence[str]) -> None:
+    """Set the key, the status and the record of a point."""
+    if point.reason:
+        point.skip(point.reason)
+        return
+    point.key = digest(cell.identity(point.checksum))
+    try:
+        point.record = store.glance(point.key, made_by)
+    except DamagedError:
+        point.damaged = True
+    if point.record and not {cell.algorithm.name, "all"} & set(forced):
+        point.status = "cached"
+        if point.record.skipped is not None:
+            point.skip(point.record.skipped)
+
+
+def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
+    """Return the checksum of a data set, or the reason why it cannot be had."""
+    try:
+        return digest_of(dataset, checksum(dataset, files)), ""
+    except UserError as error:
+        return None, str(error)
+
+
+def _code(names: frozenset[str]) -> str:
+    return code.digest(code.NUMBERS, names)
 
 
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
@@ -237,58 +261,6 @@ def listing(plans: Sequence[Plan]) -> str:
         settings = [point.settings.get(key, "") for key in keys]
         writer.writerow([label, point.block, *settings, point.status, seconds, point.reason, point.key])
     return text.getvalue()
-
-
-class _LookUp:
-    """Looks up points in the store; what cells share, the checksums of data sets and of code, it looks up once."""
-
-    def __init__(self, store: Store, options: Options) -> None:
-        self._store, self._options = store, options
-        self._data: dict[tuple[Source, Files], str | UserError | None] = {}
-        self._codes: dict[tuple[Any, ...], str] = {}
-
-    def __call__(self, point: Point) -> None:
-        """Set the key, the status and the record of a point."""
-        if point.cell is None:
-            return
-        try:
-            point.identity = point.cell.identity(self._checksum(point.cell.dataset, point.cell.files))
-        except UserError as error:
-            point.skip(str(error))
-            return
-        point.key = digest(point.identity)
-        try:
-            point.record = self._store.glance(point.key, self._code(point.cell))
-        except DamagedError:
-            point.damaged = True
-        point.status = "to run"
-        if point.record and not {point.cell.algorithm.name, "all"} & set(self._options.forced):
-            point.status = "cached"
-            if point.record.skipped is not None:
-                point.skip(point.record.skipped)
-        if point.status == "to run" and self._options.only == "failed" and not self._store.log(point.key).exists():
-            point.status, point.reason = ("cached", "") if point.record else ("skipped", "has not failed")
-
-    def _code(self, cell: Cell) -> str:
-        parts = id(cell.dataset), cell.partition, id(cell.algorithm), cell.metrics
-        if parts not in self._codes:
-            names = code.named(cell)
-            self._codes[parts] = self._codes.get((names,)) or cell.code
-            self._codes[names,] = self._codes[parts]
-        return self._codes[parts]
-
-    def _checksum(self, dataset: Source, files: Files) -> str | None:
-        """Return the checksum of a data set; a missing file is missing for all its cells."""
-        here = dataset, files
-        if here not in self._data:
-            try:
-                self._data[here] = digest_of(dataset, checksum(dataset, files))
-            except UserError as error:
-                self._data[here] = error
-        known = self._data[here]
-        if isinstance(known, UserError):
-            raise known
-        return known
 
 
 def _data_key(point: Point) -> tuple[Any, ...]:

@@ -1,41 +1,6 @@
 """Tidy rows: the measurements of a cell, one metric per row, and its guarantees, one view and basis per row.
 
-They are written to rows.csv and guarantees.csv.
-
-Both tables:
-
-- ``dataset``, ``partition``, ``algo``, ``variant``, ``calibration``, ``loss``: the components of the run, by name.
-- ``M``, ``N``, ``d``: parties, private training rows, and features in the form that an algorithm gets.
-- ``seed``: of rows, partition, initial points and noise.
-
-Rows, one for each metric of a draw:
-
-- ``eps``, ``delta``: the requested budget.
-- ``draw``: the number of the release; draws of one seed share rows, partition and fit.
-- ``metric``, ``value``: the name of the metric, and its value.
-- ``unit``: the protected unit: one `sample`, or all samples of one `party`.
-- ``claimed_eps``: the claimed eps: that of the paper for its noise, or for `tight` noise the requested eps.
-- ``proven_eps``, ``proven_view``: the proven eps in the worst view, and the name of that view; eps is infinite if
-  nothing is proven.
-- ``not_proven``: the reason why nothing is proven, if something is claimed.
-- ``conditional_eps``: the eps that would be proven for hyper-parameters fixed beforehand; of an algorithm that is not
-  part of dpml, the one that it declares.
-- ``n_min``, ``n_max``: rows of the smallest and of the largest party.
-- ``tuned``: how the step size was chosen; `fixed` for all others.
-- ``private_preprocessing``: the steps that were fitted to private rows, and whether rows were left out for a missing
-  value, which no budget counts.
-
-Guarantees, one for each view and basis of a budget:
-
-- ``budget_eps``, ``budget_delta``: the requested budget.
-- ``view``: the view of the adversary: `release`, `aggregate`, `client`, `transcript` or `colluders`.
-- ``unit``: the protected unit: one `sample`, or all samples of one `party`.
-- ``eps``, ``delta``: the guaranteed values.
-- ``basis``: `published`, `proven`, `conditional` (for hyper-parameters fixed beforehand), or `declared` (by code that
-  is not part of dpml).
-- ``source``: the theorem or the argument.
-- ``mu``: of Gaussian differential privacy, if that is what is proven; it gives an eps for every delta.
-- ``secure_sums``: the number of vectors that parties sum securely in a release; empty with one trusted curator.
+They are written to rows.csv and guarantees.csv: docs/howto/commands.md describes their columns.
 """
 
 import math

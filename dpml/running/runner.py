@@ -1,14 +1,14 @@
 """Carries out plans: computes missing cells, stores each cell as it finishes, reports progress."""
 
+import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
-from dpml.running.cell import Cell, digest_of
-from dpml.running.computed import Computed, Written
-from dpml.running.executors import Failure, compute
+from dpml.running.cell import Cell, Measured, digest_of
+from dpml.running.computed import Computed
+from dpml.running.executors import Failure, Outcome, compute
 from dpml.running.expansion import Point
 from dpml.running.plan import Options, Plan, estimate, unique
 from dpml.running.store import Record, Store
@@ -21,20 +21,19 @@ def announce(plans: Sequence[Plan], options: Options, console: Screen) -> None:
     A dry run of several experiments has a line for each.
     """
     for plan in plans if options.dry and len(plans) > 1 else ():
-        console.print(f"{plan.experiment.label}: {_counted([plan], options)}", soft_wrap=True)
+        console.print(f"{plan.experiment.label}: {_counted([plan], options.workers)}", soft_wrap=True)
     names = [plan.experiment.label for plan in plans]
-    line = f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}: {_counted(plans, options)}"
+    line = f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}: {_counted(plans, options.workers)}"
     console.print(line, style="bold", soft_wrap=True)
     points = [points[0] for points in unique(plans).values()]
     damaged = sum(point.damaged for point in points)
-    damaged += sum(block.damaged(plan.store) for plan in plans for block in plan.experiment.computed)
     if damaged:
         console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
     for reason, number in Counter(point.reason for point in points if point.status == "skipped").items():
         console.print(f"skipped {number}: {reason}", style="yellow", soft_wrap=True)
 
 
-def _counted(plans: Sequence[Plan], options: Options) -> str:
+def _counted(plans: Sequence[Plan], workers: int) -> str:
     counts = Counter(points[0].status for points in unique(plans).values())
     line = f"{counts['cached']} cached, {counts['to run']} to run"
     blocks = sum(len(plan.experiment.computed) for plan in plans)
@@ -42,12 +41,11 @@ def _counted(plans: Sequence[Plan], options: Options) -> str:
     line += f", {counts['skipped']} skipped" if counts["skipped"] else ""
     if counts["to run"]:
         seconds = estimate(plans)
-        line += " (no estimate yet)" if seconds is None else f" (about {_duration(seconds, options)})"
+        line += " (no estimate yet)" if seconds is None else f" (about {_duration(seconds / workers)})"
     return line
 
 
-def _duration(seconds: float, options: Options) -> str:
-    seconds /= 1 if options.engine == "serial" else options.workers
+def _duration(seconds: float) -> str:
     if seconds < 1:
         return "a second"
     minutes, rest = divmod(round(seconds), 60)
@@ -55,81 +53,71 @@ def _duration(seconds: float, options: Options) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> bool:
-    """Compute the waiting cells and blocks, and store each as it finishes. False: stopped after a failure.
+def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
+    """Compute the waiting cells and blocks, and store each as it finishes.
 
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
 
     Raises:
         KeyboardInterrupt: the user wants to stop; what is finished is kept.
     """
-    if not plans:
-        return True
     store = plans[0].store
     computed = {block.key: block for plan in plans for block in plan.experiment.computed if not block.kept(store)}
     waiting = [points for points in unique(plans).values() if points[0].status == "to run"]
     jobs: list[Cell | Computed] = [*computed.values(), *(points[0].cell for points in waiting if points[0].cell)]
     if not jobs:
-        return True
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # slow to load
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("left:"))
-    stop, alone = False, len(jobs) == 1  # a single job shows no progress
+    alone = len(jobs) == 1  # a single job shows no progress
     with (
         Progress(*columns, TimeRemainingColumn(), console=errors, transient=True, disable=alone) as progress,
-        closing(compute(jobs, options.engine, options.workers, options.address)) as outcomes,
+        closing(compute(jobs, options.workers, options.address)) as outcomes,
     ):
         bar = progress.add_task("cells", total=len(jobs))
         for number, outcome in outcomes:
             progress.advance(bar)
             job = jobs[number]
-            if isinstance(job, Cell) and not isinstance(outcome, Written):
-                points = waiting[number - len(computed)]
-                _keep(store, points, outcome, errors, alone)
-                stop = points[0].status == "failed" and options.on_error == "raise"
-            elif isinstance(job, Computed) and isinstance(outcome, Written):
-                job.keep(store, outcome)
-            if stop:
-                break
-    return not stop
+            if isinstance(job, Cell):
+                _keep(store, waiting[number - len(computed)], outcome, errors, alone)
+            elif isinstance(outcome, Record):
+                store.write(job.key, outcome)
 
 
-def _keep(store: Store, points: Sequence[Point], outcome: Record | Failure, console: Screen, alone: bool) -> None:
+def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Screen, alone: bool) -> None:
     """Store what came out of a cell, and note it at all points of the cell.
 
     If the only cell of a command (`alone`) is skipped, that is the command's error.
     """
     first = points[0]
-    if not isinstance(outcome, Failure) and _of_other_data(first, outcome):
+    settings = " ".join(f"{key}={value}" for key, value in first.settings.items())
+    if isinstance(outcome, Record) and _of_other_data(first, outcome):
         line = "the data have changed since the command began: give it again"
         outcome = Failure(line, f"{line}\n")
     if isinstance(outcome, Failure):
         log = store.fail(first.key, outcome.log)
-        console.print(f"failed: {describe(first.settings)}: {outcome.line} (see {log})", style="red", soft_wrap=True)
+        console.print(f"failed: {settings}: {outcome.line} (see {log})", style="red", soft_wrap=True)
         for point in points:
             point.status, point.reason = "failed", outcome.line
         return
-    if outcome.measured and first.cell and getattr(first.cell.dataset, "own", False):
-        public = {key: value for key, value in outcome.measured.provenance.items() if key not in ("source", "sha256")}
-        outcome = replace(outcome, measured=replace(outcome.measured, provenance=public))
+    if outcome.numbers and first.cell and getattr(first.cell.dataset, "own", False):
+        measured = Measured.of_text(outcome.numbers)
+        public = {key: value for key, value in measured.provenance.items() if key not in ("source", "sha256")}
+        outcome = replace(outcome, numbers=replace(measured, provenance=public).text())
     if not (alone and outcome.skipped is not None):
-        store.write(first.key, first.identity, outcome)
+        store.write(first.key, outcome)
     for point in points:
-        point.record, point.status, point.reason = outcome, "done", ""
+        point.record, point.status, point.reason = replace(outcome, numbers=""), "done", ""
         if outcome.skipped is not None:
             point.skip(outcome.skipped)
     if outcome.skipped is not None and not alone:
-        console.print(f"skipped: {describe(first.settings)}: {outcome.skipped}", style="yellow", soft_wrap=True)
+        console.print(f"skipped: {settings}: {outcome.skipped}", style="yellow", soft_wrap=True)
 
 
 def _of_other_data(point: Point, record: Record) -> bool:
     """Whether the measured data differ from the data in the cell's key: the files changed in the meantime."""
-    if record.measured is None or point.cell is None or not hasattr(point.cell.dataset, "checksum"):
+    if not record.numbers or point.cell is None or not hasattr(point.cell.dataset, "checksum"):
         return False  # data without a checksum do not come from a file
-    found = digest_of(point.cell.dataset, record.measured.provenance.get("sha256"))
-    return bool(found != point.identity["data"])
-
-
-def describe(settings: Mapping[str, Any]) -> str:
-    """Settings in one line, in the form of the command line."""
-    return " ".join(f"{key}={value}" for key, value in settings.items())
+    checksum = json.loads(record.numbers)["provenance"].get("sha256")
+    return digest_of(point.cell.dataset, checksum) != point.checksum

@@ -3,15 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Literal, TypeGuard
 
-from dpml.config import renamed
-from dpml.config.build import GROUPS
-from dpml.errors import UserError, nearest, refuse_unknown
+from dpml.config.build import GROUPS, made
+from dpml.errors import refuse_unknown
 from dpml.running.computed import Computed
 
-T = TypeVar("T")
-
+Scale = Literal["auto", "log", "linear", "symlog"]
 SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N", "seed", "draws", "metrics")
 
 
@@ -34,21 +32,12 @@ class Panel:
     title: str = ""
     where: Mapping[str, Any] = field(default_factory=dict)
     curve: Sequence[str] = ("algo",)
-    band: str = "interval"
-    xscale: str = "auto"
-    yscale: str = "auto"
+    band: Literal["interval", "sd", "none"] = "interval"
+    xscale: Scale = "auto"
+    yscale: Scale = "auto"
     ylim: Sequence[float] | None = None
     published: str | None = None
     thin: Sequence[str] = ()
-
-    def __post_init__(self) -> None:
-        for key, allowed in {"band": BANDS, "xscale": SCALES, "yscale": SCALES}.items():
-            if getattr(self, key) not in allowed:
-                raise UserError(
-                    f"unknown {key}={getattr(self, key)!r} in a panel: {nearest(getattr(self, key), allowed)}"
-                )
-        if self.ylim is not None and not (len(self.ylim) == 2 and self.ylim[0] < self.ylim[1]):
-            raise UserError(f"ylim={self.ylim!r} in a panel is no pair of numbers, the lower first.")
 
 
 @dataclass(frozen=True)
@@ -66,8 +55,6 @@ class Oracle:
 
 _ASKED = ("name", "command", "changes", "folders")  # keys that a file cannot have
 Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
-BANDS = ("interval", "sd", "none")
-SCALES = ("auto", "log", "linear", "symlog")
 
 
 @dataclass(frozen=True)
@@ -108,29 +95,25 @@ class Experiment:
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
         """The experiment described by the content of a file."""
-        content = _one_block(content)
-        panels = [_from_fields(Panel, panel, f"a panel of experiment={name}") for panel in content.get("panels", ())]
+        grid = content.get("grid") or {"all": {}}
+        only = {"block": next(iter(grid))} if len(grid) == 1 else {}
+        panels = [made(Panel, only | panel, "experiment.panels") for panel in content.get("panels", ())]
         oracle = content.get("oracle")
         if oracle is not None:
-            oracle = _from_fields(Oracle, oracle, f"the oracle of experiment={name}")
-        refuse_unknown("key", content, [f.name for f in fields(cls) if f.name not in _ASKED], f"experiment={name}")
-        whole = {**content, "name": name, "panels": panels, "oracle": oracle}
-        experiment = _from_fields(cls, whole, f"experiment={name}")
-        named = [(panel.block, f"a panel of experiment={name}") for panel in panels]
-        if oracle is not None:
-            named += [(block, f"the oracle of experiment={name}") for block in (oracle.rule, oracle.grid)]
-        for block, where in named:
-            refuse_unknown("block", [block], experiment.grid, where)
-        for block, settings in experiment.grid.items():
+            oracle = made(Oracle, oracle, "experiment.oracle")
+        allowed = [f.name for f in fields(cls) if f.name not in _ASKED]
+        refuse_unknown("key", content, allowed, f"experiment={name}")
+        content = {**content, "name": name, "grid": grid, "panels": panels, "oracle": oracle}
+        experiment = made(cls, content, "experiment")
+        for block in (*(panel.block for panel in panels), *((oracle.rule, oracle.grid) if oracle else ())):
+            refuse_unknown("block", [block], grid, f"experiment={name}")
+        for block, settings in grid.items():
             where = f"block {block} of experiment={name}"
             if is_computed(settings):
                 Computed.from_content(block, settings, where)  # refuses what cannot be called
                 continue
             for key in (*experiment.settings, *(key for part in parts(settings) for key in part)):
-                if key.split(".")[0] not in SETTINGS:
-                    if former := renamed.sentence(key):
-                        raise UserError(former)
-                    refuse_unknown("key", [key], SETTINGS, where)
+                refuse_unknown("key", [key.split(".")[0]], SETTINGS, where)
         return experiment
 
     @property
@@ -152,23 +135,6 @@ class Experiment:
             for block, content in self.grid.items()
             if is_computed(content)
         ]
-
-
-def _one_block(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    grid = content.get("grid") or {"all": {}}
-    if len(grid) > 1:
-        return content
-    only = {"block": next(iter(grid))}
-    panels = [only | panel if isinstance(panel, dict) else panel for panel in content.get("panels", ())]
-    return {**content, "grid": grid, "panels": panels}
-
-
-def _from_fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
-    refuse_unknown("key", content, [f.name for f in fields(kind)], where)  # type: ignore[arg-type]
-    try:
-        return kind(**content)
-    except TypeError as error:
-        raise UserError(f"{where}: {str(error).split('__init__() ')[-1]}.") from None
 
 
 def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:

@@ -17,8 +17,7 @@ import numpy as np
 
 from dpml.errors import UserError
 from dpml.files import seal, unseal, write_atomically
-from dpml.privacy import Guarantee, Problem
-from dpml.running.cell import Measured
+from dpml.running.environment import made_with
 
 
 class DamagedError(Exception):
@@ -27,18 +26,23 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """A finished cell: its measurements, or the reason why these settings cannot be used; and its CPU seconds.
+    """What came out of a cell or a computed block, or the reason why these settings cannot be used.
 
-    `measured` is None for a skipped cell, and in the result of `Store.glance`. `refused` is as in `Measured`.
-    `code` is the checksum of the code that made it, and `made_with` are the versions shown with it.
+    Attributes:
+        numbers: the measurements as text, or the rows of a block; empty in the result of `Store.glance`.
+        skipped: why there are no numbers.
+        seconds: the CPU time.
+        refused: as in `Measured`.
+        code: the checksum of the code that made it.
+        made_with: the versions that are shown with it.
     """
 
-    measured: Measured | None
+    numbers: str = ""
     skipped: str | None = None
     seconds: float = 0.0
     refused: Mapping[int, str] = field(default_factory=dict)
     code: str = ""
-    made_with: Mapping[str, str] = field(default_factory=dict)
+    made_with: Mapping[str, str] = field(default_factory=made_with)
 
 
 @dataclass(frozen=True)
@@ -48,34 +52,35 @@ class Store:
     root: Path
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return the record of a finished cell without its numbers; None if this code has not made it."""
-        content = self.content(key, code)
-        if content is None:
-            return None
-        head = json.loads(content.partition("\n")[0])
-        refused = {int(number): reason for number, reason in head["refused"].items()}  # JSON has no integer keys
-        return Record(None, head["skipped"], head["seconds"], refused, code, head["made_with"])
-
-    def read(self, key: str, record: Record) -> Measured:
-        """Return the numbers of a finished cell, by its record.
+        """Return a record without its numbers; None if this code has not made it.
 
         Raises:
-            DamagedError: there are no numbers, or they do not match their checksum.
+            DamagedError: the file does not match its checksum, or was renamed.
         """
-        lines = (self.content(key, record.code) or "").splitlines()
-        if len(lines) < 2:
-            raise DamagedError(f"{self._path(key, record.code)} holds no numbers.")
-        values = json.loads(lines[1])
-        metrics = {name: np.array(table, dtype=float) for name, table in values["metrics"].items()}
-        guarantees = [[Guarantee(**guarantee) for guarantee in given] for given in values["guarantees"]]
-        sizes = values["sizes"][0], values["sizes"][1]
-        return Measured(Problem(**values["problem"]), metrics, guarantees, values["provenance"], sizes, record.refused)
+        content = self._content(key, code)
+        if content is None:
+            return None
+        record = Record(**json.loads(content.partition("\n")[0]))
+        refused = {int(number): reason for number, reason in record.refused.items()}  # JSON has no integer keys
+        return replace(record, refused=refused)
 
-    def write(self, key: str, identity: Mapping[str, Any], record: Record) -> None:
-        """Store a finished cell, and delete the log of an earlier failure."""
-        lines = [{"cell": identity} | asdict(replace(record, measured=None))]
-        lines += [asdict(record.measured)] if record.measured else []
-        self.keep(key, record.code, "".join(f"{json.dumps(line, default=_plain)}\n" for line in lines))
+    def numbers(self, key: str, code: str) -> str:
+        """Return the numbers of a record.
+
+        Raises:
+            DamagedError: there are none, or they do not match their checksum.
+        """
+        numbers = (self._content(key, code) or "").partition("\n")[2]
+        if not numbers:
+            raise DamagedError(f"{self._path(key, code)} holds no numbers.")
+        return numbers
+
+    def write(self, key: str, record: Record) -> None:
+        """Store a record, and delete the log of an earlier failure."""
+        path = self._path(key, record.code)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        head = json.dumps(asdict(replace(record, numbers="")))
+        write_atomically(path, seal(f"{path.name}\n{head}\n{record.numbers}"))
         self.log(key).unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
@@ -89,18 +94,7 @@ class Store:
         """Return where the log of a cell is, if its last attempt failed."""
         return self.root / key[:2] / f"{key}.txt"
 
-    def keep(self, key: str, code: str, content: str) -> None:
-        """Store the results of a cell or block, which this code has made."""
-        path = self._path(key, code)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, seal(f"{path.name}\n{content}"))
-
-    def content(self, key: str, code: str) -> str | None:
-        """Return what was stored with `keep`; None if there is nothing.
-
-        Raises:
-            DamagedError: the file does not match its checksum, or was renamed.
-        """
+    def _content(self, key: str, code: str) -> str | None:
         path = self._path(key, code)
         try:
             name, _, content = (unseal(path.read_bytes()) or "").partition("\n")
@@ -121,8 +115,9 @@ def digest(values: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    """Return the dotted name of a class or function, or an array as lists."""
     if isinstance(value, np.ndarray):
-        return value.tolist()  # the repr of a float reads back as the same bits
+        return value.tolist()
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
         raise UserError(f"{name} has no name of its own: write a function with def, at the top of its module.")

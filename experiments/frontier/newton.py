@@ -15,19 +15,20 @@ which costs about ``R/T W^2/2`` for ||w*|| = W. The noise of the last direction,
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from dpml import sums
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import SIMULATED, check_choice, check_positive, check_rounds, check_share
+from dpml.mechanism.algorithm import SIMULATED, Rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import LOW, mean_hessian
 from dpml.optim.gradients import MergedRows
 from dpml.optim.losses import LOSSES, Logistic, Loss
+from dpml.options import POSITIVE, SHARE
 from dpml.privacy import Budget, Problem
 from dpml.program import Program, Release, Statistic, Sum, Terms
 from dpml.sums import LONG, TALL, gamma
@@ -162,17 +163,10 @@ class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.
     name: ClassVar[str] = "newton"
     proof: ClassVar[str] = "Theorem 3, docs/privacy/outputs_and_newton.md"
 
-    rounds: int = 12
+    rounds: Rounds = 12
     curvature: Literal["bound", "hessian"] = "bound"
-    budget_share: float = 0.5
-    model_norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice("algo.curvature", self.curvature, tuple(CURVATURES))
-        check_positive("algo.model_norm", self.model_norm)
-        check_rounds(self.name, self.rounds)
-        check_share("algo.budget_share of newton", self.budget_share)
+    budget_share: Annotated[float, SHARE] = 0.5
+    model_norm: Annotated[float, POSITIVE] = 1.0
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator(("release", "aggregate"))

@@ -6,7 +6,7 @@ bounds how far apart the gradients of two rows are (Theorem 1) and how far w mov
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from scipy.special import expit
 from dpml.algorithms.perturbation import solver_tolerance
 from dpml.arrays import Array, blocks
 from dpml.data.partition import Parties, Rows
-from dpml.mechanism.algorithm import SIMULATED, check_positive
+from dpml.mechanism.algorithm import SIMULATED
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim import NotConvergedError
@@ -23,6 +23,7 @@ from dpml.optim.convex import minimise_convex
 from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
+from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem, gdp
 from dpml.program import Minimiser, Program, Release, Sum
 
@@ -57,13 +58,8 @@ class GaussianOutput(
     name: ClassVar[str] = "outpert"
     proof: ClassVar[str] = "Theorem 2, docs/privacy/outputs_and_newton.md"
 
-    model_norm: float = 4.0
-    radius: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("algo.model_norm", self.model_norm)
-        check_positive("algo.radius", self.radius)
+    model_norm: Annotated[float, POSITIVE] = 4.0
+    radius: Annotated[float, POSITIVE] = 1.0
 
     @property
     def logistic(self) -> bool:

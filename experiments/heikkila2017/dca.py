@@ -7,7 +7,7 @@ clipped in every coordinate to bounds from noisy sums of squares; the model is t
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -16,12 +16,13 @@ from dpml.arrays import Array
 from dpml.data import Dataset, Files
 from dpml.data.partition import Parties
 from dpml.data.sets.synthetic import Synthetic
-from dpml.mechanism.algorithm import SIMULATED, Release, check_positive
+from dpml.mechanism.algorithm import SIMULATED, Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
+from dpml.options import POSITIVE
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp, noise
 
 from .theorems import SHARE, mu_of_bounds, printed_statistics
@@ -44,13 +45,8 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
     clips: ClassVar[bool] = True
     noise_of: ClassVar[str] = "clients"
 
-    scale: float = 5.0
-    reach: float = 7.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for key in ("scale", "reach"):
-            check_positive(f"algo.{key} of {self.name}", getattr(self, key))
+    scale: Annotated[float, POSITIVE] = 5.0
+    reach: Annotated[float, POSITIVE] = 7.5
 
     def share(self, M: int) -> float:
         """The variance of all noise in a sum, over a trusted aggregator's: M clients add 1/(M - 1) of it each."""

@@ -23,8 +23,9 @@ from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_whole_view
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget, Problem, gdp, noise
-from dpml.running.at_proven import FAMILY
 from dpml.seeds import generator
+
+from .tight import FAMILY
 
 DRAWN = -20.0
 """log10 of the smallest delta that is drawn: below it, privacy fails for other reasons first."""

@@ -10,14 +10,14 @@ M parties of n rows each, a loss of Lipschitz constant 1, b = 2/(n lam eps); one
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from dpml.algorithms.ensemble import LocalAggregation, MeanModel
 from dpml.algorithms.perturbation import ObjectivePerturbation, solver_tolerance
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release, check_positive
+from dpml.mechanism.algorithm import Lam, Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Sum
@@ -25,6 +25,7 @@ from dpml.mechanism.objectives import perturbations
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import minimise_convex
+from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem, View
 
 
@@ -51,12 +52,11 @@ class LocalOutput(
 
     name: ClassVar[str] = "local_output"
     claim: ClassVar[str | None] = "Chaudhuri et al. 2011, as in Jayaraman et al. 2018, Table 1"
-    lam: float = 0.01
+    lam: Annotated[Lam, POSITIVE] = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_published_only()
-        check_positive(f"algo.lam of {self.name}", self.lam)
 
     @property
     def alone(self) -> LocalAggregation | ObjectivePerturbation:

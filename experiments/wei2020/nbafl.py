@@ -7,19 +7,20 @@ proven counts what a row really moves: docs/privacy/wei2020.md, Theorem 1.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from dpml.algorithms.perturbation import solver_tolerance
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, Release, check_positive, check_rounds
+from dpml.mechanism.algorithm import SIMULATED, Release, Rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.optim.convex import minimise_convex
+from dpml.options import POSITIVE
 from dpml.privacy import Budget, Guarantee, Problem, View
 from dpml.privacy.noise import gaussian
 
@@ -45,17 +46,11 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
     name: ClassVar[str] = "nbafl"
     claim: ClassVar[str] = "Wei et al. 2020, Theorem 1"
 
-    rounds: int = 25
-    clip: float = 10.0
-    prox: float = 1.0
-    exposures: int = 1
+    rounds: Rounds = 25
+    clip: Annotated[float, POSITIVE] = 10.0
+    prox: Annotated[float, POSITIVE] = 1.0
+    exposures: Annotated[int, POSITIVE] = 1
     chosen: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_rounds(self.name, self.rounds)
-        for key in ("clip", "prox", "exposures"):
-            check_positive(f"algo.{key} of {self.name}", getattr(self, key))
 
     def printed(self, budget: Budget, problem: Problem) -> tuple[float, int, Noise]:
         """2 C/m, the clients in a round, and the noise in units of the first."""

@@ -403,7 +403,7 @@ def test_two_gaussians_have_the_authors_means():
         (["dataset=creditcard", "dataset.normals=0"], "dataset.normals must be in 1..284315"),
         (["dataset=kddcup99_70k", "dataset.sample=500000"], "dataset.sample must be in 1..494021"),
         (["dataset=crime", "dataset.test_fraction=1"], r"must be in \[0, 1\)"),
-        (["dataset=crime", "dataset.bounds=null"], "unknown dataset.bounds=None"),
+        (["dataset=crime", "dataset.bounds=null"], "dataset.bounds cannot be null"),
         (["dataset=wdbc", "dataset.bounds=publik"], "did you mean 'public'?"),
         (["dataset=har", "dataset.bounds=public"], "must not have pca with dataset.bounds=public"),
         (["dataset=crime", "dataset.bounds=public", "dataset.steps=[max_nrm]"], "did you mean 'max_norm'"),

@@ -111,24 +111,24 @@ def test_a_rule_of_a_user_may_draw_unless_it_denies_it() -> None:
 @pytest.mark.parametrize(
     ("rule", "M", "message"),
     [
-        (Equal(), 11, "M=11 parties cannot share N=10"),
-        (Equal(), 0, "M=0 parties"),
-        (Equal(auxiliary=1.0), 2, "partition.auxiliary must be a share"),
-        (Simplex(floor=6), 2, "partition.floor=6 rows for each of M=2"),
-        (Fractions(fractions=(0.5, 0.5)), 3, "must be M=3 positive numbers that sum to 1"),
-        (Fractions(fractions=(0.5, 0.4)), 2, "sum to 1"),
-        (Fractions(fractions=(0.999, 0.001)), 2, "leaves a party without a row"),
-        (TwoGroup(u=0.5), 2, "must be a number from 1 to"),
-        (TwoGroup(u=np.inf), 2, "must be a number from 1 to"),
-        (Fractions(fractions=(1e308, 1e308)), 2, "must be M=2 positive numbers that sum to 1"),
-        (TwoGroup(u=1000.0), 4, "leaves a party without a row"),
-        (PerParty(n=6), 2, "partition.n=6 rows for each of M=2"),
-        (PerParty(n=0), 2, "partition.n=0"),
+        (Equal, 11, "M=11 parties cannot share N=10"),
+        (Equal, 0, "M=0 parties"),
+        (lambda: Equal(auxiliary=1.0), 2, "partition.auxiliary must be a share"),
+        (lambda: Simplex(floor=6), 2, "partition.floor=6 rows for each of M=2"),
+        (lambda: Fractions(fractions=(0.5, 0.5)), 3, "must be M=3 positive numbers that sum to 1"),
+        (lambda: Fractions(fractions=(0.5, 0.4)), 2, "sum to 1"),
+        (lambda: Fractions(fractions=(0.999, 0.001)), 2, "leaves a party without a row"),
+        (lambda: TwoGroup(u=0.5), 2, "partition.u must be from 1 to"),
+        (lambda: TwoGroup(u=np.inf), 2, "partition.u must be from 1 to"),
+        (lambda: Fractions(fractions=(1e308, 1e308)), 2, "must be M=2 positive numbers that sum to 1"),
+        (lambda: TwoGroup(u=1000.0), 4, "leaves a party without a row"),
+        (lambda: PerParty(n=6), 2, "partition.n=6 rows for each of M=2"),
+        (lambda: PerParty(n=0), 2, "partition.n=0"),
     ],
 )
 def test_refusals(rule, M, message) -> None:
     with pytest.raises(UserError, match=message):
-        partition(toy(10), rule, M, np.random.default_rng(0))
+        partition(toy(10), rule(), M, np.random.default_rng(0))
 
 
 # ---- the data set's own parties

@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import yaml
 
@@ -20,7 +20,8 @@ FILE = Path(__file__).with_name("keys.json")
 def named(hint: Any) -> str:
     """Return a type without the modules of its classes, which may move."""
     text = hint.__name__ if isinstance(hint, type) else str(hint)
-    return re.sub(r"\b(?:\w+\.)+(?=[A-Za-z_])", "", text)
+    text = re.sub(r"\b(?:\w+\.)+(?=[A-Za-z_])", "", text)
+    return re.sub(r"Optional\[(\w+)\]", r"\1 | None", text)
 
 
 def default(value: Any) -> str:
@@ -33,8 +34,9 @@ def keys() -> dict[str, dict[str, Any]]:
     for path in sorted((shipped_folder("conf") / "algo").glob("*.yaml")):
         option = yaml.safe_load(path.read_text(encoding="utf-8"))
         kind = class_of(option.pop("_target_"), f"algo={path.stem}")
+        hints = get_type_hints(kind)  # without their bounds
         found[path.stem] = {
-            field.name: f"{named(field.type)} = {default(option.get(field.name, field.default))}"
+            field.name: f"{named(hints[field.name])} = {default(option.get(field.name, field.default))}"
             for field in fields(kind)
             if field.init
         }

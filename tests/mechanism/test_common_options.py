@@ -33,8 +33,7 @@ WRONG = [  # a key, a wrong value, and the value that is suggested
     ("ridge", -1.0, ""),
     ("model_norm", math.inf, ""),
     ("step", math.nan, ""),
-    ("steps", (), ""),
-    ("protect_auxiliary", 1, ""),
+    ("steps", (0.1, 0.0), ""),
 ]
 NEEDS_LAM = {"avg", "batch", "gop", "indiv", "la", "psgd", "soft", "vote"}
 UNCHECKED = {("constant", "variant")}  # has none

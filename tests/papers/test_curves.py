@@ -15,8 +15,8 @@ from dpml.packs.imtiaz2019.curves import (
     noise_left,
     noise_of_uneven_sites,
 )
+from dpml.packs.imtiaz2019.tight import FAMILY, loss_at_proven_eps
 from dpml.privacy import Budget, Problem, gdp, worst
-from dpml.running.at_proven import FAMILY, loss_at_proven_eps
 
 
 def one(table: pd.DataFrame, algo: str, reading: str) -> pd.Series:

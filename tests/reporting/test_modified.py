@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from harness import TINY, plan
+from harness import TINY, plan, run
 
 from dpml.errors import UserError
 from dpml.reporting.charts import titled
@@ -61,7 +61,7 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 
 def test_an_experiment_without_any_cell_says_why(tmp_path):
     with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*algo\.bins"):
-        plan(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}})
+        run(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}})
     with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
         plan(tmp_path, TINY, ["draws=3"])
 

@@ -161,7 +161,7 @@ def test_what_is_missing_is_filled_in():
 @pytest.mark.parametrize(
     ("block", "sentence"),
     [
-        ({"_target_": "curves.analytic.kurve", "M": 1}, "no attribute 'kurve'"),
+        ({"_target_": "curves.analytic.kurve", "M": 1}, "has no 'kurve': did you mean 'curve'"),
         ({"_target_": "no_such_module.curve"}, "No module named 'no_such_module'"),
         (
             {"_target_": "curves.analytic.curve", "m": 1},

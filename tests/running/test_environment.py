@@ -3,26 +3,13 @@
 import importlib
 import sys
 from dataclasses import replace
-from pathlib import Path
 
-import pytest
 from harness import plan, run
-
-from dpml.running.environment import provenance
 
 SMALL = {
     "title": "Small", "source": "nobody, 2000", "panels": [], "grid": {"a": {"N": 50, "eps": 1.0, "seed": [0, 1]}},
     "settings": {"dataset": "synthetic", "dataset.d": 2, "algo": "nonpriv", "M": 2, "draws": 1}, "metrics": ["loss"],
 }  # fmt: skip
-
-
-@pytest.mark.skipif(not (Path(__file__).parents[2] / ".git").exists(), reason="no checkout")
-def test_the_commit_is_that_of_dpml_though_git_is_told_of_another_checkout(monkeypatch, tmp_path) -> None:
-    """Hooks of git tell it of theirs."""
-    found = provenance()["git"]
-    assert len(found["commit"]) == 40
-    monkeypatch.setenv("GIT_DIR", str(tmp_path))
-    assert provenance()["git"] == found
 
 
 def test_versions_are_recorded_with_the_numbers_and_shown_together(tmp_path):

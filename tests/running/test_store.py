@@ -15,9 +15,9 @@ KEY = "ab" * 32
 @pytest.mark.parametrize("before", [True, False])
 def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path, monkeypatch, before: bool) -> None:
     """Also where nothing was: no part of a record, and no temporary file."""
-    store, one, two = Store(tmp_path), Record(None, "one", 1.0, code="a"), Record(None, "two", 2.0, code="a")
+    store, one, two = Store(tmp_path), Record("", "one", 1.0, code="a"), Record("", "two", 2.0, code="a")
     if before:
-        store.write(KEY, {}, one)
+        store.write(KEY, one)
         store.fail(KEY, "log one")
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
@@ -26,12 +26,12 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path, monkeypatch, 
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        for write in (lambda: store.write(KEY, {}, two), lambda: store.fail(KEY, "log two")):
+        for write in (lambda: store.write(KEY, two), lambda: store.fail(KEY, "log two")):
             with pytest.raises(OSError, match="No space left"):
                 write()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == files
     assert Store(tmp_path).glance(KEY, "a") == (one if before else None)
-    store.write(KEY, {}, two)
+    store.write(KEY, two)
     assert Store(tmp_path).glance(KEY, "a") == two
     assert not store.log(KEY).exists()
 
@@ -39,7 +39,7 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path, monkeypatch, 
 def test_versions_of_the_code_lie_side_by_side(tmp_path: Path) -> None:
     """What was computed before a change is there again after it is undone."""
     for code in ("a", "b"):
-        Store(tmp_path).write(KEY, {}, Record(None, f"by {code}", code=code))
+        Store(tmp_path).write(KEY, Record("", f"by {code}", code=code))
     found = [Store(tmp_path).glance(KEY, code) for code in ("a", "b", "c")]
     assert [record and record.skipped for record in found] == ["by a", "by b", None]
     first, second = sorted(tmp_path.glob("*/*.json"))

@@ -28,8 +28,6 @@ def reference_index(folder: Path) -> str:
         "algorithms/index",
         "datasets",
         "partitions",
-        "metrics",
-        "columns",
         "tests",
         "commands",
         "python",

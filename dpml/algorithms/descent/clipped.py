@@ -13,18 +13,19 @@ of standard deviation ``2 noise_step`` in every coordinate and round, whatever n
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from dpml.algorithms.defaults import CLIP_PACE, CLIP_QUANTILE, COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_positive, check_rounds
+from dpml.mechanism.algorithm import UNITS, Clip, Release, Rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.optim.gradients import LEAST_CLIP, Single
+from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 
 AVERAGED = 0.5
@@ -122,15 +123,9 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
     audited_rows: ClassVar[int] = 100
     """Of a party, in an audit: with more an attack shows no more."""
 
-    rounds: int | None = None
-    clip: float | None = None
-    noise_step: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_rounds(self.name, self.rounds)
-        check_clip(f"algo.clip of {self.name}", self.clip)
-        check_positive(f"algo.noise_step of {self.name}", self.noise_step)
+    rounds: Rounds | None = None
+    clip: Clip | None = None
+    noise_step: Annotated[float | None, POSITIVE] = None
 
     @property
     def rule(self) -> DescentRule:

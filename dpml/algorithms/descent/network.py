@@ -10,14 +10,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import SIMULATED, VARIANTS, Release, Variant, check_choice, check_positive
+from dpml.mechanism.algorithm import SIMULATED, VARIANTS, Release, Variant
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import no_privacy
 from dpml.mechanism.message import Statistic, Sum, Terms
@@ -25,6 +25,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.losses import Loss
 from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.options import POSITIVE
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
 
 _CHECKS = 10  # how often the training loss is evaluated on the way
@@ -122,18 +123,15 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
     variant: Variant = "paper"
     sites: Sites = "none"
-    hidden: int = 5
-    epochs: int = 500
-    batch: int | None = None
-    rate: float | None = None
-    clip: float = 1.0
+    hidden: Annotated[int, POSITIVE] = 5
+    epochs: Annotated[int, POSITIVE] = 500
+    batch: Annotated[int | None, POSITIVE] = None
+    rate: Annotated[float | None, POSITIVE] = None
+    clip: Annotated[float, POSITIVE] = 1.0
 
     def __post_init__(self) -> None:
-        check_choice("algo.sites", self.sites, tuple(NAMES))
         super().__post_init__()
         self.check_published_only()
-        for key in ("hidden", "epochs", "batch", "rate", "clip"):
-            check_positive(f"algo.{key} of {self.name}", getattr(self, key))
 
     @property
     def name(self) -> str:  # type: ignore[override]

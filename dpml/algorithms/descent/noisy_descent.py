@@ -36,7 +36,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -48,7 +48,12 @@ from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pool
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, Release, check_choice, check_clip, check_positive, check_rounds
+from dpml.mechanism.algorithm import (
+    SIMULATED,
+    Clip,
+    Release,
+    Rounds,
+)
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof
 from dpml.mechanism.message import Sum
@@ -56,6 +61,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.optim.losses import mean_loss
 from dpml.optim.slopes import CLIPPED, Slopes
+from dpml.options import POSITIVE, check_choice
 from dpml.privacy import Budget, Problem, View, gdp
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
 
@@ -175,30 +181,23 @@ class NoisyDescent(
     """
 
     sites: Sites = "curator"
-    rounds: int = 1000
-    noise_constant: float = 16.0
+    rounds: Rounds = 1000
+    noise_constant: Annotated[float, POSITIVE] = 16.0
     step_selection: StepSelection = "rule"
-    step: float | None = None
-    steps: tuple[float, ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
+    step: Annotated[float | None, POSITIVE] = None
+    steps: tuple[Annotated[float, POSITIVE], ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
     calibrate_for: View | None = None
-    clip: float | None = None
+    clip: Clip | None = None
     ruled: tuple[str, ...] = field(init=False, default=())  # hyper-parameters that a rule set
 
     def __post_init__(self) -> None:
-        check_choice("algo.sites", self.sites, tuple(KINDS))
-        check_choice(f"algo.variant of {self.name}", self.variant, self.kind.variants)
         super().__post_init__()
-        check_choice("algo.step_selection", self.step_selection, STEP_SELECTIONS)
+        check_choice("algo.variant", self.variant, self.kind.variants)
         if self.calibrate_for is None:
             object.__setattr__(self, "calibrate_for", self.kind.targets[0])
         check_choice("algo.calibrate_for", self.target, self.kind.targets)
         self._set_clip()
-        check_rounds(self.name, self.rounds)
-        check_positive("algo.noise_constant", self.noise_constant)
-        if not self.steps or not all(0 < step < math.inf for step in self.steps):
-            raise UserError(f"algo.steps must be a list of positive numbers, got {list(self.steps)}.")
         if self.step is not None:
-            check_positive("algo.step", self.step)
             if self.step_selection in UNCOUNTED:
                 raise UserError(
                     f"algo.step is a fixed step size: set it to null with algo.step_selection={self.step_selection}."
@@ -212,7 +211,6 @@ class NoisyDescent(
     def _set_clip(self) -> None:
         """Check the clip, and where `tight` noise has none, set it."""
         if self.clip is not None:
-            check_clip("algo.clip", self.clip)
             if self.calibration == "published":
                 raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
             if self.loss.name not in CLIPPED:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -31,13 +31,14 @@ from dpml.algorithms.perturbation import (
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release, check_positive, check_rounds
+from dpml.mechanism.algorithm import Lam, Release, Rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sampler, Sharing, secure_sharing
 from dpml.optim.gradients import MergedRows
+from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import round_up, with_slack
@@ -128,14 +129,12 @@ class PrivateSGD(
 
     name: ClassVar[str] = "psgd"
 
-    lam: float = 0.01
-    rounds: int = 1000
+    lam: Annotated[Lam, POSITIVE] = 0.01
+    rounds: Rounds = 1000
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_published_only()
-        check_positive("algo.lam of psgd", self.lam)
-        check_rounds("psgd", self.rounds)
         if self.halving and self.rounds > _MOST_HALVINGS:
             raise UserError(
                 f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "

@@ -7,7 +7,7 @@ functions of n mu/d and read no row: docs/privacy/clipped_descent.md, Theorem 4 
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -29,12 +29,13 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSum
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial, spectral_edge
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_rounds, check_share
+from dpml.mechanism.algorithm import UNITS, Clip, Release, Rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Statistic, Sum
 from dpml.mechanism.program import Program
 from dpml.optim.gradients import Single
 from dpml.optim.losses import LOSSES
+from dpml.options import SHARE
 from dpml.privacy import Budget, Problem
 
 _HELD = 1 << 25  # numbers of mapped rows held at once: 128 MiB
@@ -61,15 +62,12 @@ class WhitenedDescent(
     """Of a party, in an audit: every run maps all of them."""
     proof: ClassVar[str] = "Theorem 4, docs/privacy/clipped_descent.md"
 
-    budget_share: float | None = None
-    rounds: int | None = None
-    clip: float | None = None
+    budget_share: Annotated[float | None, SHARE] = None
+    rounds: Rounds | None = None
+    clip: Clip | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_rounds(self.name, self.rounds)
-        check_clip(f"algo.clip of {self.name}", self.clip)
-        check_share(f"algo.budget_share of {self.name}", self.budget_share)
         if self.budget_share is not None and self.labels and self.budget_share >= 1 - LABEL_SHARE:
             raise UserError(
                 f"algo.budget_share of {self.name} must be less than {1 - LABEL_SHARE:g}, because the labels get "

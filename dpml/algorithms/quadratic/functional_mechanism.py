@@ -6,7 +6,7 @@ amount. The mu of every view: docs/privacy/imtiaz2019.md, Theorem 2, which also 
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ from dpml.mechanism.algorithm import (
     VARIANTS,
     Release,
     Variant,
-    check_choice,
-    check_not_negative,
-    check_positive,
 )
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
@@ -37,6 +34,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.interior_point import stop_in_box, usual_start
 from dpml.optim.quadratic import minimise_quadratic
+from dpml.options import NOT_NEGATIVE, POSITIVE
 from dpml.privacy import Budget, Problem, gdp
 
 PUBLISHED_SENSITIVITY = {"squared": (1.0, 4.0, math.sqrt(2)), "logistic": (0.0, 1.0, math.sqrt(2) / 8)}
@@ -79,16 +77,13 @@ class FunctionalMechanism(
 
     variant: Variant = "paper"
     sites: Sites = "curator"
-    radius: float | None = None
-    ridge: float = 1.25
+    radius: Annotated[float | None, POSITIVE] = None
+    ridge: Annotated[float, NOT_NEGATIVE] = 1.25
 
     proof: ClassVar[str] = SOURCE
 
     def __post_init__(self) -> None:
-        check_choice("algo.sites", self.sites, tuple(NAMES))
         super().__post_init__()
-        check_positive("algo.radius", self.radius)
-        check_not_negative("algo.ridge", self.ridge)
         if self.protocol == "secagg" and self.sites != "cape":
             raise UserError(f"algo.protocol=secagg is for algo=capefm: there is no secure sum in algo={self.name}.")
         if self.noise == "discrete" and self.sites not in ("curator", "cape"):

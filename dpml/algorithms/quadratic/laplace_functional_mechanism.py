@@ -6,7 +6,7 @@ by no more than is counted of these, and discrete Laplace noise of the same scal
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +26,12 @@ from dpml.algorithms.quadratic.coefficients import (
 )
 from dpml.algorithms.quadratic.functional_mechanism import in_the_authors_box, with_ridge
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import VARIANTS, Release, Variant, check_not_negative, check_positive
+from dpml.mechanism.algorithm import VARIANTS, Release, Variant
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
+from dpml.options import NOT_NEGATIVE, POSITIVE
 from dpml.privacy import Budget, Problem, View, gdp
 from dpml.privacy.safe import with_slack
 
@@ -61,14 +62,12 @@ class LaplaceFunctionalMechanism(
     name: ClassVar[str] = "dpfm"
 
     variant: Variant = "paper"
-    radius: float | None = None
-    ridge: float = 1.25
+    radius: Annotated[float | None, POSITIVE] = None
+    ridge: Annotated[float, NOT_NEGATIVE] = 1.25
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_published_only()
-        check_positive("algo.radius", self.radius)
-        check_not_negative("algo.ridge", self.ridge)
 
     @property
     def proof(self) -> str:  # type: ignore[override]

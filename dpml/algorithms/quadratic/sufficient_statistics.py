@@ -7,7 +7,7 @@ sends the mean of its rows' coefficients. The sensitivities: docs/privacy/suffic
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -24,11 +24,12 @@ from dpml.algorithms.quadratic.coefficients import (
     split,
 )
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import UNITS, Release, check_clip, check_positive, check_rounds, check_share
+from dpml.mechanism.algorithm import UNITS, Clip, Release, Rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.optim.gradients import Single
+from dpml.options import POSITIVE, SHARE
 from dpml.privacy import Budget, Problem
 
 
@@ -49,11 +50,7 @@ class SufficientStatistics(
     name: ClassVar[str] = "ssp"
     proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/sufficient_statistics.md"
 
-    radius: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("algo.radius", self.radius)
+    radius: Annotated[float | None, POSITIVE] = None
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         least = 2 if self.loss.task == "multiclass" else 1  # it may not be known how many; any number has the budget
@@ -81,15 +78,9 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     name: ClassVar[str] = "ssp_descent"
     proof: ClassVar[str] = "Theorem 3, docs/privacy/clipped_descent.md"
 
-    budget_share: float = 0.3
-    rounds: int | None = None
-    clip: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_rounds(self.name, self.rounds)
-        check_clip(f"algo.clip of {self.name}", self.clip)
-        check_share(f"algo.budget_share of {self.name}", self.budget_share)
+    budget_share: Annotated[float, SHARE] = 0.3
+    rounds: Rounds | None = None
+    clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
         """The noise in the rounds, whose step is that of Newton's method."""

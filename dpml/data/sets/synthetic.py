@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.random import Generator
@@ -11,7 +11,7 @@ from scipy.special import expit, ndtri
 from dpml.arrays import Array, blocks
 from dpml.data import Dataset, Files, Info, preprocess
 from dpml.data.info import Task, beside, info_of
-from dpml.errors import UserError, nearest
+from dpml.options import at_least, check_choice, check_options
 
 Draw = Callable[[Generator, int, Array], tuple[Array, Array]]
 
@@ -99,17 +99,14 @@ class Synthetic:
     """
 
     recipe: str = "linear"
-    d: int = 20
-    rows: int = 5000
-    test_rows: int = 2000
+    d: Annotated[int, at_least(1)] = 20
+    rows: Annotated[int, at_least(1)] = 5000
+    test_rows: Annotated[int, at_least(1)] = 2000
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.recipe not in RECIPES:
-            raise UserError(f"unknown dataset.recipe={self.recipe!r}: {nearest(self.recipe, RECIPES)}")
-        for key in ("d", "rows", "test_rows"):
-            if getattr(self, key) < 1:
-                raise UserError(f"dataset.{key} must be at least 1, got {getattr(self, key)}.")
+        check_choice("dataset.recipe", self.recipe, tuple(RECIPES))
+        check_options(self, "dataset")
 
     @property
     def info(self) -> Info:
