@@ -228,9 +228,9 @@ def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) ->
             )
 
 
-def to_json(values: Any) -> str:
-    """Return plain values as JSON. JSON has no infinity: it is written as 1e999, which parsers read as infinity."""
-    text = json.dumps(values, indent=2)
+def to_json(schema: str, **values: Any) -> str:
+    """Return plain values as JSON that names its schema; an infinity is 1e999, which parsers read as infinity."""
+    text = json.dumps({"schema": schema, **values}, indent=2)
     return re.sub(r'"(?:[^"\\]|\\.)*"|Infinity', lambda match: match[0] if match[0][0] == '"' else "1e999", text)
 
 

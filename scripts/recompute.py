@@ -24,9 +24,9 @@ import pandas as pd
 from dpml.api.jobs import ask
 from dpml.api.settings import Settings
 from dpml.errors import nearest
+from dpml.reporting.artifacts import results_of
 from dpml.reporting.evidence import read_rows
 from dpml.reporting.manifest import Manifest
-from dpml.reporting.results import results_of
 from dpml.running.executors import Job, Outcome, attempt
 from dpml.running.expansion import Point
 from dpml.running.plan import Plan

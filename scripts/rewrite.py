@@ -25,9 +25,8 @@ from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
 from dpml.reporting.ranking import peers
-from dpml.reporting.results import rows_of
 from dpml.reporting.sections import sections
-from dpml.reporting.statistics import with_differences
+from dpml.reporting.statistics import rows_of, with_differences
 from dpml.running.plan import Results
 from dpml.running.spec import Experiment, Panel
 

@@ -77,6 +77,7 @@ def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DPML_OFFLINE", "1")
     monkeypatch.setenv("DPML_PACKS", "")
+    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("COLUMNS", "120")
 
     def run(program: str, *words: str) -> Outcome:

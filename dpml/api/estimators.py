@@ -6,12 +6,15 @@ With public ranges (`bounds`) each row is mapped independently of the others, so
 is fitted.
 """
 
+import hashlib
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,16 +25,17 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from dpml.algorithms import Algorithm
-from dpml.api.files import load, save
-from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, thinned, whose
+from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, owners, thinned
 from dpml.api.settings import plain
 from dpml.arrays import Array
-from dpml.config.build import algorithm_of, budget, epsilon
+from dpml.config.build import algorithm_of, budget
 from dpml.config.compose import options
-from dpml.data import Dataset, Task, sha256
+from dpml.data import Dataset, Range, Task, sha256
+from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import to_both_sides
 from dpml.errors import PrivacyWarning, UserError, nearest
+from dpml.files import reserved
 from dpml.optim.losses import for_task, scores
 from dpml.options import convert
 from dpml.privacy import Adversary, Guarantee, worst
@@ -40,12 +44,16 @@ from dpml.privacy.guarantee import large_delta
 from dpml.privacy.safe import written
 from dpml.release.facts import Facts, exact_algorithm, facts_about, option_node, require_linear_model, statement
 from dpml.release.ledger import Ledger, LedgerEntry, current
+from dpml.release.model import Model
 from dpml.running.cell import limit_blas
+from dpml.running.environment import provenance
 from dpml.seeds import generator
 
+_E = TypeVar("_E", bound="_Fitted")
 
-class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
-    """The base of both estimators. Subclasses encode the target and interpret the scores."""
+
+class _Fitted(BaseEstimator):  # type: ignore[misc]
+    """What both estimators have after a fit; a dataclass of these fields would have them as parameters."""
 
     bounds_: tuple[Array, Array]
     coef_: Array
@@ -57,36 +65,40 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     statement_: tuple[str, ...]
     setting_: str
     _constant: bool  # `fit_intercept` at the fit; the parameter can change later
-    _loss: str
 
-    def __init__(  # noqa: PLR0913 - those of scikit-learn's estimators are their whole configuration
-        self,
-        algo: str = "wdgd",
-        eps: float = 1.0,
-        delta: float | None = 1e-5,
-        parties: int = 1,
-        *,
-        bounds: Bounds | None = None,
-        fit_intercept: bool = True,
-        calibration: str | None = "tight",
-        colluders: float | None = None,
-        algo_options: Mapping[str, Any] | None = None,
-        ledger: Ledger | None = None,
-        class_weight: Mapping[Any, float] | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.algo = algo
-        self.eps = eps
-        self.delta = delta
-        self.parties = parties
-        self.bounds = bounds
-        self.fit_intercept = fit_intercept
-        self.calibration = calibration
-        self.colluders = colluders
-        self.algo_options = algo_options
-        self.ledger = ledger
-        self.class_weight = class_weight
-        self.random_state = random_state
+
+def _suggesting(cls: type[_E]) -> type[_E]:
+    """Have an unknown parameter's TypeError suggest the nearest one, such as eps for epsilon."""
+    init, known = cls.__init__, cls._get_param_names()
+
+    @wraps(init)
+    def checked(self: _E, *values: Any, **parameters: Any) -> None:
+        for name in parameters.keys() - known:
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {nearest(name, known)}")
+        init(self, *values, **parameters)
+
+    cls.__init__ = checked  # type: ignore[assignment, method-assign]
+    return cls
+
+
+@dataclass(eq=False, repr=False)
+class _PrivateLinear(_Fitted):
+    """The base of both estimators. Subclasses encode the target and interpret the scores."""
+
+    __metadata_request__fit: ClassVar = {"party": True}  # with metadata routing, a pipeline hands it on
+
+    algo: str = "wdgd"
+    eps: float = 1.0
+    delta: float | None = 1e-5
+    parties: int = 1
+    _: KW_ONLY
+    bounds: Bounds | None = None
+    fit_intercept: bool = True
+    calibration: str | None = "tight"
+    colluders: float | None = None
+    algo_options: Mapping[str, Any] | None = None
+    ledger: Ledger | str | Path | None = None
+    random_state: int | None = None
 
     def __getstate__(self) -> Any:
         """Return the state for a copy or another process, with the ledger of the surrounding `with` block."""
@@ -108,9 +120,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         weights: Sequence[Array],
     ) -> Array:
         """Release a model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); set `guarantees_`."""
-        asked = budget(epsilon(plain(self.eps, "eps"), "eps"), plain(self.delta, "delta"))
-        algorithm = self._algorithm(task)
-        seed = self._seed()
+        algorithm, asked = self._algorithm(task), budget(plain(self.eps, "eps"), plain(self.delta, "delta"))
+        seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
+        if self.random_state is not None:
+            seed = convert(plain(self.random_state, "random_state"), int, "random_state")
         rows = thinned(into_ball(X, *bounds, self.fit_intercept), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
@@ -122,27 +135,28 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
             holdings = None
             if party is not None:
-                holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), whose(party).tobytes())
-            setting, entry = self._enter(facts, holdings)
+                holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), owners(party).tobytes())
+            ledger = Ledger(Path(self.ledger)) if isinstance(self.ledger, str | Path) else self.ledger or current()
+            setting, entry = self._enter(facts, ledger, holdings)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
-            found = mechanism.release([asked], noise, 1).weights
-        assert found is not None  # of a linear algorithm
+            model = mechanism.release([asked], noise, 1).weights
+        assert model is not None  # of a linear algorithm
         counted = f"entry {entry.number} of a ledger" if entry else "in no ledger"
         if math.isinf(worst(facts.held).eps):
             counted = "not at all, as nothing is proven"
         self.setting_, self.facts_, self.guarantees_ = setting, facts, list(facts.guarantees)
-        self.entry_, self.ledger_ = entry, self.ledger or current()
+        self.entry_, self.ledger_ = entry, ledger
         self.statement_ = (*statement(facts), f"Counted: {counted}.")
-        return np.array(found[0, 0])
+        return np.array(model[0, 0])
 
-    def _enter(self, facts: Facts, holdings: str | None) -> tuple[str, LedgerEntry | None]:
+    def _enter(self, facts: Facts, ledger: Ledger | None, holdings: str | None) -> tuple[str, LedgerEntry | None]:
         """Enter a fit whose noise is not drawn yet into the ledger, and warn of what is not proven.
 
         `holdings` is the `parties` of `Ledger.enter`. Returns the setting, and the entry.
         """
-        ledger, weakest = self.ledger or current(), worst(facts.held)
+        weakest = worst(facts.held)
         if ledger is not None and math.isinf(weakest.eps):
             why = "; and because ".join(facts.open) or f"that of algo={self.algo} at eps={self.eps:g} is infinite"
             raise UserError(
@@ -181,8 +195,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             warnings.warn(message, PrivacyWarning, stacklevel=5)
 
     def _algorithm(self, task: Task) -> Algorithm:
-        name = convert(self.algo, str, "algo")
-        known = options("algo")
+        name, known = self.algo, options("algo")
+        if not isinstance(name, str):
+            raise UserError(f"algo must be the name of an algorithm, got {name!r}: a budget is eps={name!r}.")
         if name not in known:
             raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
         chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
@@ -200,21 +215,12 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if party is None:
             M = convert(plain(self.parties, "parties"), int, "parties")
             return partition(data, Equal(), M, generator(seed, "partition"), adversary)
-        owners = whose(party)
-        check_consistent_length(data.X, owners)
-        order = np.argsort(owners, kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(owners))])
+        numbers = owners(party)
+        check_consistent_length(data.X, numbers)
+        order = np.argsort(numbers, kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(numbers))])
         adversary.count(len(offsets) - 1)  # refuses an adversary that leaves no party to protect
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
-
-    def _seed(self) -> int:
-        """Return the seed of the random streams: `random_state`, or 128 bits from the operating system."""
-        if self.random_state is None:
-            return int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
-        seed = convert(plain(self.random_state, "random_state"), int, "random_state")
-        if seed < 0:
-            raise UserError(f"random_state must be None or a whole number >= 0, got {seed}.")
-        return seed
 
     @property
     def _stated(self) -> bool:
@@ -239,7 +245,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return np.column_stack([weights, np.atleast_1d(self.intercept_)]) if self._constant else weights
 
     def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
-        """Write the model to a file that `dpml predict` reads too, at an unused `path`.
+        """Write the model to a file for `dpml predict`, at an unused `path`.
 
         Args:
             path: of the file.
@@ -248,29 +254,77 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             declared: also if its guarantee is the word of code that is not part of dpml: the file says so.
         """
         check_is_fitted(self)
-        save(self, Path(path), floating=floating, unsafe=unsafe, declared=declared)
+        self._check_publishable(floating, unsafe, declared)
+        names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(self.n_features_in_)])
+        columns = {str(name): Range(float(a), float(b)) for name, a, b in zip(names, *self.bounds_, strict=True)}
+        classes = tuple(map(str, getattr(self, "classes_", ())))
+        task: Task = "regression" if not classes else "binary" if len(classes) == 2 else "multiclass"
+        offset, scale, target = 0.0, 1.0, None
+        if task == "regression":
+            low, high = self.y_bounds_
+            offset, scale, target = (low + high) / 2, (high - low) / 2, Range(low, high)
+        text = Model(
+            task=task,
+            loss=for_task(task).name,
+            label="label",
+            stated=ColumnBounds.of_columns(Path(path), columns, classes, target),
+            steps=("symmetric", *["bias"] * self._constant, "sample_norm"),
+            weights=self._weights,
+            guarantees=self.facts_.guarantees if self.facts_.open else self.facts_.held,
+            statement=self.statement_,
+            setting=self.setting_,
+            versions=provenance()["versions"],
+            offset=offset,
+            scale=scale,
+            certificate=None if self.facts_.open else self.facts_.certificate,
+        ).text()
+        with reserved(Path(path)) as write:
+            write(text)
+            if self.entry_ is not None and self.ledger_ is not None:
+                self.ledger_.publish(self.entry_, hashlib.sha256(text.encode()).hexdigest())
 
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read the estimator in a model file. Its classes are strings, and its parameters are defaults."""
-        return load(cls(), Path(path))
+    def _check_publishable(self, floating: bool, unsafe: bool, declared: bool) -> None:
+        facts = self.facts_
+        if facts.ranges == "fitted":
+            raise UserError(
+                "a model's file needs public ranges, and these were fitted to the rows: give bounds (and y_bounds)."
+            )
+        if not (floating or facts.exact):
+            raise UserError(
+                f"this model of algo={self.algo} has floating-point noise, whose last bits can tell neighbours apart: "
+                "fit one with exact noise, such as algo='wdgd' with calibration='tight', or save(path, floating=True), "
+                "and its file says that it is proven for real numbers, not for these bits."
+            )
+        facts.require_messages()
+        if facts.author and not declared:
+            raise UserError(
+                f"the guarantee of this model is declared by {facts.author}, which is not part of dpml, and nobody "
+                "here has proven it: save(path, declared=True) says so in the file."
+            )
+        if not unsafe and (facts.open or self.entry_ is None):
+            why = "this fit is in no ledger"
+            if facts.open:
+                why = f"nothing is proven of this model, because {facts.open[0]}"
+            raise UserError(f"{why}: fit it again with ledger=PATH, or save(path, unsafe=True), and the file says so.")
 
     def _keep(self, weights: Array) -> None:
         """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
         self.coef_ = weights
         self.intercept_ = np.zeros(len(weights))
-        self._constant, self._loss = bool(self.fit_intercept), "logistic"  # softmax for more classes
+        self._constant = bool(self.fit_intercept)
         if self._constant:
             self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
 
 
+@_suggesting
+@dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear classifier under (eps, delta) differential privacy; adjacency is *replace one row*.
 
     >>> import numpy as np, dpml
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (5000, 2))
-    >>> model = dpml.PrivateClassifier(eps=1.0, delta=1e-5, bounds=(-1, 1)).fit(X, X[:, 0] > X[:, 1])
+    >>> model = dpml.PrivateClassifier(eps=1.0, delta=1e-5, bounds=[-1, 1]).fit(X, X[:, 0] > X[:, 1])
     >>> model.score(X, X[:, 0] > X[:, 1]) > 0.9
     True
     >>> [(g.view, round(g.eps, 3), g.delta) for g in model.guarantees_ if g.basis == "proven"]
@@ -278,49 +332,41 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 
     Private: the rows and labels, against an adversary who sees the fitted model or, with several parties, any view of
     `guarantees_`. Public: the number of rows and features, the set of labels (`classes_`), the parties' number and
-    sizes, and all parameters. Every `fit` spends its budget anew; so does every fold of a cross-validation, every point
-    of a grid search and every class of `OneVsRestClassifier` on the same rows (`ledger` adds them up).
-    `score` on training rows is not private. Noise is exact integers where the algorithm has such noise; else, or with
-    ``{"noise": "continuous"}`` in `algo_options`, it is floating-point numbers (Mironov 2012), and the basis in
-    `guarantees_` is `proven for real numbers`.
+    sizes, and all parameters. Every `fit` spends its budget anew (`ledger` adds fits up). `score` on training rows is
+    not private. Noise is exact integers where the algorithm has such noise; else, or with ``{"noise": "continuous"}``
+    in `algo_options`, it is floating-point numbers (Mironov 2012), and the basis is `proven for real numbers`.
 
     Args:
-        algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more (only some
-            algorithms).
+        algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more.
         eps: the budget; inf for no noise.
         delta: None for pure eps-DP, where the algorithm has it.
         parties: the number of parties to which the rows are dealt, equally and at random.
-        bounds: (low, high), each a number or one number per feature: public ranges, known without looking at the rows.
-            Values outside are clipped. None: the smallest and largest values of the training rows, which the budget
-            does not cover.
+        bounds: [low, high], each a number or one number per feature: public ranges. Values outside are clipped. None:
+            the smallest and largest values of the training rows, which the budget does not cover.
         fit_intercept: whether rows get a constant feature.
         calibration: `tight`, the least noise that is proven to give (eps, delta) in the worst view; `published`, the
             noise of the algorithm's paper, for which the proven eps may be larger; None, the default of `dpml-run`.
         colluders: parties that pool their knowledge with the aggregator, a number or a share below 1; None:
             ``ceil(parties/3) - 1``.
         algo_options: further options of the algorithm, those under `algo` of `dpml-run`: ``{"lam": 0.01}``.
-        ledger: a `dpml.Ledger` in which every fit is entered before its noise is drawn; None: that of the `with` block
-            around it, or else none, and a second fit of the same estimator warns.
+        ledger: the path of a ledger, or a `dpml.Ledger`, in which every fit is entered before its noise is drawn; None:
+            that of the `with` block around it, if any.
         class_weight: public weights of classes, `{class: weight}`, relative to the largest. None: all alike.
-            `balanced` would count private labels, and is refused.
         random_state: None: noise from the operating system's random numbers. A whole number is for tests only: anyone
             who knows it can subtract the noise, so nothing is proven.
 
     Attributes:
         guarantees_: the claimed and the proven guarantees, per view; for rows mapped into the unit ball.
         statement_: what is proven, or why nothing is, in words.
-        setting_: the parameters of the fit, as its ledger and its file have them.
-        facts_: what both are computed from.
         entry_: the entry in the ledger, or None.
         classes_: the labels, in order.
         coef_: (1, p), or (K, p) with K > 2 classes: weights of the features in [-1, 1].
         intercept_: (1,) or (K,).
         bounds_: the ranges that were used. If they are fitted, they are two values of private rows per feature.
-        n_features_in_: p.
-
-    Raises:
-        ValueError: X or y are not valid input for scikit-learn's estimators.
     """
+
+    _: KW_ONLY
+    class_weight: Mapping[Any, float] | None = None
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -343,9 +389,8 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         bounds = self._ranges(self.bounds, "bounds", rows)
         task: Task = "binary" if K == 2 else "multiclass"
         targets = (2 * codes - 1 if K == 2 else codes).astype(float)
-        by_class = class_weights(self.class_weight, classes, codes)
-        chances = [one for one in (weights, by_class) if one is not None]
-        model = self._released(rows, targets, task, bounds, party, chances)
+        weights += class_weights(self.class_weight, classes, codes)
+        model = self._released(rows, targets, task, bounds, party, weights)
         self.classes_, self.bounds_ = classes, bounds
         self._keep(model.reshape(1 if K == 2 else K, -1))
         return self
@@ -364,11 +409,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return the probability of every class, (n, K): the sigmoid or softmax of the scores."""
         found = self.decision_function(X)
-        if self._loss not in ("logistic", "softmax"):
-            raise UserError(f"a model by loss={self._loss} gives no probabilities: use predict or decision_function.")
-        if found.ndim == 2:
-            return softmax(found, axis=1)
-        return np.column_stack([expit(-found), expit(found)])
+        return softmax(found, axis=1) if found.ndim == 2 else np.column_stack([expit(-found), expit(found)])
 
     def _check_multiclass(self, y: Any) -> None:
         """Raise ValueError unless the algorithm takes more than two classes."""
@@ -390,6 +431,8 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return tags
 
 
+@_suggesting
+@dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear regression by least squares under (eps, delta) differential privacy; adjacency is *replace one row*.
 
@@ -397,7 +440,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(0, 10, (5000, 1))
     >>> y = 3 * X[:, 0] + rng.normal(0, 1, 5000)
-    >>> model = dpml.PrivateRegressor("ssp", eps=1.0, bounds=(0, 10), y_bounds=(0, 30)).fit(X, y)
+    >>> model = dpml.PrivateRegressor("ssp", eps=1.0, bounds=[0, 10], y_bounds=[0, 30]).fit(X, y)
     >>> model.score(X, y) > 0.8
     True
 
@@ -407,31 +450,12 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
 
     Args:
         algo: an algorithm that takes the squared loss.
-        y_bounds: (low, high), a public range of the target; values outside are clipped. None: the smallest and largest
+        y_bounds: [low, high], a public range of the target; values outside are clipped. None: the smallest and largest
             training target, which the budget does not cover.
     """
 
-    def __init__(  # noqa: PLR0913 - those of scikit-learn's estimators are their whole configuration
-        self,
-        algo: str = "wdgd",
-        eps: float = 1.0,
-        delta: float | None = 1e-5,
-        parties: int = 1,
-        *,
-        bounds: Bounds | None = None,
-        y_bounds: Bounds | None = None,
-        fit_intercept: bool = True,
-        calibration: str | None = "tight",
-        colluders: float | None = None,
-        algo_options: Mapping[str, Any] | None = None,
-        ledger: Ledger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        super().__init__(
-            algo, eps, delta, parties, bounds=bounds, fit_intercept=fit_intercept, calibration=calibration,
-            colluders=colluders, algo_options=algo_options, ledger=ledger, random_state=random_state,
-        )  # fmt: skip
-        self.y_bounds = y_bounds
+    _: KW_ONLY
+    y_bounds: Bounds | None = None
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -443,8 +467,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         bounds = self._ranges(self.bounds, "bounds", rows)
         low, high = self._ranges(self.y_bounds, "y_bounds", target)
         scaled = np.clip(to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0], -1, 1)
-        chances = [] if weights is None else [weights]
-        self._keep(self._released(rows, scaled, "regression", bounds, party, chances)[None])
+        self._keep(self._released(rows, scaled, "regression", bounds, party, weights)[None])
         self.bounds_, self.y_bounds_ = bounds, (float(low[0]), float(high[0]))
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
         return self

@@ -64,8 +64,7 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
     """Attack a release in every view; compare the result with the claimed and the proven eps: `dpml audit`.
 
-    The data are synthetic: the worst neighbours known from a proof or a search. The eps that an attack demonstrates
-    (`Finding.attacked`) is a lower bound; if it is above the proven eps, there is a bug (`Finding.verdict`).
+    The data are synthetic. The eps that an attack demonstrates is a lower bound.
 
     >>> import dpml
     >>> for finding in dpml.attack(algo="ssp", dataset="synthetic", eps=1, delta=1e-5, M=1, draws=2000):
@@ -90,9 +89,7 @@ def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
     client inf false
     transcript inf false
 
-    Args:
-        recipe: a YAML or JSON file with keys of `dpml.recipes.TrainingRecipe`, or in the words of another framework.
-        keys: the same as keyword arguments, which take the place of the file's.
+    `recipe` is a YAML or JSON file; `keys` take the place of its keys (docs/howto/check.md).
     """
     return judge(recipe_of(recipe, **keys))
 
@@ -105,14 +102,8 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     >>> data.X.shape, data.X_test.shape, sorted(set(data.y))
     ((100, 30), (114, 30), [np.float64(-1.0), np.float64(1.0)])
 
-    Args:
-        overrides: a name, ``"wdbc"``, or as on the command line, ``"dataset.bounds=public"``.
-        config_dir: a folder of your own options, as ``--config-dir``.
-        keys: dataset and its options, N (training rows; None: all), seed (for drawing and splitting rows), data_dir,
-            mirror, offline.
-
-    Returns:
-        Arrays that may be read-only and memory-mapped.
+    Keys are dataset and its options, N (training rows; None: all), seed (for drawing and splitting rows), data_dir,
+    mirror and offline. The arrays may be read-only and memory-mapped.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides]
     settings = one_setting("load", named, keys, config_dir)
@@ -136,8 +127,6 @@ def _load(config: DictConfig, source: Source) -> Dataset:
     N, seed = value_of(config, "N"), value_of(config, "seed")
     if N is not None and N < 1:  # 0 would stand for all rows
         raise UserError(f"N must be at least 1, got N={N}.")
-    if seed < 0:
-        raise UserError(f"seed must be a whole number >= 0, got seed={seed}.")
     return source.load(files(config), N, generator(seed, "data"))
 
 

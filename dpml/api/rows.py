@@ -1,7 +1,7 @@
 """An estimator's rows: mapped into the unit ball by public ranges, and kept with a probability, their weight."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from dpml.arrays import Array, Index
 from dpml.data.preprocess import shrink, to_both_sides
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
 
-Bounds = tuple[ArrayLike, ArrayLike]
+Bounds = Sequence[Any]  # low and high, each a number or one per feature
 
 
 def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
@@ -29,17 +29,15 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
 def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
     """Return the ends of public ranges, each (width,)."""
     try:
-        low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)) for end in given)
+        low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)).copy() for end in given)
     except (TypeError, ValueError):
-        each = f", or {width} of them" if width > 1 else ""
-        raise UserError(f"{key} must be a pair (low, high), each of them one number{each}.") from None
+        raise UserError(f"{key} must be a pair (low, high), each one number or {width} of them.") from None
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):
-        first = wrong[0]
-        got = f"{low[first]:g} and {high[first]:g} at {first}"
+        got = f"{low[wrong[0]]:g} and {high[wrong[0]]:g} at {wrong[0]}"
         raise UserError(f"{key} must be finite, low < high, less than 1.8e308 apart, got {got}.")
-    return low.copy(), high.copy()
+    return low, high
 
 
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
@@ -56,14 +54,10 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
     return np.where(kept[:, None], X, 0.0)
 
 
-def checked_weights(given: ArrayLike | None, X: Array) -> Array | None:
-    """Weights of rows as an array (n,); one above 1 is cut to 1, with a warning, as is a value outside of its range.
-
-    Raises:
-        ValueError: they are not one number >= 0 for each row, or all 0.
-    """
+def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
+    """Return the weights of rows, if there are any, as an array (n,); a weight above 1 is cut to 1, with a warning."""
     if given is None:
-        return None
+        return []
     weights = np.asarray(given, dtype=float)
     if weights.ndim > 1:
         raise ValueError("Sample weights must be 1D array or scalar")  # scikit-learn's words
@@ -77,35 +71,29 @@ def checked_weights(given: ArrayLike | None, X: Array) -> Array | None:
             "by a public largest weight, not by the largest that there is.",
             stacklevel=3,
         )
-    return np.minimum(weights, 1.0)
+    return [np.minimum(weights, 1.0)]
 
 
-def whose(party: ArrayLike) -> Index:
-    """Return the number of each row's party, (n,), in the order of the parties' ids."""
-    owners: Index = np.unique(column_or_1d(party), return_inverse=True)[1]
-    return owners
+def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
+    """Return the weight of each row (n,) by its class, relative to the heaviest class; nothing without weights.
 
-
-def class_weights(given: Any, classes: Index, codes: Index) -> Array | None:
-    """The weight of each row (n,) by its class, over the largest weight of a class.
-
-    Args:
-        given: positive numbers by class, public; a class that is not named has 1. None: all rows have weight 1.
-        classes: the labels, in order.
-        codes: the place of each row's label in `classes`, (n,).
+    `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """
     if given is None:
-        return None
-    if isinstance(given, str) and given == "balanced":
+        return []
+    if isinstance(given, str):
         raise UserError(
-            "class_weight='balanced' counts the private labels, which no budget covers: give public weights, such as "
-            "class_weight={0: 0.1, 1: 1}, from what is known of these classes elsewhere."
+            f"class_weight={given!r} would count the private labels, which no budget covers: give public weights, such "
+            "as class_weight={0: 0.1, 1: 1}, from what is known of these classes elsewhere."
         )
-    known = list(classes)
-    for name, weight in given.items():
-        if name not in known:
-            raise UserError(f"class_weight: no label is {name!r}: {nearest(str(name), map(str, known))}")
-        if not 0 < weight < np.inf:
-            raise UserError(f"class_weight of {name!r} must be a positive number, got {weight!r}.")
-    weights = np.array([float(given.get(name, 1.0)) for name in known])
-    return (weights / weights.max())[codes]
+    refuse_unknown("class", given, list(classes), "class_weight")
+    weights = np.array([float(given.get(name, 1.0)) for name in classes])
+    if not (np.isfinite(weights) & (weights > 0)).all():
+        raise UserError(f"class_weight must have positive numbers, got {dict(given)}.")
+    return [(weights / weights.max())[codes]]
+
+
+def owners(party: ArrayLike) -> Index:
+    """Return the number of each row's party, (n,), in the order of the parties' ids."""
+    numbers: Index = np.unique(column_or_1d(party), return_inverse=True)[1]
+    return numbers

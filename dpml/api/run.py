@@ -56,7 +56,7 @@ class Result:
         from dpml.reporting.charts import run_charts  # loads Matplotlib
         from dpml.reporting.figures import paper_figure
 
-        figure, _ = paper_figure(run_charts(summarise(self.rows), x, metrics), _WIDTH, {})
+        figure, _ = paper_figure(run_charts(summarise(self.rows), x, metrics), _WIDTH)
         return figure
 
 

@@ -1,20 +1,20 @@
 """`dpml data`: list, fetch and check data sets, and deal their rows to parties."""
 
 import sys
-import textwrap
 from argparse import Namespace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from dpml.api.settings import Settings, is_private
 from dpml.arrays import Array, Index
-from dpml.cli.columns import print_table
+from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE
 from dpml.config import catalogue
 from dpml.data import Files, Raw, Source
 from dpml.data.partition import distances
-from dpml.data.sources import cache
+from dpml.data.sources import cache as parsed
 from dpml.data.sources.files import change, difference, fresh_content, known_content
 from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
@@ -27,7 +27,7 @@ _EXPLAINED = (
 
 
 def _files(arguments: Namespace) -> Files:
-    return Files(arguments.data_dir, arguments.mirror, arguments.offline, getattr(arguments, "into", None))
+    return Files(arguments.data_dir, into=getattr(arguments, "into", None))
 
 
 def _named(arguments: Namespace) -> dict[str, Source]:
@@ -47,7 +47,7 @@ def state(source: Source, files: Files) -> str:
     if not isinstance(source, Tabular):
         return "ready"
     digests = {name: content.sha256 for name, path in paths.items() if (content := known_content(path))}
-    if len(digests) == len(paths) and cache.folder(source.info.name, source.key(joint_checksum(digests))).is_dir():
+    if len(digests) == len(paths) and parsed.folder(source.info.name, source.key(joint_checksum(digests))).is_dir():
         return "ready"
     return "raw only"
 
@@ -65,13 +65,10 @@ def run_list(arguments: Namespace) -> None:
     print_table(console, ["name", "task", "rows", "d", "state"], lines)
     public = ", ".join(name for name, source in sources.items() if source.info.columns)
     loose = ", ".join(name for name, source in sources.items() if not all(raw.sha256 for raw in source.info.files))
-    for line in (
-        f"Public ranges (dataset.bounds=public): {public}.",
-        f"Not pinned, the first file seen is trusted: {loose}.",
-        "Your own file: dataset=csv dataset.path=FILE.csv dataset.label=COLUMN",
-    ):
-        print(textwrap.fill(line, console.width, break_long_words=False))
-    _print_folders(files)
+    console.print(f"Public ranges (dataset.bounds=public): {public}.")
+    console.print(f"Not pinned, the first file seen is trusted: {loose}.")
+    console.print("Your own file: dataset=csv dataset.path=FILE.csv dataset.label=COLUMN")
+    print(f"data files     {', '.join(map(str, files.roots))}\nparsed arrays  {parsed.root()}")
 
 
 def run_get(arguments: Namespace) -> None:
@@ -103,20 +100,18 @@ def _prepare(source: Source, files: Files) -> str:
 
 def run_check(arguments: Namespace) -> None:
     """Read every raw file again, and print whether it is what it should be."""
-    files = _files(arguments)
-    problems: dict[Path, str] = {}  # by file, including files that several data sets share
+    files, problems = _files(arguments), cache(_problem)  # several data sets can share a file
     wrong = 0
     for name, source in _named(arguments).items():
         for raw in source.info.files:
             path = files.local(source.info, raw.name)
-            if path is None:
-                print(f"{name}: {raw.name}: missing")
-                continue
-            if path not in problems:
-                problems[path] = _problem(raw, path)
-            right = "ok" if raw.sha256 else "ok (no published sha256: size, and the sha256 recorded here)"
-            print(f"{name}: {raw.name}: {f'WRONG, {problems[path]}: {path}' if problems[path] else right}")
-            wrong += bool(problems[path])
+            verdict = "missing"
+            if path is not None:
+                verdict = "ok" if raw.sha256 else "ok (no published sha256: size, and the sha256 recorded here)"
+                if problem := problems(raw, path):
+                    verdict = f"WRONG, {problem}: {path}"
+                    wrong += 1
+            print(f"{name}: {raw.name}: {verdict}")
     if wrong:
         raise UserError(
             f"{wrong} of the files are not what they should be: move them away, then get them again with dpml data get."
@@ -127,21 +122,6 @@ def _problem(raw: Raw, path: Path) -> str:
     """Return what is wrong with a file, after reading all of it; empty if nothing is."""
     content = fresh_content(path, raw.separator)
     return difference(raw, content) or change(raw, path, content)
-
-
-def run_path(arguments: Namespace) -> None:
-    """Print the paths of the raw files of some sets, or the folders."""
-    files = _files(arguments)
-    if not arguments.names:
-        _print_folders(files)
-        return
-    for source in _named(arguments).values():
-        for raw in source.info.files:
-            print(files.local(source.info, raw.name) or f"missing: {files.target / source.info.name / raw.name}")
-
-
-def _print_folders(files: Files) -> None:
-    print(f"data files     {', '.join(map(str, files.roots))}\nparsed arrays  {cache.root()}")
 
 
 def run_partition(arguments: Namespace) -> None:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any
 
-from dpml.cli.columns import print_table
+from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE, value, written
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.columns import ColumnProfile, Date, Number
@@ -18,7 +18,7 @@ from dpml.screen import Screen
 _SHOWN = 3  # categories shown per column
 
 
-def run(arguments: Namespace) -> None:
+def run_describe(arguments: Namespace) -> None:
     """Print what a file holds; with --bounds also the values outside them; with --bounds-out write bounds to edit."""
     target = arguments.bounds_out
     if target is not None and arguments.label is None:

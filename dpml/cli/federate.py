@@ -14,21 +14,13 @@ from typing import Any
 
 from dpml.cli.files import READING, refuse_replacing, written
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
 from dpml.federated.aggregator import Federated, Kept, aggregate, publish
 from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.consortium import write_certificates, write_consortium
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.party import Member, own_rows, signing_key
-from dpml.federated.plan import (
-    FederationPlan,
-    Seat,
-    check_columns,
-    most_dropouts,
-    read_card,
-    read_plan,
-    task_of,
-)
+from dpml.federated.plan import FederationPlan, Seat, check_columns, most_dropouts, read_card, read_plan, task_of
 from dpml.files import check_writable, write_atomically
 from dpml.optim.losses import for_task
 from dpml.release.ledger import Cap, beside
@@ -143,20 +135,20 @@ def run_try(arguments: Namespace) -> None:
         check_writable(output)
     with tempfile.TemporaryDirectory(prefix="dpml") as temporary, ExitStack() as stack:
         folder = Path(temporary)
-        place, keys = folder / "plan.json", [folder / f"{k}.key" for k in range(len(files))]
-        seats = [
-            _seat(arguments, data.stem, data, key, readings[data.stem]) for data, key in zip(files, keys, strict=True)
-        ]
-        plan = _agreed(arguments, seats)
+        keys = [folder / f"{k}.key" for k in range(len(files))]
+        plan = _agreed(arguments, [_seat(arguments, data.stem, data, key, readings[data.stem])
+                                   for data, key in zip(files, keys, strict=True)])  # fmt: skip
         for key in keys:
             plan = plan.signed(signing_key(key))
-        write_atomically(place, plan.text)
+        write_atomically(folder / "plan.json", plan.text)
         _say(plan)
         called, port = stack.enter_context(listening(plan, ("127.0.0.1", 0), arguments.timeout, None))
         running = []
         for k, data in enumerate(files):
-            words = ["--plan", place, "--key", keys[k], "--aggregator", f"127.0.0.1:{port}", "--wait", arguments.wait]
-            words += ["-o", folder / f"{k}.json", *_options(readings[data.stem])]
+            words = ["--plan", folder / "plan.json", "--key", keys[k], "--aggregator", f"127.0.0.1:{port}"]
+            words += ["--wait", arguments.wait, "-o", folder / f"{k}.json"]
+            for option, value in readings[data.stem].items():
+                words += [f"--{option}", *([value] if isinstance(value, str) else value)]
             words += [] if arguments.release else ["--ledger", folder / f"{k}.ledger"]
             running.append(stack.enter_context(_started(data, words)))
         made = _aggregate(plan, called, arguments.wait, output if arguments.release else folder / "model.json")
@@ -168,25 +160,15 @@ def run_try(arguments: Namespace) -> None:
         print("This was a rehearsal: no ledger was charged, and its model is deleted. Add --release to make the model.")
 
 
-def _readings(given: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the options of each party's file, from NAME KEY=VALUE ..."""
-    found: dict[str, dict[str, Any]] = {name: {} for name in names}
-    for name, *words in given:
-        if name not in found:
-            raise UserError(f"--reading {name} is not the name of a file: {nearest(name, names)}")
-        for word in words:
-            key, _, value = word.partition("=")
-            if key not in READING:
-                raise UserError(f"--reading takes no {key!r}: {nearest(key, READING)}")
-            found[name][key] = tuple(value.split(",")) if key == "na" else value
-    return found
-
-
-def _options(reading: Mapping[str, Any]) -> list[str]:
-    """Return the options of `federate party` for the same reading."""
-    return [
-        word for key, value in reading.items() for word in (f"--{key}", *([value] if isinstance(value, str) else value))
-    ]
+    readings: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for name, *words in options:
+        refuse_unknown("file", [name], names, "--reading")
+        for key, _, value in (word.partition("=") for word in words):
+            refuse_unknown("key", [key], READING, "--reading")
+            readings[name][key] = tuple(value.split(",")) if key == "na" else value
+    return readings
 
 
 @contextmanager

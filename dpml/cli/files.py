@@ -13,40 +13,19 @@ AS_PRIVATE = "All this is computed from the rows without noise, and as private a
 READING = ("encoding", "separator", "decimal", "na")
 
 
-def add_written(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how a file is written."""
-    help_ = "utf-8 (the default), utf-16, latin-1, cp1252, ... (dataset.encoding)"
-    parser.add_argument("--encoding", metavar="NAME", help=help_)
-    help_ = "the character between values, or comma, semicolon, tab, bar (default: automatic)"
-    parser.add_argument("--separator", metavar="CHARACTER", help=help_)
-    parser.add_argument("--decimal", metavar="NAME", help="point (the default) or comma")
-    help_ = "texts that stand for a missing value, besides the usual ones (dataset.na)"
-    parser.add_argument("--na", nargs="+", action="extend", default=[], metavar="TEXT", help=help_)
-
-
-def add_own_file(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what the columns of a file are, and how it is written."""
-    parser.add_argument("--label", metavar="COLUMN", help="the column to predict (dataset.label)")
-    parser.add_argument("--party", metavar="COLUMN", help="the column that says whose a row is (dataset.party)")
-    help_ = "columns that are not used (dataset.drop)"
-    parser.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help=help_)
-    add_written(parser)
-
-
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of `add_written` that are given."""
+    """Return the options about how a file is written that are given."""
     given = {key: getattr(arguments, key) for key in READING}
     return {key: tuple(value) if key == "na" else value for key, value in given.items() if value}
 
 
-def own_file(arguments: argparse.Namespace, words: Sequence[str]) -> list[str]:
-    """Return the settings that a FILE among the words and the options of `add_own_file` stand for, and the others."""
+def own_file(words: Sequence[str], bounds: Path | None) -> list[str]:
+    """Return the settings of a release: words, with a FILE among them and its bounds as settings of dataset=csv."""
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:
         raise UserError(f"one file of rows is released, got {' and '.join(files)}.")
-    given = {"path": files[0] if files else None, "label": arguments.label, "party": arguments.party}
-    given |= {"bounds": arguments.bounds, "drop": arguments.drop, **written(arguments)}
-    settings = [f"dataset.{key}={value(text)}" for key, text in given.items() if text]
+    settings = [f"dataset.path={value(files[0])}"] if files else []
+    settings += [f"dataset.bounds={value(bounds)}"] if bounds else []
     return ["dataset=csv"] * bool(files) + settings + [word for word in words if word not in files]
 
 

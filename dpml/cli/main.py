@@ -2,15 +2,16 @@
 
 import argparse
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dpml import packs
-from dpml.cli import completion, load
+from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
-from dpml.cli.files import add_own_file, add_written
 from dpml.errors import UserError, nearest
+from dpml.files import shipped_folder
 from dpml.version import __version__
 
 _EXAMPLES = """\
@@ -21,6 +22,285 @@ examples:
   dpml predict model.json NEW.csv
   dpml guarantee algo=capefm eps=0.1 --why
   dpml federate try A.csv B.csv C.csv --bounds bounds.yaml --set eps=1 delta=1e-6"""
+
+_COMPLETED = {"bash": "_dpml_settings", "zsh": "_dpml_settings"}
+"""The functions that complete KEY=VALUE, in the shells that have one."""
+
+# bash splits a word at "=": the function looks at both parts, and returns the part that follows
+_BASH = """\
+_dpml_settings() {
+  local word="$1" before="${COMP_WORDS[COMP_CWORD-1]}"
+  [[ $word == "=" ]] && word="$before="
+  [[ $before == "=" ]] && word="${COMP_WORDS[COMP_CWORD-2]}=$1"
+  compgen -W "@SETTINGS" -- "$word" | if [[ $word == *=* ]]; then sed 's/^[^=]*=//'; else cat; fi
+}"""
+_ZSH = "_dpml_settings() { compadd -S '' -- @SETTINGS }"
+
+# ---- options
+
+
+def _option(metavar: str | None, text: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"metavar": metavar, "help": text, **more}
+
+
+def _path(metavar: str | None, text: str | None = None, **more: Any) -> dict[str, Any]:
+    return _option(metavar, text, type=Path, **more)
+
+
+def _number(kind: type, default: float | None, text: str, metavar: str | None = None) -> dict[str, Any]:
+    return _option(
+        metavar, f"{text} (default: %(default)s)" if default is not None else text, type=kind, default=default
+    )
+
+
+def _flag(text: str) -> dict[str, Any]:
+    return {"action": "store_true", "help": text}
+
+
+_SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+_SHORT = {"--output": "-o", "--folder": "-o", "--config-dir": "-cd"}
+_AGREED = (
+    "eps, delta, algo (default: wdgd), algo.*, loss, count_errors, dataset.label, dataset.drop, dataset.missing, "
+    "dataset.steps, dataset.na, dataset.encoding, dataset.separator, dataset.decimal"
+)
+_OPTIONS = {
+    "overrides": _option("KEY=VALUE", "as for dpml-run, one value each", nargs="*"),
+    "--config-dir": _path("DIR", "your own options: DIR/algo/NAME.yaml and so on"),
+    "--pack": _path("DIR", "a paper's folder, with its card.yaml; can be repeated", action="append", default=[]),
+    "--json": _flag("print JSON instead of a table"),
+    "--output": _path(None, "default: %(default)s"),
+    "--folder": _path("DIR", required=True),
+    "--figure": _path("FILE", "draw it: FILE.png and FILE.svg"),
+    "--certificate": _path("FILE", "write what `dpml verify` computes the guarantee from"),
+    "--why": _flag("print message, sensitivity, noise and composition"),
+    "--fail-on": _option(
+        None,
+        "exit with 1 if a claim is false, also if it is unproven (default), or never",
+        choices=("false", "unproven", "never"),
+        default="unproven",
+    ),
+    # data sets
+    "names": _option("NAME", "as in `dpml data list` (default: all)", nargs="*"),
+    "--data-dir": _option("DIR", "a folder with data files, which is only read (default: $DPML_DATA)"),
+    "--into": _option("DIR", "put the files there (default: the user's cache)"),
+    # files of rows, and models
+    "file": _path("FILE", "FILE.csv, .csv.gz, or .parquet"),
+    "model": _path("MODEL", "the model's file"),
+    "--label": _option("COLUMN", "the column to predict (dataset.label)"),
+    "--party": _option("COLUMN", "the column that says whose a row is (dataset.party)"),
+    "--drop": _option("COLUMN", "columns that are not used (dataset.drop)", **_SEVERAL),
+    "--encoding": _option("NAME", "utf-8 (the default), utf-16, latin-1, cp1252, ... (dataset.encoding)"),
+    "--separator": _option("CHARACTER", "between values; or comma, semicolon, tab, bar (default: automatic)"),
+    "--decimal": _option("NAME", "point (the default) or comma"),
+    "--na": _option("TEXT", "texts that stand for a missing value, besides the usual ones (dataset.na)", **_SEVERAL),
+    "--bounds": _path("FILE.yaml", "what is publicly known of the file's columns (dataset.bounds)"),
+    "--bounds-out": _path("FILE.yaml", "write a file for dataset.bounds, to be edited"),
+    "--proba": _flag("print the probability of each class, and no prediction"),
+    "--class": _option("CLASS", "print the probability of this class only", dest="wanted"),
+    "--shapes": _path("DIR", "draw what each feature contributes, from the model alone, into DIR"),
+    # what a release may spend and publish
+    "--ledger": _path("FILE", "default: beside the data, FILE.csv.ledger"),
+    "--cap": _number(float, None, "refuse what would bring the ledger above this eps", "EPS"),
+    "--cap-delta": _number(float, 1e-5, "at this delta", "DELTA"),
+    "--delta": _number(float, 1e-5, "at which eps is computed"),
+    "--declared": _flag("publish a guarantee that code from outside dpml declares, and nobody has proven"),
+    "--floating": _flag(
+        "publish floating-point noise where none is exact: proven for real numbers, not for these bits"
+    ),
+    # federations
+    "files": _path("FILE.csv", nargs="+"),
+    "data": _path("FILE.csv"),
+    "cards": _path("NAME.card", nargs="+"),
+    "plan": _path("plan.json"),
+    "parties": _option("NAME", "the parties' names, or how many there are", nargs="+"),
+    "host": _option("HOST", "the name or address by which parties call the aggregator"),
+    "--set": _option("KEY=VALUE", _AGREED, dest="overrides", required=True, nargs="+", action="extend"),
+    "--colluders": _number(int, 1, "parties that may collude", "C"),
+    "--dropouts": _number(int, None, "parties that may drop out (default: the maximum)", "D"),
+    "--wait": _number(float, 60.0, "seconds for all to be there"),
+    "--timeout": _number(float, 60.0, "seconds for the answers of a round"),
+    "--release": _flag("make the model, and enter it into every party's ledger"),
+    "--reading": _option(
+        "NAME KEY=VALUE",
+        "options of one party's file, such as --reading ayr encoding=cp1252 decimal=comma",
+        nargs="+",
+        action="append",
+        default=[],
+    ),
+    "--plan": _path(None, required=True),
+    "--key": _path(None, "the signing key, which `card` makes; tell nobody", required=True),
+    "--copies": _path("plan.json", "that others signed", **_SEVERAL),
+    "--aggregator": _option("HOST:PORT", "where parties call", required=True),
+    "--listen": _option("HOST:PORT", required=True),
+    "--ca": _path("FILE.pem", "the authority of the aggregator's certificate"),
+    "--certificate-key": _path("FILE.pem"),
+    # tables and figures
+    "path": _path("RUN", "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE"),
+    "folders": _path("RUN", "folders that a dpml-run wrote to, with rows.csv in them", nargs="+"),
+    "results": _path(None, "default: %(default)s", nargs="?", default=Path("results")),
+    "--x": _option(None, "eps, delta, M, N, another setting, or inverse_eps (default: what varies)"),
+    "--y": _option("METRIC", "default: accuracy or rmse, and the optimality gap", nargs="+", action="extend"),
+    "--where": _option("KEY=VALUE", "only rows with these settings: algo=capefm,fm M=5", **_SEVERAL),
+    "--width": _option(None, "such as 3.3in or 8cm (default: %(default)s, a column)", default="3.3in"),
+    "--force": _flag("replace the file"),
+    "name": _option(None, "dpml, or a paper as in results/ (default: all)", nargs="?"),
+    "-M": _number(int, 10, "parties"),
+    "-d": _number(int, 10_000, "entries of each vector"),
+    "shell": _option(None, choices=("bash", "zsh", "fish")),
+}
+
+# ---- commands
+
+
+_SETTING = ("overrides", "--config-dir")
+_WRITTEN = ("--encoding", "--separator", "--decimal", "--na")
+_AGREED_ON = (("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True)), "--set")
+_ADVERSARY = ("--colluders", "--dropouts", "--floating")
+_LOCAL = ("--config-dir", "--data-dir")
+_CHOSEN = ("path", "--y", "--where", "--force")
+_CAP = ("--ledger", "--cap", "--cap-delta")
+_MODEL = ("--output", _path("model.json", "default: %(default)s", default=Path("model.json")))
+
+
+def _to(metavar: str) -> tuple[str, dict[str, Any]]:
+    return "--output", _path(metavar, required=True)
+
+
+@cache  # reading a command line changes nothing in it
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands and their options."""
+    top = _Parser(
+        prog="dpml",
+        description="Multiparty differentially private learning. Runs and sweeps: see dpml-run --help.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"dpml {__version__}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    add = _adder(commands, "data.run_{}", "list, fetch, verify and describe data sets", "data")
+    add("list", "list every data set, and whether it is here", *_LOCAL)
+    add("get", "fetch, verify and parse data sets", *_LOCAL, ("names", _option("NAME", "or all", nargs="+")), "--into")
+    add("check", "read every raw file that is here again and compare its content", *_LOCAL, "names")
+    text = "print how a run would read a CSV or Parquet file of your own. It is as private as the rows"
+    bounds = ("--bounds", _path("FILE.yaml", "count the values outside what this file states"))
+    add(
+        "describe",
+        text,
+        "file",
+        "--label",
+        "--party",
+        "--drop",
+        *_WRITTEN,
+        bounds,
+        "--bounds-out",
+        run="describe.run_describe",
+    )
+    text = "deal the rows of a data set as a run would, and print how unequal the parties are"
+    add("partition", text, *_SETTING, "--figure")
+
+    add = _adder(commands, "models.run_{}")
+    words = ("overrides", _option("FILE | KEY=VALUE", "a file, and settings as for dpml-run; no seed", nargs="*"))
+    text = "make one model for publication, with secret noise; a ledger records it first"
+    add("release", text, words, "--config-dir", "--bounds", _MODEL, *_CAP, "--declared", "--floating")
+    add("show", "print what a published model says, and its coefficients", "model", "--shapes")
+    text = "print the predictions of a published model for the rows of a file, as CSV"
+    table = ("--output", _path(None, "default: the screen"))
+    add("predict", text, "model", "file", "--proba", "--class", *_WRITTEN, table, run="predict.run_predict")
+    ledger = ("ledger", _path("FILE", "the ledger, as `dpml release` names it"))
+    add("ledger", "print what has been released about some people, and its total", ledger, "--delta", "--json")
+
+    add = _adder(commands, "privacy.run_{}")
+    text = "compute the guarantees of a release in every view; touches no data: M, N and d may be any numbers"
+    add("guarantee", text, *_SETTING, "--why", "--json", "--certificate")
+    text = "attack a release on synthetic data, and compare the result with what is claimed and proven"
+    own = "N=2000 M (algo.unit=party: 100 M; networks, wdgd: 20 M), d=2, draws=100000, algo.rounds=20, algo.epochs=10"
+    words = ("overrides", _option("KEY=VALUE", f"as for dpml-run; the defaults of an audit are {own}", nargs="*"))
+    add("audit", text, words, "--config-dir", "--figure", "--json")
+    words = ("overrides", _option("RECIPE.yaml | KEY=VALUE", "rounds, noise_multiplier, ...", nargs="*"))
+    text = "compute what anybody's training recipe guarantees in every view: docs/howto/check.md"
+    add("check", text, words, "--fail-on", "--json", "--certificate")
+    text = "run a secure sum of random vectors by the real protocol; print its time and its bytes"
+    drop = ("--drop", _number(float, 0.0, "share of parties that vanish before they send theirs"))
+    add("secagg", text, "-M", "-d", drop)
+
+    _add_federation(commands)
+    add = _adder(commands, "papers.run_{}")
+    figure = ("--output", _path(None, ".pdf, .png or .svg (default: %(default)s)", default=Path("figure.pdf")))
+    add("plot", "draw a figure for a paper from a run, a sweep or a figure", *_CHOSEN, "--x", "--width", figure)
+    table = ("--output", _path(None, ".md, .csv, .parquet or .tex (default: print Markdown)"))
+    add("table", "write a table for a paper from a run, a sweep or a figure", *_CHOSEN, table)
+    merged = ("--output", _path(None, "default: %(default)s", default=Path("results/merged")))
+    add("merge", "put the tables of several runs or sweeps together", "folders", merged)
+    text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
+    add("report", text, "--pack", "results")
+    add("cite", "print BibTeX of dpml and of the papers whose figures it regenerates", "--pack", "name")
+    text = "a model, a certificate, or results, a paper or a figure (default: %(default)s)"
+    stored = ("path", _path("FILE|FOLDER", text, nargs="?", default=Path("results")))
+    add("verify", "compute a model's guarantees, or the verdicts and tables of results, again", "--pack", stored)
+    text = "print a script that completes commands, options and settings in your shell: docs/howto/commands.md"
+    _adder(commands, "main.run_{}")("completion", text, "shell")
+    return top
+
+
+def _add_federation(commands: Any) -> None:
+    text = "train one model on the rows of parties that keep them on their own machines: docs/federation.md"
+    add = _adder(commands, "federate.run_{}", text, "federate")
+    text = "rehearse all of it on this machine, one party per file; charges no ledger"
+    waits = ("--wait", "--timeout")
+    add("try", text, *_AGREED_ON, "files", *_ADVERSARY, *waits, "--release", "--reading", _MODEL)
+    text = "write a folder for each party and the aggregator, with the steps of a release"
+    add("init", text, *_AGREED_ON, "parties", "--aggregator", *_ADVERSARY, "--folder")
+    text = "write a party's card for a plan: its number of rows and its verification key"
+    add("card", text, *_AGREED_ON, "data", "--key", *_WRITTEN, _to("NAME.card"))
+    add("plan", "put cards together to the plan that all agree on", *_AGREED_ON, "cards", *_ADVERSARY, _to("plan.json"))
+    key = ("--key", _path(None, "the signing key; without it signatures are only put together"))
+    add("sign", "sign a plan, and take in the signatures of other copies of it", "plan", key, "--copies")
+    text = "write an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key"
+    add("tls", text, "host", "--folder")
+    text = "take part in a release: call the aggregator, answer, and get the model"
+    joined = ("data", "--plan", "--key", "--aggregator", "--ca", *_CAP, "--wait", *_WRITTEN)
+    add("party", text, *joined, _to("model.json"))
+    text = "take the sums of the parties that call, and make the model"
+    certificate = ("--certificate", _path("FILE.pem", "the aggregator's certificate, for TLS"))
+    add("aggregator", text, "--plan", "--listen", certificate, "--certificate-key", *waits, _to("model.json"))
+
+
+def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable[..., None]:
+    """Return a function that adds a command, or an action of the command `group`, with its options.
+
+    `run` is the MODULE.FUNCTION of this package that carries out the command. An option is a name in `_OPTIONS`, or a
+    name and its own definition.
+    """
+    if group:
+        parent = commands.add_parser(group, help=text, description=f"{text[:1].upper()}{text[1:]}.")
+        commands = parent.add_subparsers(required=True, metavar="ACTION")
+
+    def add(name: str, text: str, *options: str | tuple[str, dict[str, Any]], run: str = run) -> None:
+        command = commands.add_parser(name, help=text, description=f"{text[:1].upper()}{text[1:]}.")
+        command.set_defaults(run=run.format(name), parser=command)
+        for option in options:
+            key, how = (option, _OPTIONS[option]) if isinstance(option, str) else option
+            argument = command.add_argument(*([_SHORT[key]] if key in _SHORT else []), key, **how)
+            if key == "overrides":
+                argument.complete = _COMPLETED
+
+    return add
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that suggests the nearest name, and allows no option to be shortened: `--delta` is a setting."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            name = action.metavar or next(iter(action.option_strings), action.dest)
+            raise UserError(f"unknown {str(name).lower()} {value!r}: {nearest(value, action.choices)}")
+
+
+# ---- what runs
 
 
 def main() -> None:
@@ -45,327 +325,13 @@ def _main() -> None:
 
 def run_completion(arguments: argparse.Namespace) -> None:
     """Print a script that completes commands, options and settings in a shell."""
-    print(completion.script(parser(), arguments.shell))
+    import shtab
+    import yaml
 
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest name, and allows no option to be shortened: `--delta` is a setting."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(allow_abbrev=False, **options)
-
-    def _check_value(self, action: argparse.Action, value: Any) -> None:
-        if action.choices is not None and value not in action.choices:
-            name = action.metavar or next(iter(action.option_strings), action.dest)
-            raise UserError(f"unknown {str(name).lower()} {value!r}: {nearest(value, action.choices)}")
-
-
-@cache  # reading a command line changes nothing in it
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands and their options."""
-    parser = _Parser(
-        prog="dpml",
-        description="Multiparty differentially private learning. Runs and sweeps: see dpml-run --help.",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"dpml {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_data, _models, _guarantees, _federate, _papers, _others):
-        add(commands)
-    return parser
-
-
-def _command(commands: Any, name: str, run: str, text: str, more: str = ".") -> argparse.ArgumentParser:
-    """Add a command that `run`, MODULE.FUNCTION of this package, carries out; its own help shows `text` and `more`."""
-    command: argparse.ArgumentParser = commands.add_parser(
-        name, help=text, description=text[:1].upper() + text[1:] + more
-    )
-    command.set_defaults(run=run, parser=command)
-    return command
-
-
-# ---- options that several commands have
-
-
-def _path(
-    command: argparse.ArgumentParser, name: str, metavar: str | None, text: str | None = None, **more: Any
-) -> None:
-    """Add an argument or an option that is a path."""
-    command.add_argument(name, type=Path, metavar=metavar, help=text, **more)
-
-
-def _output(command: argparse.ArgumentParser, metavar: str | None = None, text: str | None = None, **more: Any) -> None:
-    command.add_argument("-o", "--output", type=Path, metavar=metavar, help=text, **more)
-
-
-def _flag(command: argparse.ArgumentParser, name: str, text: str) -> None:
-    command.add_argument(name, action="store_true", help=text)
-
-
-def _settings(command: argparse.ArgumentParser, text: str, metavar: str = "KEY=VALUE") -> None:
-    _config_dir(command)
-    words = command.add_argument("overrides", nargs="*", metavar=metavar, help=text)
-    words.complete = completion.SETTINGS  # type: ignore[attr-defined]
-
-
-def _config_dir(command: argparse.ArgumentParser) -> None:
-    help_ = "your own options: DIR/algo/NAME.yaml and so on"
-    command.add_argument("--config-dir", "-cd", metavar="DIR", type=Path, help=help_)
-
-
-def _pack(command: argparse.ArgumentParser) -> None:
-    text = "a paper's folder, with its card.yaml; may be given more than once"
-    _path(command, "--pack", "DIR", text, action="append", default=[])
-
-
-def _figure(command: argparse.ArgumentParser, what: str) -> None:
-    _path(command, "--figure", "FILE", f"draw {what}: FILE.png and FILE.svg")
-
-
-def _json(command: argparse.ArgumentParser) -> None:
-    _flag(command, "--json", "print JSON instead of a table")
-
-
-def _certificate(command: argparse.ArgumentParser) -> None:
-    _path(command, "--certificate", "FILE", "write what `dpml verify` computes it from")
-
-
-def _cap(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--cap", type=float, metavar="EPS", help="refuse what would bring the ledger above this eps")
-    help_ = "at this delta (default: %(default)g)"
-    command.add_argument("--cap-delta", type=float, default=1e-5, metavar="DELTA", help=help_)
-
-
-def _floating(command: argparse.ArgumentParser) -> None:
-    text = "publish floating-point noise where there is no exact one: proven for real numbers, not for these bits"
-    _flag(command, "--floating", text)
-
-
-# ---- commands
-
-
-def _data(commands: Any) -> None:
-    data = _command(commands, "data", "", "list, fetch, verify and describe data sets")
-    actions = data.add_subparsers(dest="data_command", required=True, metavar="ACTION")
-
-    def action(name: str, text: str, names: str | None = None, number: str = "*") -> argparse.ArgumentParser:
-        command = _command(actions, name, f"data.run_{name}", text)
-        _config_dir(command)
-        help_ = "a folder with data files, which is only read (default: $DPML_DATA)"
-        command.add_argument("--data-dir", metavar="DIR", help=help_)
-        if names:
-            command.add_argument("names", nargs=number, metavar="NAME", help=names)
-        command.set_defaults(mirror=None, offline=True)
-        return command
-
-    action("list", "list every data set, and whether it is here")
-    get = action("get", "fetch, verify and parse data sets", "as in `dpml data list`, or all", "+")
-    get.add_argument("--mirror", metavar="URL", help="a copy of a data folder to fetch from (default: $DPML_MIRROR)")
-    get.add_argument("--into", metavar="DIR", help="put the files there (default: the user's cache)")
-    _flag(get, "--offline", "fetch nothing (as does DPML_OFFLINE=1)")
-    get.set_defaults(offline=False)
-    action("check", "read every raw file that is here again and compare its content", "which sets (default: all)")
-    names = "the raw files of these sets (default: the folders)"
-    action("path", "print where data files and parsed arrays are", names)
-    text = "print how a run would read a CSV or Parquet file of your own"
-    more = ". All of it is read from the rows and is as private as they are."
-    describe = _command(actions, "describe", "describe.run", text, more)
-    _path(describe, "file", "FILE", "FILE.csv, .csv.gz, or .parquet")
-    add_own_file(describe)
-    _path(describe, "--bounds", "FILE.yaml", "count the values outside what this file states")
-    _path(describe, "--bounds-out", "FILE.yaml", "write a file for dataset.bounds, to be edited")
-    text = "deal the rows of a data set as a run would, and print how unequal the parties are"
-    partition = _command(actions, "partition", "data.run_partition", text)
-    _settings(partition, "as for dpml-run, one value each")
-    _figure(partition, "what parties hold")
-
-
-def _models(commands: Any) -> None:
-    text = "make one model for publication, with secret noise; a ledger records it first"
-    release = _command(commands, "release", "models.run_release", text)
-    text = "a CSV or Parquet file, and settings as for dpml-run, one value each; no seed"
-    _settings(release, text, "FILE | KEY=VALUE")
-    _path(release, "--bounds", "FILE.yaml", "what is publicly known of the file's columns (dataset.bounds)")
-    add_own_file(release)
-    _output(release, None, "the model's file (default: %(default)s)", default=Path("model.json"))
-    _path(release, "--ledger", "FILE", "default: beside the data, DATA.ledger")
-    text = "publish what code that is not part of dpml says of itself, which nobody here has proven"
-    _flag(release, "--declared", text)
-    _cap(release)
-    _floating(release)
-
-    show = _command(commands, "show", "models.run_show", "print what a published model says, and its coefficients")
-    _path(show, "model", "MODEL", "the model's file")
-    _path(show, "--shapes", "DIR", "draw what each feature contributes, from the model alone, into DIR")
-
-    text = "print the predictions of a published model for the rows of a file"
-    predict = _command(commands, "predict", "predict.run_predict", text, ", as CSV.")
-    _path(predict, "model", "MODEL", "the model's file")
-    _path(predict, "file", "FILE", "a CSV file with the columns that the model needs")
-    _flag(predict, "--proba", "print the probability of each class, and no prediction")
-    predict.add_argument("--class", dest="wanted", metavar="CLASS", help="print the probability of this class only")
-    add_written(predict)
-    _output(predict, None, "where the table is written (default: the screen)")
-
-    text = "print what has been released about some people, and its total"
-    ledger = _command(commands, "ledger", "models.run_ledger", text)
-    _path(ledger, "ledger", "FILE", "the ledger, as `dpml release` names it")
-    ledger.add_argument("--delta", type=float, default=1e-5, help="at which eps is computed (default: %(default)g)")
-    _json(ledger)
-
-    text = "compute a model's guarantees, or the verdicts and tables of results, again"
-    verify = _command(commands, "verify", "papers.run_verify", text)
-    _pack(verify)
-    text = "a model, what `dpml guarantee --certificate` wrote, or results, a paper or a figure (default: %(default)s)"
-    _path(verify, "path", "FILE|FOLDER", text, nargs="?", default=Path("results"))
-
-
-def _guarantees(commands: Any) -> None:
-    text = "compute the guarantees of a release in every view; touches no data"
-    guarantee = _command(commands, "guarantee", "privacy.run_guarantee", text)
-    _settings(guarantee, "as for dpml-run, one value each; M, N and d may be any numbers (default: the data set's own)")
-    _flag(guarantee, "--why", "print message, sensitivity, noise and composition")
-    _json(guarantee)
-    _certificate(guarantee)
-    text = "attack a release, and compare the result with what is claimed and proven"
-    more = ". The data are synthetic: the worst neighbours known from a proof or a search."
-    audit = _command(commands, "audit", "privacy.run_audit", text, more)
-    text = (
-        "as for dpml-run, one value; N (default 2000 M; algo.unit=party: 100 M; networks, wdgd: 20 M), d (2), "
-        "draws (100000), algo.rounds (20) and algo.epochs (10) are the audit's own"
-    )
-    _settings(audit, text)
-    _figure(audit, "what attacks achieve, a panel a view")
-    _json(audit)
-    text = "compute what anybody's training recipe guarantees in every view"
-    check = _command(commands, "check", "privacy.run_check", text, ": docs/howto/check.md.")
-    check.add_argument("overrides", nargs="*", metavar="RECIPE.yaml | KEY=VALUE", help="rounds, noise_multiplier, ...")
-    _json(check)
-    _certificate(check)
-
-
-def _federate(commands: Any) -> None:
-    text = "train one model on the rows of parties that keep them on their own machines"
-    federate = _command(commands, "federate", "", text, ": docs/federation.md.")
-    actions = federate.add_subparsers(dest="action", required=True, metavar="ACTION")
-
-    def action(name: str, text: str) -> argparse.ArgumentParser:
-        return _command(actions, name, f"federate.run_{name}", text)
-
-    trial = action("try", "rehearse all of it on this machine, one party per file; charges no ledger")
-    _plan(trial)
-    _path(trial, "files", "FILE.csv", nargs="+")
-    _adversary(trial)
-    _waiting(trial, answers=True)
-    _flag(trial, "--release", "make the model, and enter it into every party's ledger")
-    help_ = "options of one party's file, such as --reading ayr encoding=cp1252 decimal=comma"
-    trial.add_argument("--reading", nargs="+", action="append", default=[], metavar="NAME KEY=VALUE", help=help_)
-    _output(trial, "model.json", "default: %(default)s", default=Path("model.json"))
-    begin = action("init", "write a folder for each party and the aggregator, with the steps of a release")
-    _plan(begin)
-    begin.add_argument("parties", nargs="+", metavar="NAME", help="the parties' names, or how many there are")
-    begin.add_argument("--aggregator", required=True, metavar="HOST:PORT", help="where parties will call")
-    _adversary(begin)
-    begin.add_argument("-o", "--folder", type=Path, required=True)
-    card = action("card", "write a party's card for a plan: its number of rows and its verification key")
-    _plan(card)
-    _path(card, "data", "FILE.csv")
-    _path(card, "--key", None, "the signing key, made if there is none; tell nobody", required=True)
-    add_written(card)
-    _output(card, "NAME.card", required=True)
-    plan = action("plan", "put cards together to the plan that all agree on")
-    _plan(plan)
-    _path(plan, "cards", "NAME.card", nargs="+")
-    _adversary(plan)
-    _output(plan, "plan.json", required=True)
-    sign = action("sign", "sign a plan, and take in the signatures of other copies of it")
-    _path(sign, "plan", "plan.json")
-    _path(sign, "--key", None, "the signing key; without it signatures are only put together")
-    _path(sign, "--copies", "plan.json", "that others signed", nargs="+", action="extend", default=[])
-    tls = action("tls", "write an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key")
-    tls.add_argument("host", metavar="HOST", help="the name or address by which parties call the aggregator")
-    tls.add_argument("-o", "--folder", type=Path, required=True)
-    party = action("party", "take part in a release: call the aggregator, answer, and get the model")
-    _path(party, "data", "FILE.csv")
-    _path(party, "--plan", None, required=True)
-    _path(party, "--key", None, required=True)
-    party.add_argument("--aggregator", required=True, metavar="HOST:PORT")
-    _path(party, "--ca", "FILE.pem", "the authority of the aggregator's certificate")
-    _path(party, "--ledger", None, "default: FILE.csv.ledger")
-    _cap(party)
-    _waiting(party)
-    add_written(party)
-    _output(party, "model.json", required=True)
-    aggregator = action("aggregator", "take the sums of the parties that call, and make the model")
-    _path(aggregator, "--plan", None, required=True)
-    aggregator.add_argument("--listen", required=True, metavar="HOST:PORT")
-    _path(aggregator, "--certificate", "FILE.pem", "its certificate, for TLS")
-    _path(aggregator, "--certificate-key", "FILE.pem")
-    _waiting(aggregator, answers=True)
-    _output(aggregator, "model.json", required=True)
-
-
-def _plan(command: argparse.ArgumentParser) -> None:
-    _path(command, "--bounds", "FILE.yaml", "what is stated of the columns", required=True)
-    help_ = (
-        "eps, delta, algo (default: wdgd), algo.*, loss, count_errors, dataset.label, dataset.drop, dataset.missing, "
-        "dataset.steps, dataset.na, dataset.encoding, dataset.separator, dataset.decimal"
-    )
-    words: dict[str, Any] = {"nargs": "+", "action": "extend", "required": True, "metavar": "KEY=VALUE", "help": help_}
-    command.add_argument("--set", dest="overrides", **words)
-
-
-def _adversary(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--colluders", type=int, default=1, metavar="C", help="default: %(default)s")
-    command.add_argument("--dropouts", type=int, metavar="D", help="parties that may drop out (default: the maximum)")
-    _floating(command)
-
-
-def _waiting(command: argparse.ArgumentParser, answers: bool = False) -> None:
-    command.add_argument("--wait", type=float, default=60.0, help="seconds for all to be there (default: %(default)s)")
-    if answers:
-        help_ = "seconds for the answers of a round (default: %(default)s)"
-        command.add_argument("--timeout", type=float, default=60.0, help=help_)
-
-
-def _papers(commands: Any) -> None:
-    plot = _command(commands, "plot", "papers.run_plot", "draw a figure for a paper from a run, a sweep or a figure")
-    table = _command(commands, "table", "papers.run_table", "write a table for a paper from a run, a sweep or a figure")
-    several: dict[str, Any] = {"nargs": "+", "action": "extend"}
-    for command in (plot, table):
-        _path(command, "path", "RUN", "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE")
-        help_ = "the metrics (default: accuracy or rmse, and the optimality gap)"
-        command.add_argument("--y", "--metric", dest="metric", metavar="METRIC", help=help_, **several)
-        help_ = "only rows with these settings: algo=capefm,fm M=5"
-        command.add_argument("--where", default=[], metavar="KEY=VALUE", help=help_, **several)
-        _flag(command, "--force", "replace the file")
-    plot.add_argument("--x", help="eps, delta, M, N, another setting, or inverse_eps (default: what varies)")
-    plot.add_argument("--log", choices=("x", "y", "xy", "none"), help="axes with a log scale (default: automatic)")
-    plot.add_argument("--width", default="3.3in", help="such as 3.3in or 8cm (default: %(default)s, a column)")
-    text = "lines NAME: TEXT, for algorithms, entries of the legend, settings and metrics"
-    _path(plot, "--labels", "FILE.yaml", text)
-    _output(plot, None, ".pdf, .png or .svg (default: %(default)s)", default=Path("figure.pdf"))
-    _output(table, None, ".md, .csv, .parquet or .tex (default: print Markdown)")
-    merge = _command(commands, "merge", "papers.run_merge", "put the tables of several runs or sweeps together")
-    _path(merge, "folders", None, "folders that a dpml-run wrote to, with rows.csv in them", nargs="+")
-    _output(merge, None, "default: %(default)s", default=Path("results/merged"))
-    text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
-    report = _command(commands, "report", "papers.run_report", text)
-    _pack(report)
-    _path(report, "results", None, "default: %(default)s", nargs="?", default=Path("results"))
-    text = "print BibTeX of dpml and of the papers whose figures it regenerates"
-    cite = _command(commands, "cite", "papers.run_cite", text)
-    _pack(cite)
-    cite.add_argument("name", nargs="?", help="dpml, or a paper as in results/ (default: all)")
-
-
-def _others(commands: Any) -> None:
-    text = "run a secure sum of random vectors by the real protocol; print its time and its bytes"
-    secagg = _command(commands, "secagg", "privacy.run_secagg", text)
-    secagg.add_argument("-M", type=int, default=10, help="parties (default: %(default)s)")
-    secagg.add_argument("-d", type=int, default=10_000, help="entries of each vector (default: %(default)s)")
-    secagg.add_argument("--drop", type=float, default=0.0, help="share of parties that vanish before they send theirs")
-    text = "print a script that completes commands, options and settings in your shell"
-    shell = _command(commands, "completion", "main.run_completion", text, ": docs/howto/commands.md.")
-    shell.add_argument("shell", choices=("bash", "zsh", "fish"))
+    conf = shipped_folder("conf")
+    groups = ("algo", "dataset", "partition")
+    words = [f"{group}={path.stem}" for group in groups for path in sorted((conf / group).glob("*.yaml"))]
+    keys = yaml.safe_load((conf / "config.yaml").read_text(encoding="utf-8"))
+    words += [f"{key}=" for key in keys if key not in ("defaults", "hydra", *groups)]
+    preamble = {shell: text.replace("@SETTINGS", " ".join(words)) for shell, text in (("bash", _BASH), ("zsh", _ZSH))}
+    print(shtab.complete(parser(), arguments.shell, preamble=preamble))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from dpml.cli.columns import print_table
+from dpml.cli.console import print_table
 from dpml.cli.files import own_file
 from dpml.errors import UserError
 from dpml.files import to_json
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SEEN = {"release": "those who see what is published", "worst": "the worst view of every release"}
 _FIXED = "These totals are proven if the algorithm and the budget of every release were fixed in advance"
+_DECLARED = "declared by code that is not part of dpml, and not proven"
 _NEVER = "not published, but accounted for: nobody can know what was seen of it"
 _EFFECTS = (
     "An effect is an average over the feature's range, or relative to the mean of its values; all other features are "
@@ -35,17 +36,14 @@ def run_release(arguments: Namespace) -> None:
     from dpml.api.settings import Settings
     from dpml.release.release import release
 
-    settings = Settings(own_file(arguments, arguments.overrides), config_dir=arguments.config_dir)
+    settings = Settings(own_file(arguments.overrides, arguments.bounds), config_dir=arguments.config_dir)
     allowed = {"floating": arguments.floating, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
     model, entry = release(request, ledger, cap, arguments.output)
-    console = Screen()
-    for sentence in (*model.statement, ""):
-        console.print(sentence)
-    console.print(f"{arguments.output}: dpml show {arguments.output} prints its coefficients.")
-    console.print(f"{ledger.path}: release {entry.number}")
+    more = f"{arguments.output}: dpml show {arguments.output} prints its coefficients."
+    Screen().print(*model.statement, "", more, f"{ledger.path}: release {entry.number}", sep="\n")
 
 
 def run_show(arguments: Namespace) -> None:
@@ -110,7 +108,7 @@ def run_ledger(arguments: Namespace) -> None:
     totals = _totals(entries, arguments.delta)
     if arguments.json:
         releases = [asdict(entry) for entry in entries]
-        print(to_json({"releases": releases, "totals": totals, "caps": [asdict(cap) for cap in caps]}))
+        print(to_json("dpml-ledger-1", releases=releases, totals=totals, caps=[asdict(cap) for cap in caps]))
         return
     console = Screen()
     heads = ["release", "date (UTC)", "algorithm", "unit", "eps published", "eps worst", "delta", "model"]
@@ -126,13 +124,9 @@ def run_ledger(arguments: Namespace) -> None:
         console.print(f"{_FIXED}{rest}.")
     for cap in caps:
         console.print(f"Cap for one {cap.unit}: eps = {cap.eps:g} at delta = {cap.delta:g}.")
-    bases = {entry.number: {each.basis for each in entry.guarantees} for entry in entries}
     for entry in entries:
-        notes = [NOT_THESE_BITS] if REAL in bases[entry.number] else []
-        notes += (
-            ["declared by code that is not part of dpml, and not proven"] if DECLARED in bases[entry.number] else []
-        )
-        notes += [_NEVER] if entry.model is None else []
+        bases = {each.basis for each in entry.guarantees}
+        notes = [NOT_THESE_BITS] * (REAL in bases) + [_DECLARED] * (DECLARED in bases) + [_NEVER] * (not entry.model)
         console.print(f"Release {entry.number}: {'; '.join([*notes, entry.setting])}")
 
 

@@ -3,15 +3,11 @@
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 
 from dpml import packs
 from dpml.cli.files import refuse_overwriting
 from dpml.errors import UserError, nearest
-from dpml.files import read_mapping, write_atomically
-from dpml.running.spec import Scale
+from dpml.files import write_atomically
 from dpml.version import __version__
 
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
@@ -32,12 +28,8 @@ def run_plot(arguments: Namespace) -> None:
 
     output, width = arguments.output, _width(arguments.width)
     refuse_overwriting(output, arguments.force, ("pdf", "png", "svg"))
-    names = _names(arguments.labels) if arguments.labels else {}
-    charts = chosen(arguments.path).where(arguments.where).charts(arguments.x, arguments.metric)
-    if arguments.log is not None:
-        scales: list[Scale] = ["log" if axis in arguments.log else "linear" for axis in "xy"]
-        charts = [replace(chart, panel=replace(chart.panel, xscale=scales[0], yscale=scales[1])) for chart in charts]
-    figure, caption = paper_figure(charts, width, names)
+    charts = chosen(arguments.path).where(arguments.where).charts(arguments.x, arguments.y)
+    figure, caption = paper_figure(charts, width)
     save_as(figure, output, dpi=300)
     print(output)
     print(caption)
@@ -51,14 +43,6 @@ def _width(text: str) -> float:
     return inches
 
 
-def _names(path: Path) -> Mapping[str, str]:
-    """Read the names that a YAML file gives to what a figure shows."""
-    content = read_mapping(path, "names", deepest=1)
-    if not all(isinstance(text, str) for text in (*content, *content.values())):
-        raise UserError(f"--labels {path} must have a line NAME: TEXT for each name, such as capefm: CAPE-FM.")
-    return content
-
-
 def run_table(arguments: Namespace) -> None:
     """Write a table for a paper, or print it as Markdown."""
     from dpml.reporting.chosen import chosen
@@ -67,7 +51,7 @@ def run_table(arguments: Namespace) -> None:
     if arguments.output:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
     rows = chosen(arguments.path).where(arguments.where)
-    table = run_table(rows.summary, arguments.metric, rows.claims)
+    table = run_table(rows.summary, arguments.y, rows.claims)
     if arguments.output is None:
         print(str(table.written("md")), end="")
         return

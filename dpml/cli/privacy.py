@@ -9,13 +9,13 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from dpml.cli.columns import eps_text, print_table
+from dpml.cli.console import eps_text, print_table
 from dpml.errors import UserError
 from dpml.files import check_writable, to_json, write_atomically
 from dpml.privacy import Guarantee
 from dpml.privacy.guarantee import HELD, large_delta
 from dpml.privacy.safe import written, written_below
-from dpml.recipes import certificate_of, judge, recipe_of, sentence
+from dpml.recipes import Judged, TrainingRecipe, certificate_of, judge, recipe_of, sentence
 from dpml.recipes.frameworks import is_word
 from dpml.screen import Screen
 
@@ -33,21 +33,19 @@ def run_guarantee(arguments: Namespace) -> None:
     guarantees, problem = release.guaranteed(), release.problem
     _write_certificate(arguments.certificate, release.certificate)
     if arguments.json:
-        print(to_json([guarantee.shown for guarantee in guarantees]))
+        print(to_json("dpml-guarantee-1", views=[guarantee.shown for guarantee in guarantees]))
         return
     console = Screen()
     console.print(release.about, style="bold")
-    views = list(dict.fromkeys(guarantee.view for guarantee in guarantees))
-    held = {guarantee.view: guarantee for guarantee in guarantees if guarantee.basis in HELD}
-    claims = {
-        guarantee.view: guarantee
-        for guarantee in guarantees
-        if guarantee.basis == "published" and math.isfinite(guarantee.eps)
-    }
-    conditional = {guarantee.view: guarantee for guarantee in guarantees if guarantee.basis == "conditional"}
+    held = {each.view: each for each in guarantees if each.basis in HELD}
+    claims = {each.view: each for each in guarantees if each.basis == "published" and math.isfinite(each.eps)}
+    conditional = {each.view: each for each in guarantees if each.basis == "conditional"}
     columns = {"claimed ε": claims, f"{next(iter(held.values())).basis} ε": held, "if fixed beforehand": conditional}
-    columns = {head: of for head, of in columns.items() if of}
-    lines = [[v, *(eps_text(of[v].eps) if v in of else "-" for of in columns.values()), held[v].source] for v in views]
+    columns = {head: views for head, views in columns.items() if views}
+    lines = [
+        [view, *(eps_text(views[view].eps) if view in views else "-" for views in columns.values()), each.source]
+        for view, each in held.items()
+    ]
     print_table(console, ["view", *columns, "source"], lines)
     first = guarantees[0]
     console.print(f"ε for one {first.unit} at delta = {written(first.delta, 6)}")
@@ -88,7 +86,7 @@ def run_audit(arguments: Namespace) -> None:
     with error.status(f"attacking {draws:,} releases of either data set; 100,000 take about a minute"):
         findings = audit(*release, draws, seed)
     if arguments.json:
-        print(to_json([_finding(finding) for finding in findings]))
+        print(to_json("dpml-audit-1", views=[_finding(finding) for finding in findings]))
     else:
         console = Screen()
         console.print(release.about, style="bold")
@@ -96,9 +94,7 @@ def run_audit(arguments: Namespace) -> None:
             console.print(f"The audit has chosen {', '.join(shortened)}: give these keys to attack another setting.")
         _show_findings(findings, draws)
         console.print(f"{monotonic() - begun:.0f} seconds")
-    if arguments.figure is not None and all(finding.rates is None for finding in findings):
-        error.print("No figure: no view was attacked.")
-    elif arguments.figure is not None:
+    if arguments.figure is not None and any(finding.rates is not None for finding in findings):
         from dpml.reporting.trade_off import draw  # loads Matplotlib
 
         command = f"dpml audit {' '.join(arguments.overrides)}"
@@ -159,8 +155,11 @@ def _draws_needed(findings: "Sequence[Finding]", draws: int) -> int | None:
     return int(math.ceil(draws * max(factors) / 10**digits) * 10**digits)
 
 
+_FAILING = {"unproven": ("false", "not proven"), "false": ("false",), "never": ()}
+
+
 def run_check(arguments: Namespace) -> None:
-    """Print what a recipe guarantees in every view."""
+    """Print what a recipe guarantees in every view; exit with 1 if a claim has a verdict that --fail-on names."""
     words = [word for word in arguments.overrides if is_word(word)]
     files = [word for word in arguments.overrides if not is_word(word)]
     if len(files) > 1 or not arguments.overrides:
@@ -169,10 +168,15 @@ def run_check(arguments: Namespace) -> None:
     views = judge(recipe)
     _write_certificate(arguments.certificate, lambda: certificate_of(recipe, views))
     if arguments.json:
-        print(to_json([view.shown for view in views]))
-        return
-    console = Screen()
-    lines = []
+        print(to_json("dpml-check-1", views=[view.shown for view in views]))
+    else:
+        _show_check(recipe, views)
+    if any(view.verdict in _FAILING[arguments.fail_on] for view in views):
+        sys.exit(1)
+
+
+def _show_check(recipe: TrainingRecipe, views: list[Judged]) -> None:
+    console, lines = Screen(), []
     for view in views:
         claimed = math.nan if view.claimed is None else view.claimed
         attacked = "-" if view.attacked is None else written_below(view.attacked)

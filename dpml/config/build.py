@@ -164,7 +164,7 @@ def class_of(path: Any, key: str) -> Any:
     try:
         content = import_module(module)
     except (ImportError, SyntaxError) as error:
-        raise UserError(f"{where}: {error}. A module of your own must be in a folder of PYTHONPATH.") from None
+        raise UserError(f"{where}: {error}: put a module of your own here, or into --config-dir.") from None
     if not callable(getattr(content, name, None)):
         names = [word for word, value in vars(content).items() if getattr(value, "__module__", "") == module]
         raise UserError(f"{where}: {content.__file__} has no {name!r}: {nearest(name, names)}")

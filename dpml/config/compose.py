@@ -1,6 +1,7 @@
 """Compose a configuration: Hydra chooses options by name; the values of keys are set in a copy of what it returns."""
 
 import pickle
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -70,6 +71,8 @@ def existing(config_dir: Path) -> Path:
     """Return the folder of the user's own options, or raise UserError if it does not exist."""
     if not config_dir.is_dir():
         raise UserError(f"--config-dir={config_dir} is not a folder.")
+    if (folder := str(config_dir.resolve())) not in sys.path:
+        sys.path.append(folder)  # the options there name classes of the user's
     return config_dir
 
 

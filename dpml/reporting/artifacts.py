@@ -1,22 +1,23 @@
 """Everything that is made from an experiment's rows: tables, figures and verdicts. Its only input is the rows."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from dpml.files import write_atomically
 from dpml.reporting import evidence
 from dpml.reporting.cards import claims_about
-from dpml.reporting.charts import charts_of, read_published
+from dpml.reporting.charts import charts_of, read_published, titled
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
-from dpml.reporting.outputs import not_computed
-from dpml.reporting.pages import figure_page, paper_page, papers_of, start_page, which_page
+from dpml.reporting.pages import figure_page, not_computed, papers_of, start_page, which_page
 from dpml.reporting.ranking import rankings
-from dpml.reporting.results import of_calibration, results_of
+from dpml.reporting.render import page
 from dpml.reporting.sections import sections
-from dpml.reporting.statistics import with_differences
+from dpml.reporting.statistics import rows_of, with_differences
 from dpml.reporting.tables import shortened
 from dpml.running.plan import Plan, Results
 
@@ -43,12 +44,16 @@ def write(plan: Plan, base: Path) -> list[Path]:
     results = results_of(plan, published)
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
-    files.append(evidence.write_rows(results.rows, base))
+    files.append(evidence.rows_file(base))
+    write_atomically(files[1], evidence.packed(results.rows))
     facts = _facts(results, len(plan.cells)) | {"seconds": plan.seconds()}
     twins = experiment.twins
     for calibration in results.rows["calibration"].unique() if twins else ["published"]:
         twin = None if calibration == "published" else str(calibration)
-        part = of_calibration(results, calibration) if twins else results
+        part = results
+        if twins:  # runs without noise have no calibration and are shown with each
+            own = results.guarantees[results.guarantees["calibration"] == calibration]
+            part = replace(results, rows=rows_of(results.rows, str(calibration)), guarantees=own)
         files += _write_figure(part, base.with_name(f"{base.name}_{twin}") if twin else base, twin, facts)
     manifest.write(made_from, files, facts, plan.versions())
     return [*files, manifest.path]
@@ -95,13 +100,34 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
     }
 
 
+DIGITS = 9
+"""Of the values from which everything is computed and which are published: more would be no information."""
+
+
+def results_of(plan: Plan, published: pd.DataFrame) -> Results:
+    """Return an experiment's results, values to `DIGITS` digits; titles are complete; `error` is 1 - `accuracy`."""
+    results = plan.results()
+    rows = results.rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in results.rows["value"]])
+    wanted = {name.rpartition(".")[2] for name in plan.experiment.shown_metrics}
+    blocks = [block.block for block in plan.experiment.computed]
+    if "error" in wanted:
+        computed = rows["block"].isin(blocks)
+        right = rows[(rows["metric"] == "accuracy") & ~computed]
+        rows = pd.concat([rows[~computed], right.assign(metric="error", value=1 - right["value"]), rows[computed]])
+    rows = rows[rows["metric"].isin(wanted) | rows["block"].isin(blocks)].reset_index(drop=True)
+    return replace(results, rows=rows, published=published, experiment=titled(plan.experiment, rows))
+
+
 def write_claims(folder: Path) -> list[Path]:
     """Write the start page ``claims.md``, and ``PAPER/claims.md`` and ``PAPER/which.md``; nothing that is up to date.
 
     Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
     """
-    pages = overviews(manifests(folder))
-    return [path for name, page in pages.items() if _rewritten(path := folder / name, page)]
+    pages = {folder / name: text for name, text in overviews(manifests(folder)).items()}
+    changed = [path for path, text in pages.items() if not path.is_file() or path.read_bytes() != text.encode()]
+    for path in changed:
+        write_atomically(path, pages[path])
+    return changed
 
 
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -112,12 +138,5 @@ def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         if about.get("rankings"):
             ranked.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
     pages = {"claims.md": start_page(papers, known)}
-    pages |= {f"{paper.key}/claims.md": paper_page(paper) for paper in papers}
+    pages |= {f"{paper['key']}/claims.md": page("paper.md", p=paper) for paper in papers}
     return pages | {f"{paper}/which.md": which_page(own) for paper, own in ranked.items()}
-
-
-def _rewritten(path: Path, page: str) -> bool:
-    if path.is_file() and path.read_bytes() == page.encode():
-        return False
-    write_atomically(path, page)
-    return True

@@ -8,7 +8,7 @@ user, who names packs (`dpml.packs`); results name an experiment, and its pack i
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
@@ -17,41 +17,22 @@ from typing import Any
 from dpml import code, packs
 from dpml.errors import UserError, refuse_unknown
 from dpml.files import read_mapping
-from dpml.reporting import claim_exact, claim_laws, claim_points, claim_tests
+from dpml.reporting import claim_exact, claim_tests
 from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
 from dpml.running.computed import check_arguments
 from dpml.running.store import digest
 
+_TESTS = (
+    (claim_exact, "as_stated at_most exceeds private"),
+    (claim_tests, "agrees below_bound best_inside by_data_set compare degrades depends easier falls_as fluctuates"),
+    (claim_tests, "improves is_steady on_sets wider_gap"),
+)
 VOCABULARY: Mapping[str, Callable[..., Test]] = {
-    made.__name__: made
-    for made in (
-        claim_points.agrees,
-        claim_exact.as_stated,
-        claim_exact.at_most,
-        claim_laws.below_bound,
-        claim_tests.best_inside,
-        claim_tests.by_data_set,
-        claim_tests.compare,
-        claim_tests.degrades,
-        claim_tests.depends,
-        claim_tests.easier,
-        claim_exact.exceeds,
-        claim_laws.falls_as,
-        claim_tests.fluctuates,
-        claim_tests.improves,
-        claim_tests.is_steady,
-        claim_tests.on_sets,
-        claim_exact.private,
-        claim_tests.wider_gap,
-    )
+    name: getattr(module, name) for module, names in _TESTS for name in names.split()
 }
 
 AUDIT = "audit/all"
 """The experiment whose rows decide claims about privacy."""
-
-_CARD = ("title", "citation", "proposes", "headline", "sentences", "privacy", "metrics", "readings", "claims")
-_CLAIM = ("id", "figure", "text", "criterion", "readings", "test")
-_GROUP = ("for", "claims")
 
 
 @dataclass(frozen=True)
@@ -82,13 +63,13 @@ class Card:
 
 
 def card_of(pack: str) -> Card | None:
-    """The card of a pack; None if there is no such pack."""
+    """Return the card of a pack; None if there is no such pack."""
     folder = packs.known().get(pack)
     return None if folder is None else _read(folder / packs.CARD, (folder / packs.CARD).stat().st_mtime_ns)
 
 
 def claims_of(pack: str) -> Mapping[str, Claim]:
-    """The claims of a pack by id; none if there is no such pack."""
+    """Return the claims of a pack by id; none if there is no such pack."""
     card = card_of(pack)
     return card.claims if card else {}
 
@@ -103,33 +84,18 @@ def claims_about(experiment: str) -> dict[str, Claim]:
 @lru_cache(maxsize=64)
 def _read(path: Path, _: int) -> Card:
     content = read_mapping(path, "a pack's card", deepest=20)
-    refuse_unknown("key", content, _CARD, str(path))
-    words = {key: content[key] for key in _CARD if key in content}
-    reader = _Reader(path, words.pop("readings", {}))
-    claims: dict[str, Claim] = {}
-    for entry in _spread(words.pop("claims", []), {}, str(path)):
-        claim = reader.claim(entry)
-        if claim.id in claims:
-            raise UserError(f"{path}: two claims are called {claim.id}.")
-        claims[claim.id] = claim
+    known = [one.name for one in fields(Card) if one.name != "made_from"]
+    refuse_unknown("key", content, [*known, "readings"], str(path))
+    reader = _Reader(path, content.pop("readings", {}))
+    claims = [reader.claim(**entry) for entry in reader.spread(content.pop("claims", []), {})]
+    if len(by_id := {claim.id: claim for claim in claims}) < len(claims):
+        raise UserError(f"{path}: two claims have the same id.")
     made_from = digest([path.read_text("utf-8"), code.digest([], sorted(reader.modules))])
-    return Card(**{"title": path.parent.name} | words, claims=claims, made_from=made_from)
-
-
-def _spread(entries: Any, given: Mapping[str, Any], where: str) -> Iterator[dict[str, Any]]:
-    """The claims of a list, and of the groups in it, which give their members what these do not say themselves."""
-    for entry in entries:
-        refuse_unknown("key", entry, (*_CLAIM, *_GROUP), f"a claim of {where}")
-        own = {**given, **{key: value for key, value in entry.items() if key not in _GROUP}}
-        for names in entry.get("for", [{}]):
-            if "claims" in entry:
-                yield from _spread(filled(entry["claims"], names), filled(own, names), where)
-            else:
-                yield filled(own, names)
+    return Card(**{"title": path.parent.name} | content, claims=by_id, made_from=made_from)
 
 
 def filled(value: Any, names: Mapping[str, Any]) -> Any:
-    """A value with what stands for ``{NAME}``; the only word of a text may stand for a value of any kind."""
+    """Return a value with what stands for ``{NAME}``; the only word of a text may stand for a value of any kind."""
     if isinstance(value, dict):
         return {filled(key, names): filled(inner, names) for key, inner in value.items()}
     if isinstance(value, list):
@@ -149,21 +115,29 @@ class _Reader:
         self.path, self.pack, self.sets = path, path.parent.name, readings
         self.modules: set[str] = set()
 
-    def claim(self, entry: Mapping[str, Any]) -> Claim:
-        """A claim of its content."""
-        where = f"claim {entry.get('id', '')!r} of {self.path}"
-        for key in ("id", "figure", "text", "criterion", "test"):
-            if key not in entry:
-                raise UserError(f"{where} needs a value for {key!r}.")
-        text, criterion = (str(entry[key]).strip() for key in ("text", "criterion"))
-        figure = AUDIT if entry["figure"] == AUDIT else f"{self.pack}/{entry['figure']}"
-        test = self._test(entry["test"], where)
-        readings = tuple(self._readings(entry.get("readings"), where))
-        return Claim(str(entry["id"]), figure, text, criterion, test, readings)
+    def spread(self, entries: Any, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yield the claims of a list, and of the groups in it, which give their members what these do not say."""
+        for entry in entries:
+            own = {**given, **{key: value for key, value in entry.items() if key not in ("for", "claims")}}
+            for names in entry.get("for", [{}]):
+                if "claims" in entry:
+                    yield from self.spread(filled(entry["claims"], names), filled(own, names))
+                else:
+                    claim = filled(own, names)
+                    check_arguments(self.claim, claim, f"claim {claim.get('id', '')!r} of {self.path}")
+                    yield claim
 
-    def _readings(self, asked: Any, where: str) -> Iterator[Reading]:
-        """One reading for every combination of the sets that are asked for, each a name or a mapping."""
-        asked = asked if isinstance(asked, list) else [asked] if asked else []
+    def claim(  # many parameters: the keys of a claim
+        self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()
+    ) -> Claim:
+        """Return a claim of its content."""
+        where = f"claim {id!r} of {self.path}"
+        known = tuple(self._readings(readings if isinstance(readings, list | tuple) else [readings], where))
+        experiment = AUDIT if figure == AUDIT else f"{self.pack}/{figure}"
+        return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
+
+    def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
+        """Yield a reading for every combination of the sets that are asked for, each a name or a mapping."""
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):
@@ -174,7 +148,7 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str) -> Test:
-        """The test of a claim: of a list all must hold."""
+        """Return the test of a claim: of a list all must hold."""
         if isinstance(content, list):
             return claim_tests.all_of([self._test(one, where) for one in content])
         if isinstance(content, str) and content.startswith("."):
@@ -195,7 +169,6 @@ class _Reader:
         return test
 
     def _named(self, name: str, where: str) -> Callable[..., Any]:
-        """The test, or the function that makes it, of a name."""
         if not name.startswith("."):
             refuse_unknown("test", [name], VOCABULARY, where)
             return VOCABULARY[name]
@@ -209,7 +182,6 @@ class _Reader:
 
 
 def _in_block(tests: Any, block: str) -> Any:
-    """The tests of a card for one block."""
     if isinstance(tests, list):
         return [_in_block(one, block) for one in tests]
     return {name: {**arguments, "blocks": [block]} for name, arguments in tests.items()}

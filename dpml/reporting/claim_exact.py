@@ -16,18 +16,23 @@ Where = Mapping[str, Any]
 """Values of columns, or lists of them."""
 
 
+def exact_check(groups: Iterable[tuple[str, str, str, Mapping[Any, Comparison]]]) -> Check:
+    """Return a check of numbers that were computed exactly, from groups of (what, algorithm, limit, comparisons)."""
+    return Check([Group(*group, every(one.holds for one in group[-1].values())) for group in groups])
+
+
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
-    """The rows of a metric with these values.
+    """Return the rows of a metric with these values.
 
     Raises:
         NotComputedError: of one of the values there are none, or some of them are NaN.
     """
     rows = evidence.rows[evidence.rows["metric"] == metric]
     for key, value in (where or {}).items():
-        for one in value if isinstance(value, list) else [value]:
-            if key not in rows or not (rows[key] == one).any():
-                raise NotComputedError([f"{metric} at {key} = {one}"])
-        rows = rows[rows[key].isin(value if isinstance(value, list) else [value])]
+        values = value if isinstance(value, list) else [value]
+        if missing := [one for one in values if key not in rows or not (rows[key] == one).any()]:
+            raise NotComputedError([f"{metric} at {key} = {missing[0]}"])
+        rows = rows[rows[key].isin(values)]
     if rows.empty:
         raise NotComputedError([metric])
     if broken := rows["value"].isna().sum():
@@ -40,29 +45,20 @@ def at_most(metric: str, most: float | str, where: Where | None = None) -> Test:
 
     def test(evidence: Evidence, _: Reading) -> Check:
         rows = rows_of(evidence, metric, where).reset_index(drop=True)
-        limit = pd.Series(most, rows.index) if not isinstance(most, str) else _beside(evidence, most, rows, where)
+        limit = _same_rows(evidence, most, rows, where) if isinstance(most, str) else pd.Series(most, rows.index)
         varying = [key for key in settings(rows) if rows[key].nunique() > 1 and key != "algo"]
+        words = {"attacked": written_below, "proven": written}.get(metric.partition("_")[0])  # down, and up
         shown = {}
         for number, (value, top) in enumerate(zip(rows["value"], limit, strict=True)):
             at = ", ".join(f"{key} = {_plain(rows[key][number])}" for key in varying)
             one = replace(exact(value, top), holds=bool(value <= top + 1e-12 * abs(top)))
-            words = {"attacked": written_below, "proven": written}.get(metric.partition("_")[0])  # down, and up
             shown[at or number] = replace(one, value=words(value, 4)) if words else one
         return exact_check([(metric, "", f"{most}", shown)])
 
     return test
 
 
-def exact_check(groups: Iterable[tuple[str, str, str, Mapping[Any, Comparison]]]) -> Check:
-    """Return a check of numbers that were computed exactly, from groups of (what, algorithm, limit, comparisons)."""
-    return Check([
-        Group(what, algorithm, limit, shown, every(one.holds for one in shown.values()))
-        for what, algorithm, limit, shown in groups
-    ])  # fmt: skip
-
-
-def _beside(evidence: Evidence, metric: str, rows: pd.DataFrame, where: Where | None) -> pd.Series:
-    """The values of another metric with the settings of some rows."""
+def _same_rows(evidence: Evidence, metric: str, rows: pd.DataFrame, where: Where | None) -> pd.Series:
     keys = [key for key in settings(rows) if rows[key].notna().any()]
     other = rows_of(evidence, metric, where)[[*keys, "value"]].drop_duplicates()
     values = rows[keys].merge(other, "left", keys)["value"]
@@ -75,8 +71,13 @@ def _plain(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def one_value(values: pd.Series) -> float:
-    """Return the only value of a series; NaN if there are several."""
+def _wide(rows: pd.DataFrame, index: str | list[str], columns: str) -> pd.DataFrame:
+    """Return a table of values; NaN where there are several."""
+    table: pd.DataFrame = rows.pivot_table("value", index, columns, _one_value, dropna=False)
+    return table
+
+
+def _one_value(values: pd.Series) -> float:
     return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
 
 
@@ -92,23 +93,18 @@ def exceeds(blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Tes
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         rows = evidence.rows[evidence.rows["metric"] == reading.metric]
-        if not len(rows):
-            raise NotComputedError(blocks)
-        rows = rows[(rows["reading"] == kind) & rows["algo"].isin([algorithm, other])]
         groups = []
         for block in blocks:
             own = rows[rows["block"] == block]
-            missing = [f"{name} in {block}" for name in (algorithm, other) if not (own["algo"] == name).any()]
-            if missing:
+            own = own[(own["reading"] == kind) & own["algo"].isin([algorithm, other])] if len(own) else own
+            if missing := [f"{name} in {block}" for name in (algorithm, other) if name not in set(own["algo"])]:
                 raise NotComputedError(missing)
             x = evidence.axis(block)
-            table = own.pivot_table("value", x, "algo", one_value, dropna=False)
+            table = _wide(own, x, "algo")
             if table.isna().any(axis=None):
                 raise NotComputedError([f"{algorithm} and {other} in {block} with one value each at every {x}"])
-            above = table[table[other] > 0]
-            shown = {
-                x: exact(theirs, math.nextafter(ours, 0)) for x, ours, theirs in above[[algorithm, other]].itertuples()
-            }
+            values = table.loc[table[other] > 0, [algorithm, other]].itertuples()
+            shown = {x: exact(theirs, math.nextafter(ours, 0)) for x, ours, theirs in values}
             groups.append((block, algorithm, other, shown))
         return exact_check(groups)
 
@@ -122,20 +118,17 @@ def as_stated(metric: str, least: bool = False) -> Test:
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        rows = evidence.rows
-        if "reading" not in rows or not (rows["metric"] == metric).any():
-            raise NotComputedError([metric])
-        rows = rows[(rows["metric"] == metric) & rows["reading"].isin([reading.name, "stated"])]
-        table = rows.pivot_table("value", "setting", "reading", one_value, dropna=False)
-        if not {reading.name, "stated"} <= {*table}:
-            raise NotComputedError([f"{metric} [{reading.name}]"])
+        rows = evidence.rows[evidence.rows["metric"] == metric]
+        names = set(rows["reading"]) if "reading" in rows else set()
+        if not {reading.name, "stated"} <= names:
+            raise NotComputedError([f"{metric} [{reading.name}]" if names else metric])
+        table = _wide(rows, "setting", "reading")[[reading.name, "stated"]]
         table = table.loc[rows["setting"][rows["reading"] == reading.name].unique()]
-        if missing := [*table.index[table.isna().any(axis=1)]]:
-            names = ", ".join(map(str, missing))
-            raise NotComputedError([f"one value, and one that is stated, of {metric} for {names}"])
+        if missing := [*map(str, table.index[table.isna().any(axis=1)])]:
+            raise NotComputedError([f"one value, and one that is stated, of {metric} for {', '.join(missing)}"])
         shown = {
             name: exact(ours, math.inf if least else stated * 1.01, stated * 0.99)
-            for name, ours, stated in table[[reading.name, "stated"]].itertuples()
+            for name, ours, stated in table.itertuples()
         }
         return exact_check([(metric, "", "stated", shown)])
 
@@ -153,24 +146,22 @@ def private(algorithms: Sequence[str]) -> Test:
         rows = evidence.rows
         if "verdict" not in rows:
             raise NotComputedError(["the audit"])
-        stated = (rows["variant"] == reading.variant) & (rows["noise"] == "published")
-        rows = rows[rows["algo"].isin(algorithms) & stated]
-        if missing := [name for name in algorithms if name not in set(rows["algo"])]:
-            raise NotComputedError([f"{name} in the audit" for name in missing])
+        rows = rows[(rows["variant"] == reading.variant) & (rows["noise"] == "published")]
+        if missing := [f"{name} in the audit" for name in algorithms if name not in set(rows["algo"])]:
+            raise NotComputedError(missing)
+        rows = rows[rows["algo"].isin(algorithms)]
         own = [key for key in settings(rows) if key.startswith("algo.") and rows[key].nunique(dropna=False) > 1]
-        keys = ["algo", "loss", "view", "verdict", *own]
-        table = rows.pivot_table("value", keys, "metric", one_value, dropna=False).dropna(subset=["claimed"])
+        table = _wide(rows, ["algo", "loss", "view", "verdict", *own], "metric").dropna(subset=["claimed"])
         groups = []
-        for (algo, loss, view, verdict, *more), claimed, proven, attacked in zip(
-            table.index, table["claimed"], table["proven"], table["attacked"], strict=True
-        ):
+        for about, claimed, proven, attacked in table[["claimed", "proven", "attacked"]].itertuples():
+            algo, loss, view, verdict, *more = about
             violated = str(verdict).startswith("claim violated")  # with 99.9 % confidence
             holds = False if violated else True if proven <= claimed * 1.0001 else None
             slack = claimed - (attacked if violated else proven)
             value = f"proven eps {written(proven, 3)}, attacked eps at least {written_below(attacked, 3)}"
             one = Comparison(holds, slack=slack, needs=f"at most {claimed:g}", value=value)
-            about = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
-            groups.append(Group(about, algo, view, {"": one}, holds))
+            block = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
+            groups.append(Group(block, algo, view, {"": one}, holds))
         return Check(groups)
 
     return test

@@ -1,11 +1,12 @@
 """The tests of claims on runs: pairs (a, b) of runs of which a is better than b, as good as it, or equal to it.
 
 What these words mean is defined in `criteria`. A test groups its pairs by block and algorithms. In every group all,
-most or some of the pairs must be as the claim says; where a claim says better, none may be worse.
+most or some of the pairs must be as the claim says; where a claim says better, none may be worse. At the end are the
+tests of laws, which compare runs with a stated exponent or a bound, and of published points.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any, NamedTuple
@@ -13,19 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import (
-    Check,
-    Evidence,
-    Group,
-    NotComputedError,
-    NothingCountsError,
-    Reading,
-    Runs,
-    Test,
-    every,
-    some,
-)
-from dpml.reporting.criteria import Comparison, MetricScale, better, similar
+from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading, Test, at_least, every
+from dpml.reporting.criteria import Comparison, MetricScale, better, scale, similar
 from dpml.reporting.statistics import per_seed
 
 Each = Mapping[str, Sequence[float]]
@@ -44,26 +34,16 @@ class Key(NamedTuple):
     x: Any
 
 
-Pairs = Mapping[Key, tuple[pd.Series, pd.Series]]
-"""Pairs of runs, indexed by (seed, draw)."""
+Pair = tuple[pd.Series, pd.Series]  # runs, indexed by (seed, draw)
+Pairs = Mapping[Key, Pair]
 
-
-def most(values: Sequence[bool | None]) -> bool | None:
-    """Return whether more than half hold; None if that depends on the undecided ones."""
-    won, possible = values.count(True), len(values) - values.count(False)
-    return True if won > len(values) / 2 else None if possible > len(values) / 2 else False
-
-
-AMOUNT: Mapping[str, Callable[[Sequence[bool | None]], bool | None]] = {
-    "all": every,
-    "most": most,
-    "some": some,
-    "any": some,  # whatever the others are: they may be worse
+NEEDED: Mapping[str, Callable[[int], int]] = {
+    "all": lambda n: n,
+    "most": lambda n: n // 2 + 1,
+    "some": lambda n: 1,
+    "any": lambda n: 1,  # whatever the others are: they may be worse
 }
-_TURNED = {True: False, False: True, None: None}
-
-
-# ---- the test
+"""How many of n pairs must be as a claim says."""
 
 
 def checked(  # noqa: PLR0913 - what the pairs must be
@@ -82,7 +62,7 @@ def checked(  # noqa: PLR0913 - what the pairs must be
         evidence: where they are from.
         metric: of the runs.
         by: what the first of a pair must be: better, not better, as good as, or equal.
-        often: how many pairs of a group must be so (`AMOUNT`).
+        often: how many pairs of a group must be so (`NEEDED`).
         limit: the largest difference of what is equal or as good, if not that of the metric, or "matters".
         steps: further pairs. The first of them must not be worse.
     """
@@ -92,21 +72,22 @@ def checked(  # noqa: PLR0913 - what the pairs must be
     shown: dict[Key, Comparison] = {}
     for own in (True, False):  # with itself an algorithm shares the noise
         part = {key: pair for key, pair in pairs.items() if (key.algorithm == key.against) == own}
-        if by in ("as good as", "equal"):
-            for key, (a, b) in part.items():
-                apart: Any = scales[key].matters if limit == "matters" else limit
-                shown[key] = similar(a, b, scales[key], apart, better_too=by != "equal", same_noise=own)
-        else:
+        if by in ("better", "not better"):
             shown |= better(part, scales, same_noise=own)
+            continue
+        for key, (a, b) in part.items():
+            apart: Any = scales[key].matters if limit == "matters" else limit
+            shown[key] = similar(a, b, scales[key], apart, better_too=by != "equal", same_noise=own)
     if by == "not better":
-        shown = {k: replace(v, holds=_TURNED[v.holds], against=False, slack=-v.slack) for k, v in shown.items()}
+        turned = {True: False, False: True, None: None}
+        shown = {k: replace(v, holds=turned[v.holds], against=False, slack=-v.slack) for k, v in shown.items()}
     back = {key: one for key, one in better(steps or {}, scales, same_noise=True).items() if one.against}
     groups = []
     for about in dict.fromkeys(key[:3] for key in pairs):
         here, worse = ({k.x: one for k, one in each.items() if k[:3] == about} for each in (shown, back))
         lost = bool(worse) or (often != "any" and any(one.against for one in here.values()))
-        holds = every([AMOUNT[often]([one.holds for one in here.values()]), not lost])
-        groups.append(Group(*about, {**here, **worse}, holds))
+        enough = at_least(NEEDED[often](len(here)), [one.holds for one in here.values()])
+        groups.append(Group(*about, {**here, **worse}, every([enough, not lost])))
     return Check(groups, fewest_seeds({id(one): one for pair in pairs.values() for one in pair}.values()))
 
 
@@ -120,19 +101,12 @@ def fewest_seeds(runs: Iterable[pd.Series]) -> int:
 
 def runs_of(
     evidence: Evidence, reading: Reading, blocks: Mapping[str, Sequence[str]], each: Each | None = None
-) -> Runs:
+) -> dict[tuple[str, str], pd.DataFrame]:
     """Return the runs of some algorithms by block and algorithm, in absolute size: losses may have either sign.
 
-    What counts as zero (`Evidence.floor`) is as large as the floor.
-
-    Args:
-        evidence: the rows.
-        reading: the variant and the metric.
-        blocks: the algorithms of every block.
-        each: settings at each of whose values, of several all combinations, the blocks are looked at. They stand
-            behind the name of a block.
+    With `each` the blocks are looked at for every combination of the values, which stands behind the block's name.
     """
-    runs: dict[tuple[str, str], pd.DataFrame] = {}
+    runs = {}
     for values in product(*(each or {}).values()):
         part, where = evidence, ""
         for key, value in zip(each or {}, values, strict=True):
@@ -160,17 +134,17 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _chosen(runs: pd.DataFrame, block: str, x: Any) -> list[Any]:
-    """The values of x that a card chooses: every one, the first, the last, a number, or a range of two."""
+    """Return the values of x that a card chooses: every one, the first, the last, a number, or a range of two."""
     if x == "every":
         return list(runs.columns)
     grid = several(runs, block)
-    ends = [{"first": grid[0], "last": grid[-1]}.get(end, end) for end in (x if isinstance(x, list) else [x])]
+    ends = [{"first": grid[0], "last": grid[-1]}.get(end, end) for end in _listed(x)]
     if missing := [f"{block} at {runs.columns.name} = {end}" for end in ends if end not in grid]:
         raise NotComputedError(missing)
     return [at for at in grid if ends[0] <= at <= ends[-1]] if isinstance(x, list) else ends
 
 
-def _listed(places: Place | Sequence[Place]) -> list[Any]:
+def _listed(places: Any) -> list[Any]:
     return [*places] if isinstance(places, list | tuple) else [places]
 
 
@@ -206,7 +180,7 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     firsts, seconds = _listed(first), _listed(second)
     curves = [place for place in (*firsts, *seconds) if isinstance(place, str)]
 
-    def pairs_of(evidence: Evidence, reading: Reading) -> dict[Key, tuple[pd.Series, pd.Series]]:
+    def pairs_of(evidence: Evidence, reading: Reading) -> Pairs:
         runs = runs_of(evidence, reading, dict.fromkeys(blocks, curves), each) if curves else {}
         found = {}
         for panel in dict.fromkeys(panel for panel, _ in runs) or blocks:
@@ -226,9 +200,8 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
         for metric in metrics or (reading.metric,):
             check = checked(pairs_of(evidence, replace(reading, metric=metric)), evidence, metric, by, often, limit)
             words = f", {metric}" if len(metrics) > 1 else ""
-            checks.append(
-                replace(check, groups=[replace(group, block=f"{group.block}{words}") for group in check.groups])
-            )
+            groups = [replace(group, block=f"{group.block}{words}") for group in check.groups]
+            checks.append(replace(check, groups=groups))
         return together(checks)
 
     return test
@@ -253,7 +226,7 @@ def easier(blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "m
 
     def test(evidence: Evidence, reading: Reading) -> Check:
         runs = runs_of(evidence, reading, dict.fromkeys((*blocks, *blocks.values()), algorithms))
-        pairs: dict[Key, Any] = {}
+        pairs: dict[Key, Pair] = {}
         for (block, other), name in product(blocks.items(), algorithms):
             if missing := [where for where in (block, other) if (where, name) not in runs]:
                 raise NotComputedError(missing)
@@ -288,11 +261,10 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
                 raise NotComputedError([f"a second seed of {algorithm} and {other} in {block}"])
             return pd.concat({0: apart}, names=["draw"]).swaplevel()
 
-        pairs = {
-            Key(block, f"{algorithm} less {other}", f"the gap in {than} at {than_x}", x):
-                (gap(block, x, other), gap(than, than_x, other))
-            for (block, x, than, than_x), other in product(gaps, others)
-        }  # fmt: skip
+        pairs = {}
+        for (block, x, than, than_x), other in product(gaps, others):
+            key = Key(block, f"{algorithm} less {other}", f"the gap in {than} at {than_x}", x)
+            pairs[key] = gap(block, x, other), gap(than, than_x, other)
         return checked(pairs, evidence, reading.metric)
 
     return test
@@ -300,7 +272,7 @@ def wider_gap(gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[st
 
 # ---- tests that compare an algorithm with itself at another x
 
-Curve = Callable[[pd.DataFrame, list[Any], MetricScale], Mapping[Any, tuple[pd.Series, pd.Series]]]
+Curve = Callable[[pd.DataFrame, list[Any], MetricScale], Mapping[Any, Pair]]
 """What gives the pairs of a curve by x, from its runs, the values of x, and the metric's scale."""
 
 
@@ -312,14 +284,14 @@ def _along(
     way: int = 0,
     **how: Any,
 ) -> Test:
-    """A test of the pairs on the curve of every algorithm in every block, with the options of `checked`.
+    """Test the pairs on the curve of every algorithm in every block, with the options of `checked`.
 
     With a `way` no step from one x to the next may go the other way.
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        pairs: dict[Key, Any] = {}
-        steps: dict[Key, Any] = {}
+        pairs: dict[Key, Pair] = {}
+        steps: dict[Key, Pair] = {}
         for (panel, name), values in runs_of(evidence, reading, dict.fromkeys(blocks, algorithms), each).items():
             grid = several(values, panel)
             on = evidence.scale(panel.partition(",")[0], reading.metric)
@@ -332,7 +304,7 @@ def _along(
 
 
 def _ends(way: int) -> Curve:
-    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> dict[str, tuple[pd.Series, pd.Series]]:
+    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> dict[str, Pair]:
         low, high = (f"{x:g}" if isinstance(x, float) else str(x) for x in (grid[0], grid[-1]))
         return {f"{low} to {high}": (values[grid[-1]], values[grid[0]])[::way]}
 
@@ -362,7 +334,7 @@ def fluctuates(blocks: Sequence[str], algorithms: Sequence[str], first: float | 
 
 
 def _from_first(first: float | None, way: int) -> Curve:
-    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> dict[Any, tuple[pd.Series, pd.Series]]:
+    def curve(values: pd.DataFrame, grid: list[Any], _: MetricScale) -> dict[Any, Pair]:
         if first is not None and grid[0] != first:
             raise NotComputedError([f"anything at {values.columns.name} = {first:g}"])
         return {x: (values[x], values[grid[0]])[::way] for x in grid[1:]}
@@ -373,9 +345,7 @@ def _from_first(first: float | None, way: int) -> Curve:
 def depends(blocks: Sequence[str], algorithms: Sequence[str], others: Sequence[str]) -> Test:
     """The algorithms are better at the largest x than at the smallest; others do not differ there by what matters."""
     kinds = [(names, by) for names, by in ((algorithms, "better"), (others, "equal")) if names]
-    return all_of([
-        _along([block], names, _ends(1), by=by, limit="matters") for block in blocks for names, by in kinds
-    ])  # fmt: skip
+    return all_of([_along([one], names, _ends(1), by=by, limit="matters") for one in blocks for names, by in kinds])
 
 
 def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")) -> Test:
@@ -384,7 +354,7 @@ def best_inside(blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence
     It is chosen by the means that are then compared, which favours the claim.
     """
 
-    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> dict[str, tuple[pd.Series, pd.Series]]:
+    def curve(values: pd.DataFrame, grid: list[Any], on: MetricScale) -> dict[str, Pair]:
         outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
         inner = [x for x in grid if x not in outer]
         if not inner:
@@ -444,25 +414,26 @@ def on_sets(
     """
 
     def test(evidence: Evidence, reading: Reading) -> Check:
-        here = [block for block in blocks if block in set(evidence.rows["block"])]
-        gone = {block: "not computed" for block in blocks if block not in here}
+        known = set(evidence.rows["block"])
+        here = [block for block in blocks if block in known]
+        gone = {block: "not computed" for block in blocks if block not in known}
         if len(gone) >= len(here):
             raise NotComputedError(gone)
         found: list[Check] = []
         left: list[Group] = []
         for block in here:
             check = tests(block)(evidence, reading)
-            if why := _by_chance(evidence, block, algorithms, reading):
+            if why := _no_better_than_chance(evidence, block, algorithms, reading):
                 gone[block] = why
                 left += [replace(group, why=why) for group in check.groups]
             else:
                 found.append(check)
         if len(gone) >= len(found):
             reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())
-            raise NothingCountsError([f"{len(gone)} of {len(blocks)} data sets do not count: {reasons}"])
-        for block in blocks if extra else ():
-            if f"{block}{extra}" in set(evidence.rows["block"]):
-                left += [replace(group, why=said) for group in tests(f"{block}{extra}")(evidence, reading).groups]
+            raise NotComputedError([f"{len(gone)} of {len(blocks)} data sets do not count: {reasons}"], words="")
+        for block in (f"{block}{extra}" for block in blocks if extra):
+            if block in known:
+                left += [replace(group, why=said) for group in tests(block)(evidence, reading).groups]
         whole = together(found)
         on = f"{len(found)} of {len(blocks)} data sets" if len(found) < len(blocks) else ""
         return replace(whole, groups=[*whole.groups, *left], on=on)
@@ -470,8 +441,8 @@ def on_sets(
     return test
 
 
-def _by_chance(evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading) -> str:
-    """Why a data set does not count: nothing is above chance. Empty if something is."""
+def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Sequence[str], reading: Reading) -> str:
+    """Return why a data set does not count: nothing is above chance. Empty if something is."""
     chance = evidence.runs(block, "constant", reading) if reading.metric == "accuracy" else pd.DataFrame()
     floor = -math.inf if chance.empty else float(np.nanmean(chance.to_numpy()))
     if any((evidence.runs(block, name, reading).mean() >= floor + 1e-9).any() for name in algorithms):
@@ -516,3 +487,155 @@ def by_data_set(
         return whole(evidence.kept(key, lambda: chosen(evidence, reading.variant)), reading)
 
     return test
+
+
+# ---- laws: how fast something falls, and what is on average below a bound
+
+EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
+
+
+def falls_as(block: str, free: str, stated: Mapping[str, float], M: float | None = None) -> Test:
+    """What noise adds to a metric falls as a power of x: its exponent is within 0.1 of the one stated for an algorithm.
+
+    That is the metric less that of the same seed without noise; its exponent is the slope of its logarithm.
+
+    Args:
+        block: runs over M or eps.
+        free: runs over M without noise.
+        stated: the exponents.
+        M: of `block`, if it is over eps.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        noisy = evidence.all_runs({block: tuple(stated)}, reading)
+        groups = []
+        for (_, algorithm), runs in noisy.items():
+            base = evidence.runs(free, algorithm, reading)
+            if base.empty:
+                raise NotComputedError([f"{algorithm} in {free}"])
+            places = {x: x if M is None else M for x in several(runs, block)}
+            if missing := [f"{algorithm} in {free} at M = {at:g}" for at in places.values() if at not in base]:
+                raise NotComputedError(missing)
+            added = pd.DataFrame({x: per_seed(runs[x]) - per_seed(base[at]) for x, at in places.items()})
+            if (added <= 0).any(axis=None):
+                raise NotComputedError([f"noise of {algorithm} in {block} that costs anything in every seed"])
+            slopes = np.polyfit(np.log(np.array([*places], dtype=float)), np.log(added.to_numpy()).T, 1)[0]
+            found = pd.Series(slopes, pd.MultiIndex.from_product([added.index, [0]], names=["seed", "draw"]))
+            one = similar(found, 0 * found + stated[algorithm], EXPONENTS)
+            one = replace(one, value=f"exponent {slopes.mean():.3f}", needs=f"{stated[algorithm]:g} up to 0.1")
+            groups.append(Group(block, algorithm, "the stated exponent", {"": one}, one.holds))
+        return Check(groups, fewest_seeds(runs[x] for runs in noisy.values() for x in runs))
+
+    return test
+
+
+def below_bound(blocks: Sequence[str], algorithm: str, metric: str, key: str) -> Test:
+    """In every block, for every variant, x and value of the setting `key`, the mean of a metric is at most its bound.
+
+    The bound is the metric of the reading.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        groups, seeds, missing = [], [], []
+        for block in blocks:
+            own = evidence.rows[evidence.rows["block"] == block]
+            missing += [] if len(own) else [block]
+            for variant, value in own[["variant", key]].drop_duplicates().itertuples(index=False):
+                part = replace(evidence, rows=own[own[key] == value])
+                name = f"{block}, {variant}, {key.rpartition('.')[2]} = {value:g}"
+                risk, bound = (part.runs(block, algorithm, Reading("", variant, m)) for m in (metric, reading.metric))
+                if risk.empty or bound.empty:
+                    missing.append(name)
+                    continue
+                shown = {x: similar(risk[x], bound[x], scale(metric), 0.0, better_too=True) for x in risk}
+                groups.append(Group(name, algorithm, "the bound", shown, every(one.holds for one in shown.values())))
+                seeds.append(risk.index.get_level_values("seed").nunique())
+        if missing or not groups:
+            raise NotComputedError(missing)
+        return Check(groups, min(seeds))
+
+    return test
+
+
+# ---- published points: means and standard deviations of the authors' runs compared with ours
+
+MOST = 0.9  # nine in ten published points
+ERRORS = 3.0
+"""Standard errors up to which chance explains a difference. Between two means of ten normal values each, 0.8 to 1.5 %
+of the differences are larger (Welch's degrees of freedom are 18 to 9): one point in 70 to 130 is wrongly judged to
+differ."""
+
+
+def agrees(series: Mapping[str, str], algorithms: Sequence[str]) -> Test:
+    """For every algorithm our runs reproduce at least nine in ten published points.
+
+    A point is reproduced if the two means, in absolute size, are near (`criteria`), or within `ERRORS` standard errors
+    of their difference: theirs over their runs, ours over our seeds, or over the draws if there is one seed. If that
+    many of their standard errors alone do not explain the difference, more seeds of ours could refute the point: it is
+    undecided.
+
+    `series` gives the name of every block's published points. Points that were not computed count neither way. If they
+    could change the decision, the claim cannot be tested.
+    """
+
+    def test(evidence: Evidence, reading: Reading) -> Check:
+        runs = evidence.all_runs(dict.fromkeys(series, algorithms), reading)
+        found: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
+        absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
+        for (block, algorithm), values in runs.items():
+            on = evidence.scale(block, reading.metric)
+            needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
+            for x, mean, error in _points(evidence.published, series[block], algorithm, reading):
+                at = np.isclose(values.columns.to_numpy(dtype=float), x, atol=0)
+                if not at.any():
+                    absent[algorithm].append(f"{block} at {evidence.axis(block)} = {x:g}")
+                    continue
+                ours = values.loc[:, at].iloc[:, 0].dropna()
+                theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
+                apart = abs(float(theirs - here))
+                one = Comparison(True) if apart <= on.near else by_chance(ours, mean, error)
+                one = replace(one, value=on.words(apart), slack=on.near - apart, needs=needs)
+                found[algorithm][f"{block} at {x:g}"] = one
+        if unpublished := [algorithm for algorithm in algorithms if not found[algorithm]]:
+            raise NotComputedError([f"published points of {', '.join(unpublished)}"])
+        holds, at_best = (
+            [nine_in_ten([*found[a].values()], [absent_ones] * len(absent[a])) for a in algorithms]
+            for absent_ones in (False, True)
+        )
+        if every(holds) != every(at_best) and every(holds) is not True:
+            raise NotComputedError([point for points in absent.values() for point in points])
+        groups = [Group("", a, "published points", found[a], one) for a, one in zip(algorithms, holds, strict=True)]
+        return Check(groups, fewest_seeds(values[x] for values in runs.values() for x in values))
+
+    return test
+
+
+def by_chance(ours: pd.Series, theirs: float, error: float) -> Comparison:
+    """Return whether the standard errors explain the difference between a mean, in absolute size, and `theirs`.
+
+    It is undecided if more seeds (or draws of one seed) could refute it, with the same means. `error` is the standard
+    error of the published mean.
+    """
+    means = per_seed(ours)
+    means = means if len(means) > 1 else ours
+    variance = float(means.var()) if len(means) > 1 else 0.0
+    apart = (abs(float(ours.mean())) - theirs) ** 2 / ERRORS**2
+    if apart <= error**2:
+        return Comparison(True)
+    return Comparison(False) if apart > error**2 + variance / len(means) else Comparison(None, slack=0.0)
+
+
+def nine_in_ten(points: Sequence[Comparison], others: Sequence[bool] = ()) -> bool | None:
+    """Return whether nine in ten hold; None if that depends on the undecided ones."""
+    values = [*(point.holds for point in points), *others]
+    return at_least(MOST * len(values), values)
+
+
+def _points(
+    published: pd.DataFrame, series: str, algorithm: str, reading: Reading
+) -> Iterator[tuple[float, float, float]]:
+    """Yield the published points of an algorithm: x, the mean in absolute size, and its standard error."""
+    own = (published["series"] == series) & (published["algo"] == algorithm) & (published["metric"] == reading.metric)
+    for x, mean, std, n in published.loc[own, ["x", "mean", "std", "n"]].itertuples(index=False):
+        # the standard error of a single run is unknown, as is that without a deviation
+        yield float(x), abs(float(mean)), float(std) / float(np.sqrt(n)) if n > 1 and std >= 0 else 0.0

@@ -13,9 +13,8 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
 from dpml.reporting.criteria import Comparison, MetricScale, is_share, scale
@@ -29,8 +28,9 @@ Decision = Literal[
     "cannot be tested here",
     "depends on an unstated choice",
 ]
+UNTESTED: Decision = "cannot be tested here"
+IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
-MOST = 0.9  # nine in ten published points
 ZERO = 0.01  # of the constant model's loss
 ANY_VARIANT = "any"  # of a reading whose algorithms have one variant each
 
@@ -38,17 +38,9 @@ ANY_VARIANT = "any"  # of a reading whose algorithms have one variant each
 class NotComputedError(Exception):
     """A claim is about something that the rows do not contain. `missing` names it."""
 
-    words: ClassVar[str] = "not computed: "
-
-    def __init__(self, missing: Iterable[str]):
-        self.missing = tuple(dict.fromkeys(missing))
+    def __init__(self, missing: Iterable[str], words: str = "not computed: "):
+        self.missing, self.words = tuple(dict.fromkeys(missing)), words
         super().__init__("; ".join(self.missing))
-
-
-class NothingCountsError(NotComputedError):
-    """What a claim is about was computed, and too little of it counts. `missing` says why."""
-
-    words: ClassVar[str] = ""
 
 
 @dataclass(frozen=True)
@@ -94,13 +86,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Check:
-    """The comparisons of a test under one interpretation.
-
-    Args:
-        groups: the comparisons; all groups that count must hold.
-        seeds: the number of seeds; None: no runs.
-        on: what it is about, if not all that its claim is about.
-    """
+    """The groups of a test under one interpretation, its fewest seeds, and on what it was judged, if not on all."""
 
     groups: Sequence[Group]
     seeds: int | None = None
@@ -112,7 +98,7 @@ class Check:
 
     @cached_property
     def holds(self) -> bool | None:
-        """Whether the test holds; None if the available seeds leave it undecided."""
+        """Whether all groups that count hold; None if the available seeds leave it undecided."""
         return every(group.holds for group in self.groups if not group.why)
 
     def decisive(self) -> tuple[Group, Any, Comparison] | None:
@@ -155,7 +141,7 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """The verdict in a manifest; a text that the manifest lacks is empty."""
+        """Return the verdict in a manifest; a text that the manifest lacks is empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
@@ -174,20 +160,18 @@ class Verdict:
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
+def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
+    """Return whether so many of several are true; None if that depends on the undecided ones."""
+    if values.count(True) >= number:
+        return True
+    return None if len(values) - values.count(False) >= number else False
+
+
 def every(values: Iterable[bool | None]) -> bool | None:
-    """Whether all hold: False if any is false, otherwise None if any is undecided."""
+    """Return whether all are true; None if that depends on the undecided ones."""
     known = list(values)
-    return False if False in known else None if None in known else True
+    return at_least(len(known), known)
 
-
-def some(values: Iterable[bool | None]) -> bool | None:
-    """Whether any holds: True if any is true, otherwise None if any is undecided."""
-    known = list(values)
-    return True if True in known else None if None in known else False
-
-
-Runs = Mapping[tuple[str, str], pd.DataFrame]
-"""By block and algorithm: a line per run (seed, draw), a column per x, the same x for all algorithms of a block."""
 
 RUN = ["seed", "draw"]
 _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
@@ -208,7 +192,7 @@ class Evidence:
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
     baselines: pd.DataFrame | None = None
-    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # the tests of all claims ask for it
+    _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def kept(self, key: Hashable, made: Callable[[], Any]) -> Any:
         """Return what is made of the evidence; for all claims that ask for it by this key the same object."""
@@ -227,9 +211,8 @@ class Evidence:
         Raises:
             NotComputedError: the block has no panel, and not exactly one varying setting.
         """
-        if block in self.axes:
-            return "eps" if self.axes[block] == "inverse_eps" else self.axes[block]
-        return str(self.kept(block, lambda: self._only_axis(block)))
+        x = str(self.axes[block] if block in self.axes else self.kept(block, lambda: self._only_axis(block)))
+        return "eps" if x == "inverse_eps" else x
 
     def _only_axis(self, block: str) -> str:
         rows = self.rows[self.rows["block"] == block]
@@ -259,16 +242,13 @@ class Evidence:
 
     @cached_property
     def _places(self) -> Mapping[Any, Any]:
-        """Row numbers, by block, algorithm, metric and variant."""
-        found: dict[Any, Any] = {**self.rows.groupby(["block", "algo", "metric", "variant"]).indices}
-        for key, own in [*found.items()]:
-            every_variant = (*key[:3], ANY_VARIANT)
-            found[every_variant] = np.concatenate([found.get(every_variant, own[:0]), own])
-        return found
+        return dict(self.rows.groupby(["block", "algo", "metric"]).indices)
 
     def _runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
-        places = self._places.get((block, algorithm, reading.metric, reading.variant))
-        if places is None or (x := self.axis(block)) not in self.rows:
+        places = self._places.get((block, algorithm, reading.metric), [])
+        if len(places) and reading.variant != ANY_VARIANT:
+            places = places[self.rows["variant"].to_numpy()[places] == reading.variant]
+        if not len(places) or (x := self.axis(block)) not in self.rows:
             return pd.DataFrame()
         runs = pd.DataFrame({key: self.rows[key].to_numpy()[places] for key in (*RUN, x, "value")})
         if broken := runs["value"].isna().sum():
@@ -288,21 +268,19 @@ class Evidence:
         """
         if not is_share(metric):
             return scale(metric)
-        ends = [self._mean(block, names, metric) for names in (("constant",), _REFERENCES)]
-        if None in ends:
+        floor, ceiling = (self._mean(block, names, metric) for names in (("constant",), _REFERENCES))
+        if floor is None or ceiling is None:
             raise NotComputedError([f"constant and nonpriv in {block}"])
-        return scale(metric, abs(ends[1] - ends[0]))  # type: ignore[operator]
+        return scale(metric, abs(ceiling - floor))
 
     def floor(self, block: str, metric: str) -> float:
         """Return the size below which a loss in a block counts as zero: a hundredth of the constant model's loss."""
-        if is_share(metric):
-            return 0.0
-        return ZERO * (self._mean(block, ("constant",), metric) or 0.0)
+        return 0.0 if is_share(metric) else ZERO * (self._mean(block, ("constant",), metric) or 0.0)
 
     def _mean(self, block: str, algorithms: Sequence[str], metric: str) -> float | None:
         """Return the mean size of a metric for the first of some algorithms that the block has."""
         metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
-        found = [self._baselines.get((block, name, metric)) for name in algorithms]
+        found = (self._baselines.get((block, name, metric)) for name in algorithms)
         return next((value for value in found if value is not None), None)
 
     @cached_property
@@ -311,8 +289,8 @@ class Evidence:
         rows = rows[rows["algo"].isin(("constant", *_REFERENCES))]
         return dict(rows["value"].abs().groupby([rows[key] for key in ("block", "algo", "metric")]).mean())
 
-    def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> Runs:
-        """Return at least two runs of some algorithms in every block, all at the same x.
+    def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> dict[tuple[str, str], pd.DataFrame]:
+        """Return at least two runs of some algorithms in every block, by (block, algorithm), all at the same x.
 
         Raises:
             NotComputedError: names everything that is missing.
@@ -320,7 +298,7 @@ class Evidence:
         tables: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
         if self.baselines is not None:  # published points: only the blocks that have some
-            here = {block for block, _, metric, _ in self._places if metric == reading.metric}
+            here = {block for block, _, metric in self._places if metric == reading.metric}
             blocks = {block: names for block, names in blocks.items() if block in here} or blocks
         for block, algorithms in blocks.items():
             own = {algorithm: self.runs(block, algorithm, reading) for algorithm in algorithms}
@@ -369,29 +347,26 @@ class Claim:
             known: dict[str, Any] = {"name": reading.name, "metric": reading.metric}
             known |= {"outcome": UNTESTED, "lacks": [], "groups": []}
             try:
-                check = self.test(evidence, reading)
+                check = checks[reading.name] = self.test(evidence, reading)
+                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record for group in check.groups]}
             except NotComputedError as error:
                 known["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
-            else:
-                checks[reading.name] = check
-                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record for group in check.groups]}
             readings.append(known)
         verdict = Verdict(self.id, self.text, self.criterion, UNTESTED, readings)
         found = {check.holds for check in checks.values()}
-        if len(checks) < len(readings) and not {True, False} <= found:
+        mixed = {True, False} <= found
+        if len(checks) < len(readings) and not mixed:
             return verdict
         seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
         on = "; ".join(dict.fromkeys(check.on for check in checks.values() if check.on))
-        verdict = replace(verdict, deciding=_deciding(checks), seeds=seeds, on=on)
-        if {True, False} <= found:
-            return replace(verdict, decision="depends on an unstated choice")
-        if None in found:
-            return replace(verdict, decision="undecided with these seeds")
-        return replace(verdict, decision="reproduced" if True in found else "not reproduced")
+        decision: Decision = "reproduced" if True in found else "not reproduced"
+        if mixed or None in found:
+            decision = "depends on an unstated choice" if mixed else "undecided with these seeds"
+        return replace(verdict, decision=decision, deciding=_deciding(checks), seeds=seeds, on=on)
 
 
 def _deciding(checks: Mapping[str, Check]) -> dict[str, str]:
-    """The comparison that decides: of interpretations that fail, otherwise of open ones, otherwise of all."""
+    """Return the comparison that decides: of interpretations that fail, otherwise of open ones, otherwise of all."""
     kind = next(kind for kind in (False, None, True) if kind in {check.holds for check in checks.values()})
     found = [(name, *best) for name, check in checks.items() if check.holds == kind and (best := check.decisive())]
     if not found:
@@ -399,7 +374,3 @@ def _deciding(checks: Mapping[str, Check]) -> dict[str, str]:
     name, group, x, one = min(found, key=lambda each: each[3].slack)
     about = {"reading": name, "block": group.block, "algorithm": group.algorithm, "against": group.against}
     return about | {"x": f"{x:g}" if isinstance(x, float) else str(x), "effect": one.words, "needs": one.needs}
-
-
-IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
-UNTESTED: Decision = "cannot be tested here"

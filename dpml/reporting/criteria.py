@@ -38,16 +38,12 @@ from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
 K = TypeVar("K", bound=Hashable)
 
 FLOOR = 2.0**-52
-RELEVANT = 0.1
-"""The share of the room from which on a difference is relevant."""
+RELEVANT = 0.1  # the share of the room from which on a difference is relevant
 
 
 @dataclass(frozen=True)
 class MetricScale:
-    """How figures show a metric: on a logarithmic axis or not, and whether more is better.
-
-    `matters` and `near` are effects: the smallest of what is better, and the largest of what is equal.
-    """
+    """How figures show a metric, and the effects that count: the smallest of "better", and the largest of "equal"."""
 
     log: bool
     up: bool
@@ -87,22 +83,19 @@ class Effect:
     freedom: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """The two-sided interval at a level of confidence."""
+        """Return the two-sided interval at a level of confidence."""
         if self.freedom <= 0:
             return -math.inf, math.inf
         half = float(stdtrit(self.freedom, (1 + level) / 2)) * self.error
         return self.estimate - half, self.estimate + half
 
-    def p_above(self) -> float:
-        """p-value of "the effect is above 0"; without any spread the sign decides."""
+    def p_above(self, sign: int = 1) -> float:
+        """Return the p-value of "the effect, times `sign`, is above 0"; without any spread the sign decides."""
         if self.freedom <= 0:
             return 1.0
         if self.error == 0:
-            return 0.0 if self.estimate > 0 else 1.0
-        return float(stdtr(self.freedom, -self.estimate / self.error))
-
-    def __neg__(self) -> "Effect":
-        return Effect(-self.estimate, self.error, self.freedom)
+            return 0.0 if sign * self.estimate > 0 else 1.0
+        return float(stdtr(self.freedom, -sign * self.estimate / self.error))
 
 
 @dataclass(frozen=True)
@@ -122,7 +115,7 @@ class Comparison:
 
     holds: bool | None
     effect: Effect | None = None
-    scale: MetricScale | None = None
+    scale: MetricScale = SIZE
     significant: bool = False
     against: bool = False
     slack: float = math.nan
@@ -132,10 +125,8 @@ class Comparison:
     @property
     def words(self) -> str:
         """The effect and its 95 % interval, or the value."""
-        if self.value:
+        if self.value or self.effect is None:
             return self.value
-        if self.effect is None or self.scale is None:
-            return ""
         low, high = self.effect.interval(1 - LEVEL)
         return f"{self.scale.words(self.effect.estimate)} [{self.scale.words(low)}, {self.scale.words(high)}]"
 
@@ -145,22 +136,19 @@ def better(
 ) -> dict[K, Comparison]:
     """Return for every pair (a, b) of runs whether a is better than b, by a relevant difference.
 
-    Args:
-        pairs: runs indexed by (seed, draw).
-        scales: of their metrics.
-        same_noise: the draws of a and b share the noise's directions: one algorithm under two settings.
+    Runs are indexed by (seed, draw). `same_noise`: the draws of a and b share the noise's directions, because they are
+    of one algorithm under two settings.
     """
     effects = {key: _effect(a, b, scales[key], same_noise) for key, (a, b) in pairs.items()}
-    above = holm({key: one.p_above() for key, one in effects.items()})
-    below = holm({key: (-one).p_above() for key, one in effects.items()})
+    above, below = (holm({key: one.p_above(sign) for key, one in effects.items()}) for sign in (1, -1))
     found = {}
     for key, one in effects.items():
-        scale = scales[key]
-        ruled_out = one.interval(1 - 2 * LEVEL)[1] < scale.matters
-        holds = True if above[key] and one.estimate >= scale.matters else False if ruled_out else None
-        against = below[key] and -one.estimate >= scale.matters
-        needs = f"at least {scale.words(scale.matters)}"
-        found[key] = Comparison(holds, one, scale, above[key], against, one.estimate - scale.matters, needs)
+        least = scales[key].matters
+        ruled_out = one.interval(1 - 2 * LEVEL)[1] < least
+        holds = True if above[key] and one.estimate >= least else False if ruled_out else None
+        against = below[key] and -one.estimate >= least
+        needs = f"at least {scales[key].words(least)}"
+        found[key] = Comparison(holds, one, scales[key], above[key], against, one.estimate - least, needs)
     return found
 
 
@@ -172,10 +160,7 @@ def similar(
     better_too: bool = False,
     same_noise: bool = False,
 ) -> Comparison:
-    """Whether a and b are near each other, or at most `limit` apart; with `better_too` a may be better by any amount.
-
-    `same_noise` is that of `better`.
-    """
+    """Return whether a and b are at most `limit` apart; with `better_too` a may be better by any amount."""
     one = _effect(a, b, scale, same_noise)
     limit = scale.near if limit is None else limit
     apart = -one.estimate if better_too else abs(one.estimate)
@@ -184,7 +169,7 @@ def similar(
     low, high = one.interval(1 - LEVEL)
     holds = True if inside else False if apart >= limit and not low <= 0 <= high else None
     needs = f"above {scale.words(-limit)}" if better_too else f"{scale.words(-limit)} to {scale.words(limit)}"
-    return Comparison(holds, one, scale, one.p_above() <= LEVEL, False, limit - apart, needs)
+    return Comparison(holds, one, scale, slack=limit - apart, needs=needs)
 
 
 def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
@@ -197,10 +182,9 @@ def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
 
 
 def covers(kept: int, of: int, share: float) -> Comparison:
-    """Return whether a statement with a probability of at least `share` is kept, by trials that are independent.
+    """Return whether independent trials keep a statement with a probability of at least `share`.
 
-    Yes if the lower 95 % bound on the probability (Clopper & Pearson 1934) is at least `share`; no if the upper one is
-    below it.
+    By the 95 % bounds on the probability (Clopper & Pearson 1934).
     """
     from scipy.stats import binomtest  # slow to load
 
@@ -213,13 +197,18 @@ def covers(kept: int, of: int, share: float) -> Comparison:
 def _effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool) -> Effect:
     """Estimate by how much a is better than b, paired over the seeds that both have.
 
-    With one seed it is over the draws, in pairs for one algorithm (`same_noise`), by Welch's test for two.
+    With one seed it is over the draws: in pairs for one algorithm (`same_noise`), by Welch's test for two.
     """
     (ours, first), (theirs, second) = means_of_seeds(a), means_of_seeds(b)
-    _, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    seeds, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
     gaps = scale.badness(second[j]) - scale.badness(first[i])
     if len(gaps) == 1 and not same_noise:
-        return _welch(a, b, scale)
+        x, y = (scale.badness(runs.dropna().xs(seeds[0], level="seed").to_numpy(float)) for runs in (a, b))
+        sizes = np.array([len(x), len(y)])
+        if sizes.min() < 2:
+            return Effect(float(y.mean() - x.mean()), math.nan, 0)
+        error, freedom = map(float, welch(np.array([x.var(ddof=1), y.var(ddof=1)]), sizes))
+        return Effect(float(y.mean() - x.mean()), error, freedom if error else float(sizes.sum()) - 2)
     if len(gaps) < 2 and same_noise:
         a, b = a.dropna().align(b.dropna(), join="inner")
         gaps = scale.badness(b.to_numpy(float)) - scale.badness(a.to_numpy(float))
@@ -229,23 +218,8 @@ def _effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool) ->
     return Effect(float(gaps.mean()), spread / math.sqrt(len(gaps)), len(gaps) - 1)
 
 
-def _welch(a: pd.Series, b: pd.Series, scale: MetricScale) -> Effect:
-    """Estimate the effect from the draws of the one seed that both have, which are independent."""
-    a, b = a.dropna(), b.dropna()
-    seed = np.intersect1d(a.index.get_level_values("seed"), b.index.get_level_values("seed"))
-    ours, theirs = (
-        scale.badness(runs[runs.index.get_level_values("seed").isin(seed)].to_numpy(float)) for runs in (a, b)
-    )
-    estimate = float(theirs.mean() - ours.mean())
-    if min(len(ours), len(theirs)) < 2:
-        return Effect(estimate, math.nan, 0)
-    sizes = len(ours), len(theirs)
-    error, freedom = map(float, welch(np.array([ours.var(ddof=1), theirs.var(ddof=1)]), np.array(sizes)))
-    return Effect(estimate, error, freedom if error else sum(sizes) - 2)
-
-
 def holm(values: Mapping[K, float]) -> dict[K, bool]:
-    """Which of several p-values are significant when all are tested together."""
+    """Return which of several p-values are significant when all are tested together."""
     left, significant = len(values), dict.fromkeys(values, False)
     for key in sorted(values, key=lambda key: values[key]):
         if values[key] > LEVEL / left:

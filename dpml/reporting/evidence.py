@@ -17,15 +17,12 @@ import pandas as pd
 
 from dpml import packs
 from dpml.errors import UserError
-from dpml.files import write_atomically
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
 from dpml.reporting.manifest import Manifest, changed
-from dpml.reporting.results import rows_of
-from dpml.reporting.statistics import with_differences
+from dpml.reporting.statistics import rows_of, with_differences
 from dpml.reporting.tables import shortened
-from dpml.running.executors import WORTH, in_processes
 
 
 @dataclass(frozen=True)
@@ -38,32 +35,25 @@ class Verified:
     wrong: tuple[str, ...]
 
 
+def rows_file(base: Path) -> Path:
+    """Return the place of a figure's compressed rows."""
+    return base.with_name(f"{base.name}_rows.csv.xz")
+
+
 def packed(rows: pd.DataFrame) -> bytes:
-    """Rows as compressed CSV, column by column; the same rows give the same bytes."""
+    """Return rows as compressed CSV, column by column; the same rows give the same bytes."""
     return lzma.compress("\n".join(rows[[name]].to_csv(index=False) for name in rows).encode(), preset=6)
 
 
 def unpacked(content: bytes) -> pd.DataFrame:
-    """The rows of `packed`."""
+    """Return the rows of `packed`."""
     columns = lzma.decompress(content).decode().split("\n\n")
     return pd.concat([pd.read_csv(io.StringIO(column), low_memory=False) for column in columns], axis=1)
 
 
-def write_rows(rows: pd.DataFrame, base: Path) -> Path:
-    """Write ``base_rows.csv.xz``."""
-    path = _place(base)
-    write_atomically(path, packed(rows))
-    return path
-
-
 def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
-    """The rows that were written for a figure.
-
-    Args:
-        base: the figure's path, without a suffix.
-        files: the checksums of its manifest.
-    """
-    path = _place(base)
+    """Return the rows that were written for the figure `base`, a path without a suffix, by its manifest's checksums."""
+    path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing: without it nothing of {base} can be recomputed.")
     if path.name not in files or changed(path, files):
@@ -81,41 +71,37 @@ def verify(path: Path) -> Iterator[Verified]:
         path: a results folder, the folder of a paper in it, or a figure: PAPER/FIGURE, with or without a suffix.
     """
     found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
-    known = [one for one in sorted(found) if _place(one.with_suffix("")).is_file()]
+    known = [one for one in sorted(found) if rows_file(one.with_suffix("")).is_file()]
     if not known:
         raise UserError(f"there are no rows of experiments in {path}: it has no FIGURE_rows.csv.xz.")
-    size = sum(_place(path.with_suffix("")).stat().st_size for path in known)
-    yield from in_processes(_verified, known, -1 if size > WORTH else 1)
+    yield from map(_verified, known)
 
 
 def _verified(path: Path) -> Verified:
-    """Recompute what one experiment's manifest, and the tables that it names, say."""
+    """Compare what one experiment's manifest, and the tables that it names, say with what follows from its rows."""
     base, about = path.with_suffix(""), Manifest(path).read()
     if about.get("experiment") != f"{path.parent.name}/{path.stem}":
         raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
     rows = read_rows(base, about["files"])
     points = read_published([packs.home(base.parent.name).parent], base.parent.name)
-    old = [Verdict.stored(claim) for claim in about["claims"]]
-    names = [one.id for one in old]
+    old = {claim["id"]: Verdict.stored(claim) for claim in about["claims"]}
     claims = claims_about(about["experiment"])
-    if unknown := [name for name in names if name not in claims]:
+    if unknown := [name for name in old if name not in claims]:
         raise UserError(
             f"{about['experiment']} has a verdict on {unknown[0]}, a claim that no pack here has: name it, --pack DIR."
         )
-    new = judge(rows, [claims[name] for name in names], about["panels"], points)
-    wrong = [
-        f"{b.id}: written is {a.outcome!r}, from the rows follows {b.outcome!r}"
-        + ("" if a.outcome != b.outcome else ", with other numbers")
-        for a, b in zip(old, new, strict=True)
-        if a != b
-    ]
-    wrong += [f"{name}: no verdict is written on this claim of the card" for name in claims if name not in names]
+    wrong = [f"{name}: no verdict is written on this claim of the card" for name in claims if name not in old]
+    for new in judge(rows, [claims[name] for name in old], about["panels"], points):
+        if new != old[new.id]:
+            numbers = ", with other numbers" if new.outcome == old[new.id].outcome else ""
+            outcomes = f"written is {old[new.id].outcome!r}, from the rows follows {new.outcome!r}{numbers}"
+            wrong.append(f"{new.id}: {outcomes}")
     values = 0
+    twins = any(one["twin"] for one in about["figures"])
     for figure in about["figures"]:
         path = base.with_name(f"{figure['name']}.csv")
         if changed(path, about["files"]):
             raise UserError(f"{path} is not as it was written: make it again.")
-        twins = any(one["twin"] for one in about["figures"])
         part = rows_of(rows, figure["twin"] or "published") if twins else rows
         table = with_differences(part, about["reference"], about["computed"])
         number, differ = _compared(path.read_text("utf-8"), table)
@@ -130,21 +116,16 @@ def judge(
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
 ) -> list[Verdict]:
-    """The verdicts on the claims of an experiment, from its rows of the published calibration.
-
-    Args:
-        rows: of all calibrations.
-        claims: of the experiment.
-        panels: of the experiment, as plain values.
-        points: the published ones.
-    """
+    """Return the verdicts on claims, from an experiment's rows, its panels as plain values, and published points."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
-    evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, rows)
+    evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, axes, rows)
     return [replace(claim.judge(evidence), published=claim.by_points(theirs) if theirs else "") for claim in claims]
 
 
-def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> Evidence | None:
+def _of_points(
+    points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], axes: Mapping[str, str], rows: pd.DataFrame
+) -> Evidence | None:
     """Return the paper's own published points as evidence, with the constant model of our rows; None without any.
 
     Every point is two equal runs, so that a test asks of the points what it asks of means.
@@ -152,17 +133,18 @@ def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: 
     found: list[pd.DataFrame] = []
     for panel in panels:
         own = points[(points["series"] == panel["published"]) & (points["metric"] == panel["y"]) & ~points["peer"]]
-        x, own = panel["x"], own[["x", "algo", "metric", "mean"]].rename(columns={"mean": "value"})
-        own = own.assign(x=1 / own["x"]) if x == "inverse_eps" else own
+        own = own[["x", "algo", "metric", "mean"]].rename(columns={"mean": "value"})
+        x = panel["x"]
+        if x == "inverse_eps":
+            x, own = "eps", own.assign(x=1 / own["x"])
         about = {"block": panel["block"], "variant": panel["where"].get("algo.variant", "paper"), "seed": 0}
-        own = own.rename(columns={"x": "eps" if x == "inverse_eps" else x}).assign(**about)
+        own = own.rename(columns={"x": x}).assign(**about)
         found += [own.assign(draw=draw) for draw in (0, 1)] if len(own) else []
-    axes = {panel["block"]: panel["x"] for panel in reversed(panels)}
     return Evidence(pd.concat(found, ignore_index=True), points.iloc[:0], axes, baselines=rows) if found else None
 
 
 def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:
-    """How many values a table has, and how many of them differ from those that were written."""
+    """Return how many values a table has, and how many of them differ from those that were written."""
     text = shortened(table).to_csv(index=False, float_format="%.6g")
     if text == written:
         return table.size, 0
@@ -177,7 +159,3 @@ def _differ(old: pd.Series, new: pd.Series) -> int:
         # another processor may round the last of six digits differently
         return int((~np.isclose(old, new, rtol=2e-5, atol=1e-12, equal_nan=True)).sum())
     return int((old.astype(object).fillna("").map(str) != new.astype(object).fillna("").map(str)).sum())
-
-
-def _place(base: Path) -> Path:
-    return base.with_name(f"{base.name}_rows.csv.xz")

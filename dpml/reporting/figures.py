@@ -16,7 +16,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
-from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import Curve, label, moving, named, same_axis, shared
@@ -49,24 +48,16 @@ def plot_experiment(charts: Sequence[Chart], columns: int, base: Path) -> tuple[
     return save(figure, base), caption
 
 
-def paper_figure(charts: Sequence[Chart], width: float, names: Mapping[str, str]) -> tuple[Figure, str]:
-    """Draw panels at the `width` of a paper's column in inches, with the user's `names` of what they show."""
+def paper_figure(charts: Sequence[Chart], width: float) -> tuple[Figure, str]:
+    """Draw panels at the `width` of a paper's column in inches."""
     least = 2.1 if len(charts) <= 4 else 1.6  # inches of a panel; many would make a column longer than a page
-    return figure_of(charts, max(1, int(width / least)), width, names)
+    return figure_of(charts, max(1, int(width / least)), width)
 
 
-def figure_of(
-    charts: Sequence[Chart], columns: int, width: float = WIDTH, names: Mapping[str, str] | None = None
-) -> tuple[Figure, str]:
-    """Draw panels, `columns` in a row, below one legend; return the figure and its caption.
+def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tuple[Figure, str]:
+    """Draw panels, `columns` in a row, below one legend, `width` inches wide; return the figure and its caption.
 
     Every panel has a letter. Labels of axes stand once for neighbours that have the same.
-
-    Args:
-        charts: the panels.
-        columns: the panels in a row.
-        width: in inches.
-        names: what to write for algorithms, for entries of the legend, and for settings and metrics on axes.
     """
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
@@ -79,11 +70,11 @@ def figure_of(
         for each, axes in zip(plots, panels, strict=False):
             each.chart.draw(axes, each.lines, styles, each.scale)
         lines = [_titled(axes, number, charts, width / columns) for number, axes in enumerate(panels[: len(charts)])]
-        _label_axes(panels, charts, columns, names or {})
+        _label_axes(panels, charts, columns)
         for axes in panels[len(charts) :]:
             axes.set_axis_off()
         height = rows * (0.62 * min(width / columns, 3.2) + 0.25 + 0.13 * max(lines))
-        entries = _renamed(_legend(plots, styles), plots, names or {})
+        entries = {shown_name(label): line for label, line in _legend(plots, styles).items()}
         figure.set_figheight(height + _place_legend(figure, entries))
         _lay_out(figure)
     return figure, " ".join(_caption(plots))
@@ -108,14 +99,14 @@ def _titled(axes: Axes, number: int, charts: Sequence[Chart], width: float) -> i
     return 1 + title.count("\n") if title else 0
 
 
-def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int, names: Mapping[str, str]) -> None:
+def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -> None:
     """Label the axes, once for panels beside or below each other with the same x or metric."""
     for number, (axes, chart) in enumerate(zip(panels, charts, strict=False)):
         x, y = chart.panel.x, chart.panel.y
         left = charts[number - 1].panel.y if number % columns else None
         below = charts[number + columns].panel.x if number + columns < len(charts) else None
-        axes.set_xlabel("" if below == x else names.get(x, AXES.get(x, SYMBOLS.get(x, x))))
-        axes.set_ylabel("" if left == y else names.get(y, textwrap.fill(metric(y), 24)))
+        axes.set_xlabel("" if below == x else AXES.get(x, SYMBOLS.get(x, x)))
+        axes.set_ylabel("" if left == y else textwrap.fill(metric(y), 24))
 
 
 # ---- what is drawn
@@ -217,22 +208,6 @@ def _entry(look: Look) -> Line2D:
 
 def _hollow(colour: str, marker: str) -> Line2D:
     return Line2D([], [], ls="", marker=marker or "d", markerfacecolor="none", markeredgecolor=colour, markersize=4.5)
-
-
-def _renamed(entries: Mapping[str, Line2D], plots: Sequence[_Plot], names: Mapping[str, str]) -> dict[str, Line2D]:
-    """Return the legend with display names of algorithms, or the user's; refuse names of what is not shown."""
-    algos = {line.label: line.algo for each in plots for line in each.lines}
-    axes = [name for each in plots for name in (each.chart.panel.x, each.chart.panel.y)]
-    shown = {*entries, *algos.values(), *axes}
-    for name in names:
-        if name not in shown:
-            raise UserError(f"--labels: the figure shows no {name!r}: {nearest(name, shown)}")
-    found = {}
-    for name, handle in entries.items():
-        algo = algos.get(name, "")
-        own = name.replace(algo, names[algo], 1) if algo in names else shown_name(name)
-        found[names.get(name, own)] = handle
-    return found
 
 
 def _place_legend(figure: Figure, entries: Mapping[str, Line2D]) -> float:

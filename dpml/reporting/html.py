@@ -20,7 +20,7 @@ from dpml.reporting.manifest import beside, changed, manifests
 from dpml.reporting.pages import figure_page
 from dpml.reporting.render import framed, page, script
 
-START = "index.html"
+START = "index.md"
 TABLE, PICTURE = "table.md", "figure.svg"
 _EMPTY: dict[str, Any] = {"panels": [], "claims": [], "files": {}, "figures": [], "skipped": {}, "note": ""}
 """Keys that a manifest of another version may lack."""
@@ -33,36 +33,36 @@ def write_report(results: Path) -> Path:
         raise UserError(
             f"there are no results in {results}: run something, such as dpml-run experiment=imtiaz2019/fig5."
         )
+    pages.setdefault(START, page("runs.md", pages=[(_title(text), name) for name, text in pages.items()]))
     folder = results / "report"
-    _refuse_link(folder)
-    pages.setdefault("index.md", _index(pages))
-    places = {name: _place(name) for name in pages}
+    navigation = {
+        name: _title(text) for name, text in pages.items() if Path(name).name in (START, "claims.md", "which.md")
+    }
     for name, text in pages.items():
-        target = folder / places[name]
+        target = folder / _html(name)
         root = os.path.relpath(folder, target.parent)
-        shown = [(_title(pages[one]), f"{root}/{places[one]}") for one in pages if _in_navigation(one)]
-        frame = {"pages": shown, "here": f"{root}/{places[name]}", "root": f"{root}/"}
-        source = Path(name).parent
+        for parent in (folder, *(one for one in target.parents if folder in one.parents)):
+            if parent.is_symlink():  # in results of others it could lead to any folder, whose files would be replaced
+                raise UserError(f"{parent} is a link to another folder: remove it, then make the report again.")
+        shown = [(title, f"{root}/{_html(one)}") for one, title in navigation.items()]
 
-        def link(address: str, source: Path = source, root: str = root) -> str | None:
-            return _link(address, source, root, results, places)
+        def link(address: str, source: Path = Path(name).parent, root: str = root) -> str | None:
+            path, _, part = address.partition("#")
+            goal = os.path.normpath(source / path)
+            goal = START if goal == "claims.md" else goal
+            if goal in pages:
+                return f"{root}/{_html(goal)}{f'#{part}' if part else ''}"
+            inside = not goal.startswith(("..", "/")) and ":" not in goal
+            return f"{root}/../{goal}" if inside and (results / goal).is_file() else None
 
-        for parent in (one for one in target.parents if folder in one.parents):
-            _refuse_link(parent)
         target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target, framed(text, link, **frame))
+        write_atomically(target, framed(text, link, pages=shown, here=f"{root}/{_html(name)}", root=f"{root}/"))
     write_atomically(folder / "report.js", script())
-    return folder / START
-
-
-def _refuse_link(folder: Path) -> None:
-    """Refuse a link: in results of others it could lead to any folder, whose files would be replaced."""
-    if folder.is_symlink():
-        raise UserError(f"{folder} is a link to another folder: remove it, then make the report again.")
+    return folder / _html(START)
 
 
 def _experiments(results: Path) -> dict[str, str]:
-    """The pages of experiments by their names in the results folder."""
+    """Return the pages of experiments by their names in the results folder."""
     known = [{**_EMPTY, **about} for about in manifests(results)]
     try:
         pages = overviews(known) if known else {}
@@ -73,13 +73,11 @@ def _experiments(results: Path) -> dict[str, str]:
                     pages[f"{paper}/{figure['name']}.md"] = figure_page(about, figure)
     except (TemplateError, TypeError, AttributeError, LookupError, ValueError) as error:
         raise UserError(f"a manifest in {results} is none that this version wrote ({error}): run it again.") from None
-    if "claims.md" in pages:
-        pages = {"index.md": pages.pop("claims.md")} | pages
-    return pages
+    return {START if name == "claims.md" else name: text for name, text in pages.items()}
 
 
 def _own(figure: Mapping[str, Any], about: Mapping[str, Any], folder: Path) -> bool:
-    """Whether a figure is one of its experiment, and its files are as they were written."""
+    """Return whether a figure is one of its experiment, and its files are as they were written."""
     stem = about["experiment"].rpartition("/")[2]
     if figure["name"] not in (stem, f"{stem}_tight", f"{stem}_published"):
         return False  # a manifest chooses no other file
@@ -91,47 +89,25 @@ def _own(figure: Mapping[str, Any], about: Mapping[str, Any], folder: Path) -> b
 
 
 def _runs(results: Path) -> dict[str, str]:
-    """The pages of runs and sweeps: their command, picture and table."""
     found = {}
     for path in sorted(results.rglob(TABLE)):
         folder = path.parent
         about = beside(folder).read()
         if "report" in path.relative_to(results).parts or not about or changed(path, about.get("files")):
             continue
-        picture = (folder / PICTURE).is_file() and not changed(folder / PICTURE, about.get("files"))
-        command = str(about.get("command", ""))
-        name = str(path.relative_to(results).parent)
-        text = page("run.md", title=name if name != "." else results.name, command=command, picture=picture,
-                    table=path.read_text("utf-8"))  # fmt: skip
-        found[str(path.relative_to(results))] = text
+        content = {
+            "title": str(folder.relative_to(results)) if folder != results else results.name,
+            "command": str(about.get("command", "")),
+            "picture": (folder / PICTURE).is_file() and not changed(folder / PICTURE, about.get("files")),
+            "table": path.read_text("utf-8"),
+        }
+        found[str(path.relative_to(results))] = page("run.md", **content)
     return found
-
-
-def _index(pages: Mapping[str, str]) -> str:
-    """The start page of runs and sweeps alone."""
-    return page("runs.md", pages=[(_title(text), name) for name, text in pages.items()])
 
 
 def _title(text: str) -> str:
     return text.partition("\n")[0].lstrip("# ")
 
 
-def _in_navigation(name: str) -> bool:
-    return name == "index.md" or name.endswith(("/claims.md", "/which.md"))
-
-
-def _place(name: str) -> str:
-    """The place of a page in the report."""
+def _html(name: str) -> str:
     return re.sub(r"\.md$", ".html", name)
-
-
-def _link(address: str, source: Path, root: str, results: Path, places: Mapping[str, str]) -> str | None:
-    """The address of a page, or of a file beside the report, from the page of `source`; None if it is neither."""
-    path, _, part = address.partition("#")
-    target = os.path.normpath(source / path)
-    if target == "claims.md":
-        target = "index.md"
-    if target in places:
-        return f"{root}/{places[target]}{f'#{part}' if part else ''}"
-    inside = not target.startswith(("..", "/")) and ":" not in target
-    return f"{root}/../{target}" if inside and (results / target).is_file() else None

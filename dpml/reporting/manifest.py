@@ -31,7 +31,7 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 
 
 def stamp(plan: Plan, published: "pd.DataFrame") -> str:
-    """The inputs of the outputs: the cells, the experiment's file, and the code that draws and counts."""
+    """Return a digest of the inputs of outputs: cells, the experiment's file, and the code that draws and counts."""
     experiment = plan.experiment
     cells = [[p.block, p.key, p.finished, p.reason, p.record and p.record.code] for p in plan.points]
     computed = [[block.key, block.code] for block in experiment.computed]
@@ -48,20 +48,18 @@ class Manifest:
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Its content; empty if the file is missing or was changed after it was written."""
+        """Return its content; empty if the file is missing or was changed after it was written."""
         with suppress(OSError):
             return unseal_object(self.path.read_bytes(), older=True) or {}
         return {}
 
     def current(self, made_from: str) -> bool:
-        """Whether all the files that it names exist, are unchanged, and were made from the same inputs."""
+        """Return whether all the files that it names exist, are unchanged, and were made from the same inputs."""
         known = self.read()
         files = known.get("files")
-        return (
-            known.get("stamp") == made_from
-            and isinstance(files, dict)
-            and files == checksums(self.path.parent / name for name in files)
-        )
+        if known.get("stamp") != made_from or not isinstance(files, dict):
+            return False
+        return files == checksums(self.path.parent / name for name in files)
 
     def write(
         self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
@@ -70,10 +68,11 @@ class Manifest:
 
         `versions` are those that the numbers were computed with.
         """
-        known, sums = self.read(), checksums(files)
-        if known.get("stamp") == made_from and known.get("files") == sums and not _dirty(known):
-            return
-        self.keep({"stamp": made_from, "files": sums, **facts, "environment": provenance(versions)})
+        content = {"stamp": made_from, "files": checksums(files)}
+        known = self.read()
+        git = known.get("environment", {}).get("git") or {"dirty": True}
+        if git.get("dirty") or any(known.get(key) != value for key, value in content.items()):
+            self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], private: bool = False) -> None:
         """Write plain values, and their checksum; a list of plain values, such as a table's row, is one line."""
@@ -87,12 +86,12 @@ class Manifest:
 
 
 def beside(folder: Path) -> Manifest:
-    """The manifest of the tables in a folder."""
+    """Return the manifest of the tables in a folder."""
     return Manifest(folder / "manifest.json")
 
 
 def changed(path: Path, files: Any) -> bool:
-    """Whether a file was changed after it was written, by a manifest's checksums; False for files it does not name."""
+    """Return whether a file was changed after it was written, by a manifest's checksums, if they name it."""
     known = files.get(path.name) if isinstance(files, Mapping) else None
     return known is not None and known != checksums([path])[path.name]
 
@@ -110,19 +109,13 @@ def check_table(path: Path) -> None:
         )
 
 
-def _dirty(content: Mapping[str, Any]) -> bool:
-    environment = content.get("environment")
-    git = environment.get("git") if isinstance(environment, dict) else None
-    return not isinstance(git, dict) or bool(git.get("dirty"))
-
-
 def checksums(paths: Iterable[Path]) -> dict[str, str | None]:
-    """The SHA-256 of files by name; None of a file that is not there."""
+    """Return the SHA-256 of files by name; None of a file that is not there."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None for path in paths}
 
 
 def manifests(results: Path) -> list[dict[str, Any]]:
-    """The manifests of all experiments with outputs under `results`, fig2 before fig10."""
+    """Return the manifests of all experiments with outputs under `results`, fig2 before fig10."""
     known = []
     for path in sorted(results.glob("*/*.json")):
         content = Manifest(path).read()

@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
+from dpml import packs
 from dpml.config.experiments import natural
 from dpml.reporting import ranking
 from dpml.reporting.cards import AUDIT, Card, card_of, claims_of
@@ -15,107 +16,82 @@ from dpml.reporting.words import AXES, VERDICTS, WORDS, algorithm, dataset, inte
 MIXED = "depends on an unstated choice"
 _KINDS = ("Privacy", "Theory", "Experiments")
 _OTHER = "Other interpretations"
+_WORST = ["not reproduced", MIXED, "undecided with these seeds", "reproduced", UNTESTED]
 _PARTS = r"Theorem|Proposition|Footnote|Remark|Table|Lemma|Corollary|Sec\.|Eq\."
 _OF_MIXED = {"not reproduced": "fails: ", MIXED: "fails: ", "undecided with these seeds": "open: "}
-_OUTCOMES = {IN_WORDS[True]: "✓", IN_WORDS[None]: "?", IN_WORDS[False]: "✗"}
+_OUTCOMES = {IN_WORDS[False]: "✗", IN_WORDS[None]: "?", IN_WORDS[True]: "✓"}  # the worst first
+
+Judged = tuple[Mapping[str, Any], Verdict]
+"""The manifest of an experiment, and a verdict in it."""
 
 
-class Sentence:
-    """One sentence of a paper: the verdicts on it, from one figure or from several.
+def sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
+    """Return what pages show of one sentence of a paper: the verdicts on it, from one figure or from several."""
+    main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
+    about, first = main[0]
+    text = (card.sentences if card else {}).get(name) or re.sub(r" \[.*?\]", "", first.text)
+    stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
+    criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
+    audited = about["experiment"] == AUDIT
+    computed = all(not figure.get("cells", 1) for figure, _ in main)
+    private = audited or (card is not None and name in card.privacy)
+    decision = _decision({one.decision for _, one in main})
+    worst, judged = min(main, key=lambda pair: _WORST.index(pair[1].decision))
+    points = {one.published for _, one in main if one.published}
+    return {
+        "id": name,
+        "text": symbols(_capital(text[stated.end() - 1 :]) if stated else text),
+        "where": stated[1] if stated else _figures([short(figure) for figure, _ in main]),
+        "criterion": f"{criterion}." if criterion else "",
+        "kind": "Privacy" if private else "Theory" if computed or stated else "Experiments",
+        "audited": audited,
+        "decision": decision,
+        "symbol": symbol(decision, audited),
+        "word": word(decision, audited),
+        "extent": _extent(main) if decision == MIXED else "",
+        "number": number_of(judged, _figures([short(worst)]) if len(main) > 1 else "", decision == MIXED),
+        "seeds": min((one.seeds for _, one in main if one.seeds), default=None),
+        "grids": _grids(verdicts),
+        "notes": _notes([one for _, one in verdicts]),
+        "points": points.pop() if len(points) == 1 else "",  # what the same test says of the paper's own points
+        "links": _links([about for about, _ in verdicts if about.get("figures")]),
+    }
 
-    Args:
-        name: its id.
-        verdicts: each with the manifest of its experiment.
-        card: of the paper.
-    """
 
-    def __init__(self, name: str, verdicts: Sequence[tuple[Mapping[str, Any], Verdict]], card: Card | None) -> None:
-        self.id, self.verdicts = name, verdicts
-        self.main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
-        first = self.main[0][1]
-        text = (card.sentences if card else {}).get(name) or re.sub(r" \[.*?\]", "", first.text)
-        stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
-        self.text = symbols(_capital(text[stated.end() - 1 :]) if stated else text)
-        self.where = stated[1] if stated else _figures([short(about) for about, _ in self.main])
-        criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
-        self.criterion = f"{criterion}." if criterion else ""
-        computed = all(not about.get("cells", 1) for about, _ in self.main)
-        self.audited = self.main[0][0]["experiment"] == AUDIT
-        private = self.audited or (card is not None and name in card.privacy)
-        self.kind = "Privacy" if private else "Theory" if computed or stated else "Experiments"
+def _decision(kinds: Set[str]) -> str:
+    tested = kinds - {UNTESTED} or kinds
+    if len(tested) == 1:
+        return next(iter(tested))
+    if "reproduced" in tested or MIXED in tested:
+        return MIXED
+    return "not reproduced" if "not reproduced" in tested else "undecided with these seeds"
 
-    @property
-    def decision(self) -> str:
-        """One decision from those of all figures."""
-        kinds = {one.decision for _, one in self.main}
-        tested = kinds - {UNTESTED} or kinds
-        if len(tested) == 1:
-            return tested.pop()
-        if "reproduced" in tested or MIXED in tested:
-            return MIXED
-        return "not reproduced" if "not reproduced" in tested else "undecided with these seeds"
 
-    @property
-    def symbol(self) -> str:
-        return symbol(self.decision, self.audited)
+def _extent(main: Sequence[Judged]) -> str:
+    """Return in how many figures, or under how many interpretations, a mixed claim holds."""
+    if len(main) > 1:
+        return f"{sum(one.decision == 'reproduced' for _, one in main)} of {len(main)} figures"
+    outcomes = [reading["outcome"] for reading in main[0][1].readings]
+    return f"{outcomes.count(IN_WORDS[True])} of {len(outcomes)} interpretations"
 
-    @property
-    def word(self) -> str:
-        return word(self.decision, self.audited)
 
-    @property
-    def extent(self) -> str:
-        """In how many figures, or under how many interpretations, a mixed claim holds."""
-        if self.decision != MIXED:
-            return ""
-        if len(self.main) > 1:
-            holds = sum(one.decision == "reproduced" for _, one in self.main)
-            return f"{holds} of {len(self.main)} figures"
-        outcomes = [reading["outcome"] for reading in self.main[0][1].readings]
-        return f"{outcomes.count(IN_WORDS[True])} of {len(outcomes)} interpretations"
+def _notes(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return why outcomes in brackets do not count, and what is missing."""
+    readings = [(one, reading) for one in verdicts for reading in one.readings]
+    groups = [group for one, reading in readings for group in one.groups(reading) if _is_shown(group) and group["why"]]
+    why = {f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups}
+    reasons = sorted({re.sub(r", [\d.]+$", "", reason) for reason in why})
+    found = [f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []
+    return [
+        *found,
+        *dict.fromkeys(f"Not tested: {plain(lack)}." for _, reading in readings for lack in reading["lacks"]),
+    ]
 
-    @property
-    def number(self) -> str:
-        """The deciding number, and what it had to be."""
-        order = ["not reproduced", MIXED, "undecided with these seeds", "reproduced", UNTESTED]
-        about, one = min(self.main, key=lambda pair: order.index(pair[1].decision))
-        return number_of(one, _figures([short(about)]) if len(self.main) > 1 else "", self.decision == MIXED)
 
-    @property
-    def seeds(self) -> int | None:
-        return min((one.seeds for _, one in self.main if one.seeds), default=None)
-
-    @property
-    def grids(self) -> list[dict[str, Any]]:
-        return _grids(self.verdicts)
-
-    @property
-    def notes(self) -> list[str]:
-        """Why outcomes in brackets do not count, and what is missing."""
-        why, lacks = set(), []
-        for _, one in self.verdicts:
-            for reading in one.readings:
-                groups = [group for group in one.groups(reading) if not group["block"].endswith("_rule")]  # not shown
-                why |= {f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups if group["why"]}
-                lacks += [plain(lack) for lack in reading["lacks"]]
-        reasons = sorted({re.sub(r", [\d.]+$", "", reason) for reason in why})
-        found = [f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []
-        return found + [f"Not tested: {lack}." for lack in dict.fromkeys(lacks)]
-
-    @property
-    def points(self) -> str:
-        """What the same test says of the paper's own published points; empty if there are none, or it differs."""
-        said = {one.published for _, one in self.main if one.published}
-        return said.pop() if len(said) == 1 else ""
-
-    @property
-    def links(self) -> str:
-        """Links to the figures."""
-        names = {short(about): about["experiment"] for about, _ in self.verdicts if about.get("figures")}
-        shown = [
-            f"[{_figures([name])}]({'../audit/' if full == AUDIT else ''}{name}.md)" for name, full in names.items()
-        ]
-        return f"Means and pictures: {', '.join(shown)}." if shown else ""
+def _links(figures: Sequence[Mapping[str, Any]]) -> str:
+    names = {short(about): "../audit/" if about["experiment"] == AUDIT else "" for about in figures}
+    shown = [f"[{_figures([name])}]({folder}{name}.md)" for name, folder in names.items()]
+    return f"Means and pictures: {', '.join(shown)}." if shown else ""
 
 
 def _capital(text: str) -> str:
@@ -128,14 +104,14 @@ def short(about: Mapping[str, Any]) -> str:
     return str(about["experiment"]).rpartition("/")[2]
 
 
-def symbol(decision: str, audited: bool = False) -> str:
+def symbol(decision: str, audited: bool = False, place: int = 0) -> str:
     """Return the symbol of a decision, of one about privacy if it is `audited`."""
-    return str(WORDS["privacy"].get(decision, VERDICTS[decision])[0] if audited else VERDICTS[decision][0])
+    return str((WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])[place])
 
 
 def word(decision: str, audited: bool = False) -> str:
-    """Return the word for a decision, for one about privacy if it is `audited`."""
-    return str(WORDS["privacy"].get(decision, VERDICTS[decision])[1] if audited else VERDICTS[decision][1])
+    """Return the word for a decision."""
+    return symbol(decision, audited, 1)
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
@@ -199,75 +175,61 @@ def _shortened(text: str, most: int) -> str:
 
 def _figures(names: Sequence[str]) -> str:
     """Return the names of figures as a paper would: ``Figs. 1, 3–11``."""
-    numbers = [int(name[3:]) for name in names if re.fullmatch(r"fig\d+", name)]
+    found = [int(name[3:]) for name in names if re.fullmatch(r"fig\d+", name)]
+    numbers = sorted({*found})
     if not numbers:
         spelt = [re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)) for name in names]
         return ", ".join(dict.fromkeys(name.replace("_", " ") for name in spelt))
-    spans: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if spans and number == spans[-1][-1] + 1:
-            spans[-1].append(number)
-        else:
-            spans.append([number])
-    text = ", ".join(f"{span[0]}–{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans)
-    return f"Fig{'s' if len(numbers) > 1 else ''}. {text}"
+    starts = [number for number in numbers if number - 1 not in numbers]
+    ends = [number for number in numbers if number + 1 not in numbers]
+    spans = [f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True)]
+    return f"Fig{'s' if len(found) > 1 else ''}. {', '.join(spans)}"
 
 
 def _bare(name: str) -> str:
-    """Return an interpretation without its metric."""
     return "" if name == "as stated" else re.sub(r"^(accuracy|gap)(, |$)", "", interpretation(name))
 
 
-Matrices = dict[str, dict[str, dict[str, str]]]
-"""Outcomes by the title of a matrix, its row and its column."""
-
-
-def _grids(verdicts: Sequence[tuple[Mapping[str, Any], Verdict]]) -> list[dict[str, Any]]:
+def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
     """Return matrices of outcomes: a figure a row and a data set a column, a matrix for every interpretation.
 
     Claims of one figure have what their comparisons are about as rows and interpretations as columns. Of other
     interpretations only the outcomes are shown.
     """
-    found: Matrices = {}
+    found: dict[str, dict[str, dict[str, str]]] = {}  # by the title of a matrix, its row and its column
     figures = {about["experiment"] for about, one in verdicts if not one.id.endswith("r")}
-    for about, one in verdicts:
-        for reading in one.readings:
-            outcome = _OUTCOMES.get(reading["outcome"], "○")
-            bare = _bare(reading["name"])
-            if one.id.endswith("r") and figures:
-                found.setdefault(_OTHER, {}).setdefault(bare, {})[metric(reading["metric"])] = outcome
-            elif len(figures) > 1:
-                row = f"{metric(reading['metric'])} ({_figures([short(about)])})"
-                found.setdefault(bare, {}).setdefault(row, {}).update(_by_block(one.groups(reading)))
-            else:
-                rows = found.setdefault("", {})
-                for name, cell in _by_subject(one.groups(reading)).items():
-                    rows.setdefault(name, {})[bare or "verdict"] = cell
-                rows.setdefault("verdict", {})[bare or "verdict"] = outcome
+    for about, one, reading in [(*judged, reading) for judged in verdicts for reading in judged[1].readings]:
+        outcome = _OUTCOMES.get(reading["outcome"], "○")
+        bare = _bare(reading["name"])
+        groups = one.groups(reading)
+        if one.id.endswith("r") and figures:
+            found.setdefault(_OTHER, {}).setdefault(bare, {})[metric(reading["metric"])] = outcome
+        elif len(figures) > 1:
+            row = f"{metric(reading['metric'])} ({_figures([short(about)])})"
+            cells = _cells((dataset(group["block"]), group) for group in groups if _is_shown(group))
+            found.setdefault(bare, {}).setdefault(row, {}).update(cells)
+        else:
+            rows = found.setdefault("", {})
+            cells = _cells((subject({**group, "x": ""}), group) for group in groups)
+            for name, cell in {**cells, "verdict": outcome}.items():
+                rows.setdefault(name, {})[bare or "verdict"] = cell
     return [_grid(title, rows) for title, rows in found.items() if len(rows) > 1 or len(next(iter(rows.values()))) > 1]
 
 
-def _by_block(groups: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the outcome of every data set; in brackets if it does not count."""
-    blocks: dict[str, list[Mapping[str, Any]]] = {}
-    for group in groups:
-        if not group["block"].endswith("_rule"):
-            blocks.setdefault(group["block"], []).append(group)
-    return {dataset(block): _cell(own) for block, own in blocks.items()}
+def _is_shown(group: Mapping[str, Any]) -> bool:
+    return not group["block"].endswith("_rule")
 
 
-def _by_subject(groups: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the outcome of every group by what it is about."""
-    subjects: dict[str, list[Mapping[str, Any]]] = {}
-    for group in groups:
-        subjects.setdefault(subject({**group, "x": ""}), []).append(group)
-    return {name: _cell(own) for name, own in subjects.items() if name}
-
-
-def _cell(groups: Sequence[Mapping[str, Any]]) -> str:
-    outcomes = {group["outcome"] for group in groups}
-    worst = next(kind for kind in (IN_WORDS[False], IN_WORDS[None], IN_WORDS[True]) if kind in outcomes)
-    return f"({_OUTCOMES[worst]})" if any(group["why"] for group in groups) else _OUTCOMES[worst]
+def _cells(named: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
+    """Return the worst outcome of the groups of every name; in brackets if one of them does not count."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for name, group in named:
+        found.setdefault(name, []).append(group)
+    cells = {}
+    for name, groups in found.items():
+        worst = next(sign for kind, sign in _OUTCOMES.items() if kind in {group["outcome"] for group in groups})
+        cells[name] = f"({worst})" if any(group["why"] for group in groups) else worst
+    return {name: cell for name, cell in cells.items() if name}
 
 
 def _grid(title: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
@@ -282,108 +244,104 @@ def _grid(title: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     return facts | {"folded": title == _OTHER}
 
 
-class PaperPage:
-    """The claims of a paper.
+def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what pages show of a paper: `key`, its folder, and what its card and its verdicts say.
 
-    Args:
-        key: the name of its folder.
-        experiments: the manifests of its experiments, and of the audit with the claims about privacy.
+    `experiments` are the manifests of its experiments, and of the audit with the claims about privacy.
     """
-
-    def __init__(self, key: str, experiments: Sequence[Mapping[str, Any]]) -> None:
-        card = card_of(key)
-        self.key, self.experiments = key, experiments
-        self.title = card.title if card else key.capitalize()
-        self.proposes, self.headline = (card.proposes, card.headline) if card else ("", "")
-        self.metrics = card.metrics if card else {}
-        groups: dict[str, list[tuple[Mapping[str, Any], Verdict]]] = {}
-        for about in experiments:
-            for record in about["claims"]:
-                one = Verdict.stored(record)
-                name = re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id)
-                groups.setdefault(name, []).append((about, one))
-        sentences = [Sentence(name, members, card) for name, members in groups.items()]
-        self.claims = sorted(sentences, key=lambda one: _KINDS.index(one.kind))
-
-    @property
-    def kinds(self) -> list[tuple[str, list[Sentence]]]:
-        """The claims by kind."""
-        found = [(kind, [one for one in self.claims if one.kind == kind]) for kind in _KINDS]
-        return [(kind, claims) for kind, claims in found if claims]
-
-    @property
-    def tally(self) -> dict[str, str]:
-        """How many claims of every kind got which verdict, in symbols."""
-        return {kind.lower(): " ".join(f"{sign}\u00a0{n}" for (sign, _), n in counts) for kind, counts in self._counts}
-
-    @property
-    def summary(self) -> str:
-        """How many claims of every kind got which verdict, in words."""
-        lines = [f"**{kind}**: {', '.join(f'{n} {text}' for (_, text), n in counts)}" for kind, counts in self._counts]
-        return " · ".join(lines)
-
-    @property
-    def _counts(self) -> list[tuple[str, list[tuple[tuple[str, str], int]]]]:
-        order = list(VERDICTS)
-        found = []
-        for kind, claims in self.kinds:
-            ordered = sorted(claims, key=lambda one: order.index(one.decision))
-            found.append((kind, list(Counter((one.symbol, one.word) for one in ordered).items())))
-        return found
-
-    @property
-    def privacy_in_short(self) -> str:
-        """The verdicts on claims about privacy, with the numbers of the worst."""
-        order = ["not reproduced", "undecided with these seeds"]
-        own = [one for one in self.claims if one.audited]
-        if not own:
-            return self.tally.get("privacy", "")
-        worst = min(own, key=lambda one: order.index(one.decision) if one.decision in order else len(order))
-        return f"{worst.symbol} **{worst.word}**<br>{worst.number.partition('<br>')[0]}"
-
-    @property
-    def figures(self) -> list[str]:
-        """A line for every figure: a link, or what to run."""
-        lines = []
-        for about in self.experiments:
-            name, title = _figures([short(about)]), about.get("title", "")
-            if about["experiment"] == AUDIT:
-                continue
-            if about.get("figures"):
-                lines.append(f"[{name}]({short(about)}.md): {title}")
-            else:
-                lines.append(f"{name}: not computed. `{about['command']}`")
-        return lines
+    card = card_of(key)
+    groups: dict[str, list[Judged]] = {}
+    for about in experiments:
+        for one in map(Verdict.stored, about["claims"]):
+            groups.setdefault(re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id), []).append((about, one))
+    sentences = [sentence(name, members, card) for name, members in groups.items()]
+    kinds = [(kind, [one for one in sentences if one["kind"] == kind]) for kind in _KINDS]
+    kinds = [(kind, own) for kind, own in kinds if own]
+    counts = {kind: _counted(own) for kind, own in kinds}
+    tally = {kind.lower(): " ".join(f"{sign}\u00a0{n}" for sign, _, n in own) for kind, own in counts.items()}
+    return {
+        "key": key,
+        "title": card.title if card else key.capitalize(),
+        "proposes": card.proposes if card else "",
+        "headline": card.headline if card else "",
+        "metrics": card.metrics if card else {},
+        "kinds": kinds,
+        "claims": [one for _, own in kinds for one in own],
+        "tally": tally,
+        "summary": " · ".join(
+            f"**{kind}**: {', '.join(f'{n} {w}' for _, w, n in own)}" for kind, own in counts.items()
+        ),
+        "privacy_in_short": _in_short([one for one in sentences if one["audited"]]) or tally.get("privacy", ""),
+        "figures": [_figure_line(about) for about in experiments if about["experiment"] != AUDIT],
+    }
 
 
-def papers_of(known: Iterable[Mapping[str, Any]]) -> list[PaperPage]:
+def _counted(claims: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
+    """Return how many claims got which verdict: symbol, word and number."""
+    ordered = sorted(claims, key=lambda one: [*VERDICTS].index(one["decision"]))
+    return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in ordered).items()]
+
+
+def _in_short(audited: Sequence[Mapping[str, Any]]) -> str:
+    """Return the worst verdict on claims about privacy, with its numbers."""
+    order = ["not reproduced", "undecided with these seeds"]
+    if not audited:
+        return ""
+    worst = min(audited, key=lambda one: order.index(one["decision"]) if one["decision"] in order else len(order))
+    return f"{worst['symbol']} **{worst['word']}**<br>{worst['number'].partition('<br>')[0]}"
+
+
+def _figure_line(about: Mapping[str, Any]) -> str:
+    """Return a link to a figure, or what to run."""
+    name = _figures([short(about)])
+    if about.get("figures"):
+        return f"[{name}]({short(about)}.md): {about.get('title', '')}"
+    return f"{name}: not computed. `{about['command']}`"
+
+
+def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return manifest entries for the experiments without a manifest, of papers that have at least one.
+
+    The first line of an experiment's file says how to run it and what data it needs.
+    """
+    computed = {manifest["experiment"] for manifest in known}
+    papers = {name.partition("/")[0] for name in computed}
+    missing: dict[str, dict[str, Any]] = {}
+    for claim in (claim for paper in sorted(papers) for claim in claims_of(paper).values()):
+        file = packs.home(claim.figure.partition("/")[0]) / f"{claim.figure.partition('/')[2]}.yaml"
+        if claim.figure in computed or not file.is_file():
+            continue
+        first = file.read_text(encoding="utf-8").partition("\n")[0]
+        command, _, needs = first.removeprefix("# To run: ").partition("(")
+        lacks = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
+        reading = {"name": "all", "metric": "", "outcome": UNTESTED, "lacks": [lacks], "groups": []}
+        verdict = Verdict(claim.id, claim.text, claim.criterion, UNTESTED, [reading])
+        about: dict[str, Any] = {"experiment": claim.figure, "title": "not computed here", "command": command.strip()}
+        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(verdict.record)
+    return list(missing.values())
+
+
+def papers_of(known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the papers whose experiments have claims, from manifests; claims about the audit are their papers'."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
-    audits = []
-    for about in sorted(known, key=lambda about: natural(about["experiment"])):
-        if about["experiment"] == AUDIT:
-            audits.append(about)
-        else:
+    ordered = sorted(known, key=lambda about: natural(about["experiment"]))
+    for about in ordered:
+        if about["experiment"] != AUDIT:
             papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
-    for paper, own in papers.items():
-        for about in audits:
-            claims = [one for one in about["claims"] if one["id"] in claims_of(paper)]
+    for about in ordered:
+        for key, own in papers.items() if about["experiment"] == AUDIT else ():
+            claims = [one for one in about["claims"] if one["id"] in claims_of(key)]
             own[:0] = [{**about, "claims": claims}] if claims else []
-    return [PaperPage(key, own) for key, own in papers.items() if any(about["claims"] for about in own)]
+    return [paper(key, own) for key, own in papers.items() if any(about["claims"] for about in own)]
 
 
-def start_page(papers: Sequence[PaperPage], known: Sequence[Mapping[str, Any]]) -> str:
+def start_page(papers: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> str:
     """Return the start page: all papers, and the experiments without claims."""
     ranked = (about["experiment"].rpartition("/")[0] for about in known if about.get("rankings"))
     which = next((f"{folder}/which.md" for folder in ranked), "")
-    own = {paper.key for paper in papers}
+    own = {paper["key"] for paper in papers}
     others = [about for about in known if about["experiment"].rpartition("/")[0] not in own]
     return page("start.md", papers=papers, which=which, others=others)
-
-
-def paper_page(paper: PaperPage) -> str:
-    """Return the page of a paper's claims."""
-    return page("paper.md", p=paper)
 
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
@@ -409,10 +367,9 @@ def which_page(known: Iterable[Mapping[str, Any]]) -> str:
     experiments = []
     for about in known:
         rankings = about["rankings"]
-        tables = [ranking.matrix(rankings) | {"title": ""}, ranking.tally(rankings) | {"title": ""}]
         others = ranking.beside(rankings, about.get("reference", ""))
-        tables += [others | {"title": f"{others['title']} than that of another program"}] if others["rows"] else []
+        tables = [ranking.matrix(rankings), ranking.tally(rankings), *([others] if others["rows"] else [])]
         tables += [ranking.details(one) for one in rankings]
         facts = {"title": about["title"], "command": about["command"], "premises": ranking.premises(rankings)}
         experiments.append(facts | {"tables": tables})
-    return page("which.md", experiments=experiments, reading=ranking.READING)
+    return page("which.md", experiments=experiments)

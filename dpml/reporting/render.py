@@ -57,33 +57,25 @@ def anchor(name: str) -> str:
 
 
 def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
-    """Return a page in HTML.
+    """Return a page, given in Markdown, in HTML.
 
-    Args:
-        text: its Markdown.
-        link: the address of a relative link or picture in the frame; None: it leads nowhere.
-        frame: ``pages`` (names and addresses of the navigation), ``here``, and ``root``, the way to the script.
+    `link` gives the address of a relative link or picture in the frame, or None if it leads nowhere. The `frame` is
+    ``pages`` (names and addresses of the navigation), ``here``, and ``root``, the way to the script.
     """
-    loader = _environment().loader
-    assert loader is not None
-    style, _, _ = loader.get_source(_environment(), "style.css")
+    markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
+    for kind in ("html_inline", "html_block"):
+        markdown.add_render_rule(kind, _own_tags)
+    tokens = markdown.parse(text)
+    _relink(tokens, link)
+    body = str(markdown.renderer.render(tokens, markdown.options, {}))
+    body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
     title = html.escape(text.partition("\n")[0].lstrip("# "))
-    return _environment().get_template("base.html").render(title=title, style=style, body=_html(text, link), **frame)
+    return _environment().get_template("base.html").render(title=title, body=body, **frame)
 
 
 def script() -> str:
     """Return the script of the pages: sorting, filters and charts."""
     return _environment().get_template("script.js").render()
-
-
-def _html(text: str, link: Callable[[str], str | None]) -> str:
-    markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
-    markdown.add_render_rule("html_inline", _own_tags)
-    markdown.add_render_rule("html_block", _own_tags)
-    tokens = markdown.parse(text)
-    _relink(tokens, link)
-    body = str(markdown.renderer.render(tokens, markdown.options, {}))
-    return body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
 
 
 def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
@@ -96,14 +88,8 @@ def _relink(tokens: Sequence[Token], link: Callable[[str], str | None]) -> None:
     """Replace relative addresses; a picture of another host is none, and a link that leads nowhere is its text."""
     for token in tokens:
         _relink(token.children or (), link)
-        key = {"link_open": "href", "image": "src"}.get(token.type)
-        if key is None:
-            continue
-        address = str(token.attrs[key])
-        if key == "href" and re.match(r"#|https?://|mailto:", address):
-            continue
-        found = link(address)
-        if found is None:
-            del token.attrs[key]
-        else:
+        key = {"link_open": "href", "image": "src"}.get(token.type, "")
+        address = str(token.attrs.pop(key, "#"))
+        stays = key == "href" and re.match(r"#|https?://|mailto:", address)
+        if key and (found := address if stays else link(address)) is not None:
             token.attrs[key] = found

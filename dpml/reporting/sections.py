@@ -27,7 +27,7 @@ _ORACLE = (
 
 
 def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -> list[dict[str, Any]]:
-    """The sections of a figure's page: a title, and the content, where a text is a paragraph of Markdown."""
+    """Return the sections of a figure's page: a title, and the content, where a text is a paragraph of Markdown."""
     experiment = results.experiment
     found = []
     if len(results.guarantees):
@@ -38,7 +38,7 @@ def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -
     values += [texts(wide(chart.summary, chart.panel.x, chart.panel.curve), heading(chart.panel)) for chart in charts]
     values += [texts(table, block) for block, table in undrawn(experiment, summary).items()]
     found.append({"title": VALUES, "content": values})
-    found += [{"title": "Published points", "content": [texts(table)]} for table in _published(charts)]
+    found += [{"title": "Published points", "content": [table]} for table in _published(charts)]
     if experiment.oracle:
         table = texts(oracle_table(experiment.oracle, summary))
         found.append({"title": "What an oracle is worth", "content": [_ORACLE, table]})
@@ -64,7 +64,7 @@ def _span(numbers: pd.Series) -> str:
 
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:
-    """Why nothing is proven although something is claimed, a line for every reason."""
+    """Return why nothing is proven although something is claimed, a line for every reason."""
     keys = ["algo", "variant", "view", "budget_eps"]
     claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])]
     open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])]
@@ -77,14 +77,13 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
 
 
 def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
-    """The guarantees of one block: the first with a panel about eps, otherwise the first that has any."""
+    """Return the guarantees of one block: the first with a panel about eps, otherwise the first that has any."""
     about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
     block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
     return guarantees[guarantees["block"] == block]
 
 
 def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
-    """How to read the tables."""
     computed = [block.block for block in experiment.computed]
     cells = summary[~summary["block"].isin(computed)]
     return (
@@ -104,33 +103,34 @@ def _tuning(summary: pd.DataFrame) -> str:
     return " ".join(sentences) or "All hyper-parameters are fixed."
 
 
-def _published(charts: Sequence[Chart]) -> list[pd.DataFrame]:
-    """Our means relative to the published ones, by algorithm; no table if nothing is published."""
+def _published(charts: Sequence[Chart]) -> list[Texts]:
+    """Return our means relative to the published ones, by algorithm; no table if nothing is published."""
     pairs = []
     for chart in charts:
         if chart.published is not None:
             theirs = chart.published[["algo", "x", "mean"]].assign(x=chart.published["x"].map(text))
             ours = chart.summary[["algo", chart.panel.x, "mean"]].rename(columns={chart.panel.x: "x", "mean": "ours"})
             pairs.append(theirs.merge(ours.assign(x=ours["x"].map(text)), on=["algo", "x"]))
-    both = pd.concat(pairs) if pairs else pd.DataFrame(columns=["algo", "mean", "ours"])
+    if not pairs:
+        return []
+    both = pd.concat(pairs)
     both = both[(both["mean"].abs() > ZERO) & (both["ours"].abs() > ZERO)]
-    lines = []
-    for algo, own in both.groupby("algo", sort=False):
-        ratio = (own["ours"] / own["mean"]).abs()
-        near = f"{ratio.between(0.5, 2).sum()} of {len(own)}"
-        median = f"{ratio.median():.3g}"
-        lines.append({"algorithm": algo, "within a factor of 2 of ours": near, "median ours / theirs": median})
-    return [pd.DataFrame(lines)] if lines else []
+    ratios = (both["ours"] / both["mean"]).abs().groupby(both["algo"], sort=False)
+    near = ratios.agg(lambda own: f"{own.between(0.5, 2).sum()} of {len(own)}")
+    table = pd.DataFrame(
+        {"within a factor of 2 of ours": near, "median ours / theirs": ratios.median().map("{:.3g}".format)}
+    )
+    return [texts(table.rename_axis("algorithm").reset_index())] if len(table) else []
 
 
 def heading(panel: Panel) -> str:
-    """The heading of a panel's table."""
+    """Return the heading of a panel's table."""
     reading = {"authors": ", as the authors ran it", "paper": ", as in the text"}
     return f"{metric(panel.y)}, {panel.title}{reading.get(str(panel.where.get('algo.variant')), '')}"
 
 
 def undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The computed blocks that no panel shows, as tables."""
+    """Return the computed blocks that no panel shows, as tables."""
     drawn = {panel.block for panel in experiment.panels}
     blocks = [block.block for block in experiment.computed if block.block not in drawn]
     return {block: overview(summary[summary["block"] == block].dropna(axis=1, how="all")) for block in blocks}

@@ -1,21 +1,27 @@
 """Summaries of rows and paired comparisons; the tests of claims are in `criteria`.
 
-The unit of replication is the seed. A seed fixes the rows, the partition and the initial point; what it varies is in
-`replicates`. The draws of one seed share them and differ only in the noise, so they are not independent of each other.
-Draws are therefore averaged within seeds first, and every interval and every test is over the means of the seeds. With
-one seed only the noise can be judged: intervals and tests are then over its draws, hold for these rows and this
-partition only, and say so.
+The unit of replication is the seed. A seed draws the rows, deals them to parties, and starts the noise. The draws of
+one seed differ only in the noise, so they are not independent of each other. Draws are therefore averaged within seeds
+first, and every interval and every test is over the means of the seeds. With one seed only the noise can be judged:
+intervals and tests are then over its draws, hold for these rows and this partition only, and say so.
+
+Where a data set has an official split and all of its training rows are in use, a seed draws no rows: every seed has the
+same ones, and the same test file. An interval over such seeds says nothing about other rows. What the test file adds is
+known from its number of rows.
 """
 
+import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
 from dpml.arrays import Array, Index
+from dpml.config import catalogue
 from dpml.errors import UserError
-from dpml.reporting.replicates import caution, varied
+from dpml.files import shipped_folder
 from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
 LEVEL = 0.05  # of every test; intervals are at level 1 - LEVEL
@@ -28,27 +34,22 @@ STATISTICS += ("reference", "difference", "difference_interval", "paired")
 
 
 def summarise(rows: pd.DataFrame) -> pd.DataFrame:
-    """Mean, spread and 95 % t-interval of every metric for every combination of settings.
+    """Return mean, spread and 95 % t-interval of every metric for every combination of settings, a line for each.
 
-    Args:
-        rows: tidy rows (`dpml.running.rows`). Rows that differ in a setting are never averaged; a duplicate run counts
-            once.
+    `mean` is over seeds of the means over draws; `std` and `count` are of all values; `missing` is how many of them are
+    NaN, which makes the mean NaN. `interval` is half the 95 % t-interval of the mean, NaN if it cannot be computed, and
+    `replicates` is what it is over: "seeds", of which "parties" or "noise" if every seed has the same rows (`varied`),
+    or "draws" if there is one seed. `n_min` and `n_max` are those of all seeds. `claimed_eps` and `proven_eps` hold for
+    every seed: the proven eps can depend on the sizes of the parties, and so on the seed.
 
-    Returns:
-        A line per combination of settings and metric: `mean` over seeds of the means over draws, so that every seed has
-        the same weight however many draws it has; `std` and `count` of all values; `missing`, how many of them are NaN,
-        which makes the mean NaN; `seeds`, their number; `interval`, half the 95 % t-interval of the mean; and
-        `replicates`, what the interval is over: "seeds", of which "parties" or "noise" if every seed has the same rows
-        (`replicates.varied`), or "draws" if there is one seed. An `interval` is NaN if it cannot be computed: one
-        value, or one seed whose draws are all equal. `n_min` and `n_max` are those of all seeds. `claimed_eps` and
-        `proven_eps` hold for every seed: the proven eps can depend on the sizes of the parties, and so on the seed.
+    Rows that differ in a setting are never averaged; a duplicate run counts once.
     """
     rows = rows.reset_index(drop=True)
     return _summary(rows, _lines(rows)).reset_index(drop=True)
 
 
 def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
-    """`summarise` for rows with the `line` of each (`_lines`), which is the index of the result."""
+    """Summarise rows with the `line` of each (`_lines`), which is the index of the result."""
     keys = [*settings(rows), "metric"]
     number = _by_guarantee(rows, _numbered(rows.assign(line=line), ["line", "unit", "tuned"]))
     rows = _runs(rows, number, keys)
@@ -81,13 +82,10 @@ def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
 
 
 def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
-    """The difference of every algorithm's mean from `reference`'s under the same settings, with a 95 % t-interval.
+    """Return the difference of every algorithm's mean from `reference`'s under the same settings, with its interval.
 
-    Seeds fix data, partition and initial point, so algorithms that share seeds are compared in pairs: one difference
-    per seed, of the means over its draws (`paired` = seeds). With one seed only the noise can be compared, which the
-    algorithms do not share: the interval is then Welch's over the draws (`paired` = no).
-
-    The index of the result is the `line` of rows (`_lines`).
+    Algorithms that share seeds are compared in pairs: one difference per seed (`paired` = seeds). With one seed only
+    the noise can be compared, which they do not share: the interval is Welch's over the draws (`paired` = no).
     """
     keys = [*settings(rows), "metric"]
     rows = _runs(rows, line, keys)
@@ -112,15 +110,13 @@ def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.Data
     )
     several = table["n"] > 1
     over_draws = stdtrit(table["freedom"].clip(lower=1), 1 - LEVEL / 2) * table["error"]
-    return table[["difference"]].assign(
-        reference=reference,
-        difference_interval=_half_width(table["spread"], table["n"]).where(several, over_draws),
-        paired=np.where(several, "seeds", "no"),
-    )[["reference", "difference", "difference_interval", "paired"]]
+    found = table[["difference"]].assign(reference=reference, paired=np.where(several, "seeds", "no"))
+    found["difference_interval"] = _half_width(table["spread"], table["n"]).where(several, over_draws)
+    return found[["reference", "difference", "difference_interval", "paired"]]
 
 
 def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]) -> pd.DataFrame:
-    """`summarise`, with the differences from an algorithm in pairs, except in `computed` blocks."""
+    """Return `summarise`, with the differences from an algorithm in pairs, except in `computed` blocks."""
     rows = rows.reset_index(drop=True)
     line = _lines(rows)
     summary = _summary(rows, line)
@@ -131,16 +127,12 @@ def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]
 
 
 def settings(rows: pd.DataFrame) -> list[str]:
-    """The columns of rows, or of a summary, that distinguish settings: those of every cell, and `own_columns`."""
+    """Return the columns of rows, or of a summary, that distinguish settings: usual ones, and `own_columns`."""
     return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows and key not in STATISTICS]
 
 
 def replication(summary: pd.DataFrame) -> str:
-    """The replicates that the intervals of a summary are over, in words.
-
-    "5 seeds, 20 draws each"; "10 draws of one seed: these rows and this partition only"; both, if its lines differ; or
-    a statement that there is no interval.
-    """
+    """Return what the intervals of a summary are over, in words, such as "5 seeds, 20 draws each"."""
     over_seeds = summary[summary["seeds"] > 1]
     over_draws = summary[(summary["seeds"] <= 1) & summary["interval"].notna()]
     words = []
@@ -158,7 +150,7 @@ def replication(summary: pd.DataFrame) -> str:
 
 
 def about_intervals(summary: pd.DataFrame) -> str:
-    """What ± means beside the numbers of a summary, as a sentence."""
+    """Return what ± means beside the numbers of a summary, as a sentence."""
     over = replication(summary)
     return f"± is half a 95 % interval over {over}." if summary["interval"].notna().any() else f"No intervals: {over}."
 
@@ -169,15 +161,14 @@ def _span(numbers: pd.Series, noun: str) -> str:
 
 
 def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
-    """Half the t-interval of a mean of `count` values; NaN for one value."""
+    """Return half the t-interval of a mean of `count` values; NaN for one value."""
     return stdtrit(np.maximum(count - 1, 1), 1 - LEVEL / 2) * std / np.sqrt(count)
 
 
 def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
-    """The standard error of the difference of two means, and its degrees of freedom (Welch 1947).
+    """Return the standard error of the difference of two means, and its degrees of freedom (Welch 1947).
 
-    Args:
-        variances, counts: of the values of the first and of the second, (2, ...).
+    `variances` and `counts` are of the values of the first and of the second, (2, ...).
     """
     parts = variances / counts
     with np.errstate(divide="ignore", invalid="ignore"):  # one value has no variance, and equal ones have no error
@@ -186,12 +177,11 @@ def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
 
 
 def _lines(rows: pd.DataFrame) -> pd.Series:
-    """The number of the settings and the metric of each row."""
     return _numbered(rows, [*settings(rows), "metric"]).rename("line")
 
 
 def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """The number of each row's combination of values of `keys`, in the order in which the combinations appear."""
+    """Return the number of each row's combination of values of `keys`, in the order of their appearance."""
     varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not: they need no grouping
     if not varying:
         return pd.Series(0, index=rows.index)
@@ -199,7 +189,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """The numbers of rows, split where the guarantee is a setting: rows of one seed differ in it.
+    """Return the numbers of rows, split where the guarantee is a setting: rows of one seed differ in it.
 
     They do in a computed block over proven eps. Elsewhere the weakest guarantee of all seeds is that of their mean.
     """
@@ -211,8 +201,11 @@ def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
     return _numbered(kept.assign(number=number), ["number", *PRIVACY])
 
 
+_NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
+
+
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Rows without duplicates: every run, a seed and a draw under the same `number`, appears once."""
+    """Return rows without duplicate runs: a seed and a draw under the same `number`."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():
@@ -223,25 +216,21 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
     apart = ~np.isclose(ends["min"], ends["max"], rtol=1e-6, atol=1e-9, equal_nan=True)
     if apart.any():
         row = several[~run.loc[several.index].duplicated()].loc[apart].iloc[0]
-        where = ", ".join(
-            f"{key}={row[key]}" for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])
-        )
+        shown = [key for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])]
+        where = ", ".join(f"{key}={row[key]}" for key in shown)
         raise UserError(f"rows differ in a setting that has no column: two values of {row['metric']} for {where}.")
     return rows[~again]
 
 
-_NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
-
-
 def per_seed(runs: pd.Series) -> pd.Series:
-    """The mean over the draws of every seed that has a value."""
+    """Return the mean over the draws of every seed that has a value."""
     seeds, means = means_of_seeds(runs)
     return pd.Series(means, pd.Index(seeds, name="seed"))
 
 
 def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
-    """The seeds that have a run, ascending, and the mean over the draws of each; NaN is no run."""
-    seeds, places = _seeds(runs.index)
+    """Return the seeds that have a run, ascending, and the mean over the draws of each; NaN is no run."""
+    seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)
     counts = np.bincount(places[known], minlength=len(seeds))
@@ -249,12 +238,59 @@ def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
     return seeds[some], np.bincount(places[known], values[known], len(seeds))[some] / counts[some]
 
 
-def _seeds(index: pd.Index) -> tuple[Index, Index]:
-    """The seeds of an index, ascending, and the place of each run's among them; some may have none."""
-    if isinstance(index, pd.MultiIndex):
-        level = index.names.index("seed")
-        seeds = index.levels[level]
-        if seeds.is_monotonic_increasing:  # as of `Evidence.runs`: nothing is left to be sorted
-            return seeds.to_numpy(), np.asarray(index.codes[level], dtype=np.intp)
-    found: tuple[Index, Index] = np.unique(index.get_level_values("seed").to_numpy(), return_inverse=True)
-    return found
+def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
+    """Return the rows of one calibration, and those of runs without noise in the same blocks."""
+    own = rows[rows["calibration"] == calibration]
+    noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
+    return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
+
+
+# ---- what a seed varies, and what an interval is therefore about
+
+_HALF = float(ndtri(0.975))  # of a 95 % interval, in standard errors
+
+
+@cache
+def official(dataset: str) -> tuple[int, int] | None:
+    """Return the numbers of training and test rows of a data set's official split; None if it has none."""
+    if not shipped_folder("conf").joinpath("dataset", f"{dataset}.yaml").is_file():
+        return None
+    try:
+        info = catalogue.source(dataset).info
+    except UserError:  # it has no name of its own: a file of the user's
+        return None
+    return None if info.train_rows is None else (info.train_rows, info.rows - info.train_rows)
+
+
+def same_rows(rows: pd.DataFrame) -> pd.Series:
+    """Return whether every seed has the same rows: all training rows of an official split are in use."""
+    if "dataset" not in rows or "N" not in rows:
+        return pd.Series(False, index=rows.index)
+    all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
+    return rows["N"] == rows["dataset"].map(all_rows)
+
+
+def varied(rows: pd.DataFrame) -> pd.Series:
+    """Return what seeds vary: "seeds", everything; "parties", who holds which row, and the noise; or "noise"."""
+    same = same_rows(rows)
+    found = pd.Series("seeds", index=rows.index).mask(same, "parties")
+    return found.mask(same & (rows["M"] == 1), "noise") if same.any() else found
+
+
+def of_test_file(share: float, n: int) -> float:
+    """Return half the 95 % interval of a share (accuracy, error) over test files of n rows like this one."""
+    return _HALF * math.sqrt(share * (1 - share) / n)
+
+
+def caution(summary: pd.DataFrame) -> str:
+    """Return of which data sets every seed has the same rows, and what their test files add, in a sentence."""
+    told = []
+    same = summary[same_rows(summary)]
+    for name, part in same.groupby("dataset", sort=False) if len(same) else ():
+        rows = (official(str(name)) or (0, 0))[1]
+        shares = part.loc[part["metric"].isin(["accuracy", "error"]), "mean"].dropna()
+        most = max((of_test_file(share, rows) for share in shares), default=0.0)
+        adds = f" (another test file of {rows:,} rows: ±{most:.1g})" if len(shares) else ""
+        varies = "the noise" if (part["M"] == 1).all() else "the noise and who holds which row"
+        told.append(f"on {name} seeds vary {varies} only{adds}")
+    return "; ".join(told)

@@ -28,7 +28,6 @@ from dpml.running.computed import Computed
 from dpml.running.store import Record
 
 PATIENCE = 20.0  # seconds to wait for a scheduler
-WORTH = 2**20  # bytes; one process reads less than this before others have imported what they need
 LOST = "Finished cells are kept: give the same command again to go on."
 
 
@@ -98,7 +97,7 @@ def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Ou
     if address:
         outcomes = _on_cluster(batches, address)
     elif workers > 1:
-        outcomes = in_processes(_in_process, batches, workers, "generator_unordered")
+        outcomes = in_processes(_in_process, batches, workers)
     with closing(outcomes):
         for batch in outcomes:
             yield from batch
@@ -109,15 +108,13 @@ def _in_process(batch: Batch) -> list[tuple[int, Outcome]]:
     return attempt_batch(batch)
 
 
-def in_processes(
-    work: Callable[[A], B], items: Sequence[A], workers: int, return_as: str = "generator"
-) -> Generator[B, None, None]:
-    """Yield `work` of every item, from joblib's worker processes. When the generator is closed, the workers end."""
+def in_processes(work: Callable[[A], B], items: Sequence[A], workers: int) -> Generator[B, None, None]:
+    """Yield `work` of every item from worker processes, in any order. The workers end when the generator is closed."""
     import joblib  # slow to load
 
     tasks = (joblib.delayed(_in_worker)(work, item, os.getpid()) for item in items)
     with _ctrl_c_ignored():  # the workers inherit this; a terminal sends Ctrl-C to them, too
-        results = joblib.Parallel(workers, "loky", return_as=return_as)(tasks)
+        results = joblib.Parallel(workers, "loky", return_as="generator_unordered")(tasks)
     try:
         for result in results:  # noqa: UP028 - `yield from` would close `results` with a warning
             yield result

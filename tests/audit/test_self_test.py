@@ -151,6 +151,6 @@ def test_the_command_draws_and_writes_json(run_command, tmp_path) -> None:
     found = run_command(*words, "--figure", str(tmp_path / "picture"))
     assert found.code == 0, found.err
     assert {path.name for path in tmp_path.iterdir()} == {"picture.png", "picture.svg"}
-    values = json.loads(run_command(*words, "--json").out)
+    values = json.loads(run_command(*words, "--json").out)["views"]
     assert {entry["view"] for entry in values} == {"release", "aggregate"}
     assert len(values[0]["rates"]["fpr"]) == len(values[0]["rates"]["tpr"]) > 5

@@ -2,16 +2,12 @@
 
 import json
 import math
-from argparse import Namespace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from harness import tables
-from threadpoolctl import threadpool_info, threadpool_limits
 
-from dpml.cli import privacy
-from dpml.files import shipped_folder
 from dpml.running.rows import COLUMNS
 
 
@@ -64,7 +60,7 @@ def test_a_sweep_merges_its_rows_and_draws_a_figure(run_command, tmp_path) -> No
     assert set(rows["algo"]) == {"capefm", "nonpriv"}
     assert (rows.loc[rows["algo"] == "nonpriv", "proven_eps"] == math.inf).all()
     assert (tmp_path / "sw/figure.png").stat().st_size > 10_000
-    again = run_command("dpml", "plot", "sw", "--x", "eps", "--metric", "accuracy", "-o", "sw/own.svg")
+    again = run_command("dpml", "plot", "sw", "--x", "eps", "--y", "accuracy", "-o", "sw/own.svg")
     assert again.code == 0
     assert "sw/own.svg" in again.out
 
@@ -91,42 +87,17 @@ def test_eps_inf_means_no_noise(tmp_path) -> None:
 @pytest.mark.slow
 def test_guarantee_is_a_calculator(run_command) -> None:
     words = ["guarantee", "algo=capefm", "eps=0.5", "delta=1e-5", "M=100", "N=1000000000", "d=7"]
-    found = json.loads(run_command("dpml", *words, "--json").out)
+    found = json.loads(run_command("dpml", *words, "--json").out)["views"]
     assert {entry["view"] for entry in found} == {"release", "aggregate", "client", "transcript", "colluders"}
     assert {entry["basis"] for entry in found} == {"published", "proven"}
     assert all(set(entry) == {"view", "unit", "eps", "delta", "basis", "source", "mu"} for entry in found)
     assert all(entry["unit"] == "sample" and entry["delta"] == 1e-5 for entry in found)
-    tight = json.loads(run_command("dpml", *words, "calibration=tight", "--json").out)
+    tight = json.loads(run_command("dpml", *words, "calibration=tight", "--json").out)["views"]
     assert {entry["basis"] for entry in tight} == {"proven"}
     assert max(entry["eps"] for entry in tight) == pytest.approx(0.5)
-    for missing in ("dataset=crime", "dataset=adult", "dataset=synthetic"):  # no file is opened
-        assert run_command("dpml", "guarantee", missing, "eps=1").code == 0
-    none = json.loads(run_command("dpml", "guarantee", "algo=nonpriv", "--json").out)
+    assert run_command("dpml", "guarantee", "dataset=crime", "eps=1").code == 0  # no file is opened
+    none = json.loads(run_command("dpml", "guarantee", "algo=nonpriv", "--json").out)["views"]
     assert all(entry["eps"] == math.inf for entry in none)
-    assert "colluders" in run_command("dpml", *words).out
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("undrawn")
-def test_plot_refuses_what_is_not_in_the_rows(run_command) -> None:
-    run_command("dpml-run", "eps=[0.1,1]", "draws=2", "hydra.run.dir=out")
-    assert (
-        "have no metric 'accuraccy': did you mean 'accuracy'?"
-        in run_command("dpml", "plot", "out", "--metric", "accuraccy").err
-    )
-    assert "have no setting 'draws' for the x axis" in run_command("dpml", "plot", "out", "--x", "draws").err
-
-
-@pytest.mark.slow
-def test_help_names_groups_and_keys(run_command) -> None:
-    done = run_command("dpml-run", "--help")
-    algorithms = sorted(path.stem for path in (shipped_folder("conf") / "algo").glob("*.yaml"))
-    for word in (
-        f"algo: {', '.join(algorithms)}",
-        "calibration:",
-        "dpml-run algo=capefm eps=0.1",
-    ):
-        assert word in done.out
 
 
 @pytest.mark.parametrize(("words", "survivors"), [((), "5 of 5"), (("--drop", "0.2"), "4 of 5")])
@@ -135,29 +106,3 @@ def test_a_secure_sum(run_command, words, survivors) -> None:
     assert done.code == 0, done.err
     assert survivors in done.out
     assert "exact" in done.out
-
-
-def test_a_secure_sum_uses_one_thread(monkeypatch) -> None:
-    """Its products are small: a second thread added half as much CPU time and took nothing off the wall clock."""
-    seen = []
-    monkeypatch.setattr(
-        "dpml.protocols.costs.measure", lambda *_: seen.extend(one["num_threads"] for one in threadpool_info()) or {}
-    )
-    with threadpool_limits(2):
-        privacy.run_secagg(Namespace(M=2, d=2, drop=0.0))
-    assert set(seen) == {1}
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("-M", "1"), "M must be from 2"),
-        (("--drop", "1.5"), "a share of 1.5"),
-        (("-M", "5", "--drop", "0.6"), "only 2 of 5 parties are left after MASKED"),
-    ],
-)
-def test_a_secure_sum_that_cannot_be(run_command, words, said) -> None:
-    done = run_command("dpml", "secagg", "-d", "20", *words)
-    assert done.code != 0
-    assert said in done.err
-    assert "Traceback" not in done.err

@@ -81,8 +81,6 @@ getattr(cli, {entry!r})()
     ("entry", "module", "argv"),
     [
         ("dpml_run", "hydra", ["dpml-run"]),
-        ("dpml_run", "dpml.cli.run", ["dpml-run"]),
-        ("dpml", "dpml.cli.main", ["dpml", "guarantee"]),
         ("dpml", "dpml.cli.privacy", ["dpml", "guarantee"]),
     ],
 )
@@ -99,12 +97,3 @@ def test_ctrl_c_later(run_command, monkeypatch) -> None:
     monkeypatch.setattr("dpml.cli.privacy.run_secagg", interrupt)
     done = run_command("dpml", "secagg")
     assert (done.code, done.out, done.err) == (130, "", "")
-
-
-@pytest.mark.slow
-def test_who_ignores_ctrl_c_goes_on_ignoring_it(tmp_path) -> None:
-    program = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\n" + INTERRUPT.format(
-        entry="dpml", module="dpml.cli.privacy", argv=["dpml", "secagg", "-M", "2", "-d", "2"]
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")

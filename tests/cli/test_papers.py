@@ -36,7 +36,7 @@ def made(tmp_path_factory) -> Path:
 @pytest.mark.slow_cases("results/mine/tiny-1.5", "sweep-1.5")
 @pytest.mark.parametrize(("what", "width"), [("sweep", 1.5), ("results/mine/tiny", 1.5), ("results/mine/tiny", 7.0)])
 def test_no_text_is_smaller_than_6_pt(made, what, width) -> None:
-    figure, caption = paper_figure(chosen(made / what).charts(None, None), width, {})
+    figure, caption = paper_figure(chosen(made / what).charts(None, None), width)
     with in_style():
         figure.canvas.draw()
     sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
@@ -45,15 +45,12 @@ def test_no_text_is_smaller_than_6_pt(made, what, width) -> None:
     assert "bands are 95 % intervals of the mean over" in caption
 
 
-def test_a_figure_is_as_asked_for(run_command, made, tmp_path) -> None:
-    (tmp_path / "names.yaml").write_text("capefm: CAPE-FM\naccuracy: Accuracy\neps: Budget\n")
-    words = ["--x", "eps", "--y", "accuracy", "--log", "x", "--labels", "names.yaml", "--where", "algo=capefm"]
+def test_a_figure_is_as_asked_for(run_command, made) -> None:
+    words = ["--x", "eps", "--y", "accuracy", "--where", "algo=capefm"]
     done = run_command("dpml", "plot", f"{made}/sweep", *words, "--width", "84mm", "-o", "f.svg")
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith("f.svg\nLines are means; bands are ")
     picture = Path("f.svg").read_text()
-    for word in ("CAPE-FM", "Accuracy", "Budget"):
-        assert f">{word}<" in picture
     assert "nonpriv" not in picture
     assert "dpml" not in re.sub(r"<!--.*?-->", "", picture).replace("dpml-", "")  # no command
     (width,) = re.findall(r'<svg[^>]* width="([\d.]+)pt"', picture)
@@ -80,15 +77,6 @@ def test_a_table_of_anything(run_command, made, what, kind) -> None:
     assert {"md": "training loss", "csv": "loss_interval", "tex": r"\num{"}[kind] in Path(f"t.{kind}").read_text()
 
 
-def test_a_figure_of_one_block(made) -> None:
-    """Its panels are those of the figure that show the block."""
-    whole = chosen(made / "results/mine/tiny")
-    blocks = [panel.block for panel in whole.panels]
-    (first, *_) = blocks
-    shown = whole.where([f"block={first}"]).charts(None, None)
-    assert [chart.panel.block for chart in shown] == [first] * blocks.count(first)
-
-
 def test_a_table_has_the_numbers_of_the_rows(run_command, made) -> None:
     assert run_command("dpml", "table", f"{made}/sweep", "-o", "t.csv").code == 0
     rows, table = pd.read_csv(made / "sweep" / "rows.csv"), pd.read_csv("t.csv")
@@ -100,11 +88,10 @@ def test_a_table_has_the_numbers_of_the_rows(run_command, made) -> None:
 
 
 MISTAKES = {
-    "--where algo=capfm": "--where: no row has algo=capfm: did you mean 'capefm'?",
-    "--where alga=fm": "--where alga=fm is no KEY=VALUE of these rows: did you mean 'algo'?",
-    "--where algo=nonpriv eps=3": "--where: no row has eps=3",
-    "--y acuracy": "these rows have no metric 'acuracy': did you mean 'accuracy'?",
-    "-o t.doc": "-o t.doc must end in .",
+    "--where algo=capfm": "did you mean 'capefm'",
+    "--where alga=fm": "did you mean 'algo'",
+    "--y acuracy": "did you mean 'accuracy'",
+    "-o t.doc": "-o t.doc",
 }
 
 
@@ -119,27 +106,11 @@ def test_a_mistake_is_one_sentence(run_command, made, command, words) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--width 3.3", "--width must be 1.5in to 20in, such as 3.3in, 84mm, 8.4cm or 240pt, got 3.3."),
-        ("--x epsilon", "no setting 'epsilon' for the x axis: did you mean 'eps'?"),
-        ("--x M", "nothing varies along --x M"),
-        ("--labels none.yaml", "none.yaml: no such file or directory."),
-    ],
+    ("words", "named"), [("--width 3.3", "--width"), ("--x epsilon", "did you mean 'eps'"), ("--x M", "--x M")]
 )
-def test_a_mistake_in_a_figure(run_command, made, words, said) -> None:
+def test_a_mistake_in_a_figure(run_command, made, words, named) -> None:
     done = run_command("dpml", "plot", f"{made}/sweep", *words.split())
-    assert (done.code, said in done.err, done.err.count("\n")) == (2, True, 1), done.err
-
-
-def test_names_of_what_is_not_shown(run_command, made, tmp_path) -> None:
-    for content, said in (
-        ("capfm: A", "shows no 'capfm': did you mean 'capefm'?"),
-        ("- a", "must have lines KEY: VALUE"),
-    ):
-        (tmp_path / "names.yaml").write_text(content)
-        done = run_command("dpml", "plot", f"{made}/sweep", "--labels", "names.yaml")
-        assert (done.code, said in done.err) == (2, True), done.err
+    assert (done.code, named in done.err, done.err.count("\n")) == (2, True, 1), done.err
 
 
 @pytest.mark.usefixtures("sketched")
@@ -153,18 +124,6 @@ def test_nothing_is_overwritten_silently(run_command, made) -> None:
         assert Path(name).read_text() == "mine"
         assert run_command("dpml", *words, "--force").code == 0
         assert Path(name).read_bytes() != b"mine"
-
-
-def test_a_figure_that_is_not_there(run_command, made) -> None:
-    assert "did you mean 'tiny'" in run_command("dpml", "table", f"{made}/results/mine/tinny").err
-    assert "there is no nowhere/rows.csv" in run_command("dpml", "table", "nowhere").err
-    path = made / "results" / "mine" / "tiny.csv"
-    whole = path.read_bytes()
-    path.write_bytes(whole.replace(b"0", b"1", 1))
-    try:
-        assert "tiny.csv is not as it was written" in run_command("dpml", "table", f"{made}/results/mine/tiny").err
-    finally:
-        path.write_bytes(whole)
 
 
 # ---- citations
@@ -199,11 +158,6 @@ def test_version_date_and_keywords_are_the_same_wherever_they_stand() -> None:
     assert [one["name"] for one in about["authors"]] == [one["name"] for one in project["authors"]]
     assert about["license"] == project["license"]
     assert [f"author = {{{{{one['name']}}}}}" in citations()["dpml"] for one in about["authors"]] == [True]
-
-
-def test_an_unknown_name_to_cite(run_command) -> None:
-    done = run_command("dpml", "cite", "imtiaz2018")
-    assert (done.code, done.err) == (2, "dpml: error: there is no 'imtiaz2018' to cite: did you mean 'imtiaz2019'?\n")
 
 
 def test_a_table_and_rows_as_parquet_and_as_a_data_frame(run_command, tmp_path):

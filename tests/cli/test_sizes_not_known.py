@@ -53,7 +53,7 @@ def test_parties_by_label_have_what_a_run_of_them_proves(run_command, tmp_path) 
     ran = pd.read_csv(tmp_path / "out" / "guarantees.csv")
     for algo, rows in ran.groupby("algo"):
         words[1] = f"algo={algo}"
-        given = json.loads(run_command("dpml", "guarantee", *words, "calibration=tight", "--json").out)
+        given = json.loads(run_command("dpml", "guarantee", *words, "calibration=tight", "--json").out)["views"]
         assert [entry["eps"] for entry in given] == pytest.approx(list(rows["eps"]), rel=1e-12)
         assert [entry["view"] for entry in given] == list(rows["view"])
 

@@ -40,18 +40,15 @@ def test_states_follow_the_files(dpml, raw, tmp_path):
     for name, then in (("adult.data", "incomplete"), ("adult.test", "raw only")):
         (folder / name).write_bytes((raw / "adult" / name).read_bytes())
         assert state("adult") == then
-    assert dpml("data", "get", "adult", "--offline") == (
-        0,
-        "adult: ready, 45,222 rows x 14 columns, verified\n",
-        "",
-    )
+    assert dpml("data", "get", "adult") == (0, "adult: ready, 45,222 rows x 14 columns, verified\n", "")
     assert state("adult") == "ready"
 
 
-def test_get_all_says_what_could_not_be_had(dpml, raw, server):
+def test_get_all_says_what_could_not_be_had(dpml, raw, server, monkeypatch):
+    monkeypatch.setenv("DPML_MIRROR", server.url)
     for name in ("adult", "bank", "breast_cancer_wisconsin", "crime", "imtiaz_authors"):  # the others would be slow
         (server.folder / name).symlink_to(raw / name)
-    code, out, err = dpml("data", "get", "all", "--mirror", server.url)
+    code, out, err = dpml("data", "get", "all")
     assert code == 2
     for name in ("adult", "bank", "breast_cancer", "crime", "twitter_authors"):
         assert f"{name}: ready" in out
@@ -78,23 +75,17 @@ def test_check_finds_a_changed_file(dpml, server):
     assert "1 of the files are not what they should be: move them away" in err
 
 
-def test_path(dpml):
-    code, out, _ = dpml("data", "path")
-    assert code == 0
-    assert str(Files().target) in out
-    assert dpml("data", "path", "crime")[1] == f"missing: {Files().target / 'crime' / 'communities.data'}\n"
-
-
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (("get", "wdb"), "unknown dataset 'wdb': did you mean 'wdbc'?"),
-        (("get", "crime", "--mirror", "http://127.0.0.1:9"), "127.0.0.1:9: no network connection"),
-        (("get", "crime", "--offline"), "Offline mode forbids fetching it"),
+        (("get", "crime"), "127.0.0.1:9: no network connection"),
         (("get", "creditcard_subset"), "It is not published: use dataset=creditcard, whose file is."),
     ],
 )
-def test_mistakes_are_one_sentence(dpml, words, told):
+def test_mistakes_are_one_sentence(dpml, words, told, monkeypatch):
+    if "crime" in words:
+        monkeypatch.setenv("DPML_MIRROR", "http://127.0.0.1:9")
     code, out, err = dpml("data", *words)
     assert (code, out) == (2, "")
     assert told in err.splitlines()[-1]
@@ -163,7 +154,6 @@ def test_an_own_data_set_works_like_a_built_in_one(dpml, own):
     assert re.search(r"cubes +regression +9 +2 +raw only", out)
     assert re.search(r"\n *wdbc +binary +569 +30 +ready", out)
     file = Files().target / "cubes" / "cubes.csv"
-    assert dpml("data", "path", *config, "cubes") == (0, f"{file}\n", "")
     assert dpml("data", "get", *config, "cubes") == (
         0,
         "cubes: ready, 9 rows x 2 columns, verified\n",
@@ -192,7 +182,7 @@ def test_an_own_data_set_works_like_a_built_in_one(dpml, own):
 )
 def test_an_own_data_set_gets_the_checks_of_a_run(dpml, own, content, told):
     (own / "dataset" / "cubes.yaml").write_text(content)
-    code, _, err = dpml("data", "path", "--config-dir", str(own), "cubes")
+    code, _, err = dpml("data", "check", "--config-dir", str(own), "cubes")
     assert code == 2
     assert "data set 'cubes'" in err
     assert told in err

@@ -89,7 +89,7 @@ def test_what_an_experiment_leaves_behind_and_that_no_result_names_the_file(peop
 
 def test_what_a_federation_leaves_behind(people, run_command):
     given = set(people.rglob("*"))
-    words = ["people.csv", "other.csv", "third.csv", "--bounds", "people.yaml", "-o", "model.json"]
+    words = ["people.csv", "other.csv", "third.csv", "--bounds", "people.yaml", "-o", "model.json", "--release"]
     done = run_command("dpml", "federate", "try", *words, "--set", "algo=ssp", "eps=1", "delta=1e-5")
     assert done.code == 0, done.err
     assert left(people, given) == {"model.json 644", *(f"{name}.csv.ledger 600" for name in FILES)}

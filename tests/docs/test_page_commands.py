@@ -37,9 +37,7 @@ def run_line(run_command, tmp_path, monkeypatch, capsys) -> Callable[[str], str]
     """Run a line in this process, which is fast: what it prints."""
 
     def run(line: str) -> str:
-        environment, (program, *rest) = words(line)
-        if "PYTHONPATH" in environment:
-            monkeypatch.syspath_prepend(tmp_path / environment["PYTHONPATH"])
+        _, (program, *rest) = words(line)
         if program == "python":
             monkeypatch.chdir(tmp_path)
             capsys.readouterr()
@@ -49,7 +47,7 @@ def run_line(run_command, tmp_path, monkeypatch, capsys) -> Callable[[str], str]
             if program == "dpml-run":  # its figure takes longer than the run, and the pages show none
                 patch.setattr("dpml.reporting.figures.plot", lambda *arguments: [])
             done = run_command(program, *rest)
-        assert done.code == 0, f"{line}\n{done.err}"
+        assert done.code == 0 or (rest[0], done.code) == ("check", 1), f"{line}\n{done.err}"  # a claim is unproven
         return done.out
 
     return run

@@ -56,7 +56,7 @@ def in_words(number: str) -> str:
     ],
 )
 def test_a_sentence_says_what_is_computed(run_command, name, words, said) -> None:
-    found = json.loads(run_command("dpml", "guarantee", *words.split(), "--json").out)
+    found = json.loads(run_command("dpml", "guarantee", *words.split(), "--json").out)["views"]
     eps = {each["view"]: in_words(written(each["eps"], 3)) for each in found if each["basis"] == "proven"}
     assert said.format(**eps) in page(f"privacy/{name}")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.reporting.claim_points import agrees, by_chance, nine_in_ten
+from dpml.reporting.claim_tests import agrees, by_chance, nine_in_ten
 from dpml.reporting.claims import Claim, Evidence, Reading
 from dpml.reporting.criteria import Comparison
 

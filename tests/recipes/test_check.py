@@ -262,9 +262,11 @@ def test_what_is_printed_and_written(run_command, tmp_path) -> None:
     words = ["rounds=10", "noise_multiplier=5", "delta=1e-5", "clients=8", "unit=client", "noise_by=shared"]
     words += ["secure_sum=true", "colluders=2", "claimed_eps=1"]
     done = run_command("dpml", "check", *words, "--certificate", "c.json")
-    assert done.code == 0, done.err
+    assert done.code == 1, done.err  # a claim is false
+    assert run_command("dpml", "check", *words, "--fail-on", "never").code == 0
+    assert run_command("dpml", "check", *words[:-1]).code == 0  # nothing is claimed
     assert run_command("dpml", "verify", "c.json").code == 0
-    whole = json.loads(run_command("dpml", "check", *words, "--json").out)
+    whole = json.loads(run_command("dpml", "check", *words, "--json").out)["views"]
     certificate = verify.read(tmp_path / "c.json")
     assert [float(eps) for _, eps, _ in verify.verify(certificate)] == [view["proven"] for view in whole]
     assert {view["verdict"] for view in whole} == {"false"}

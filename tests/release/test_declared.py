@@ -61,7 +61,7 @@ SETTING = ["eps=1", "delta=1e-5"]
 @pytest.mark.usefixtures("undrawn")
 def test_every_table_says_that_it_is_declared(run_command, own) -> None:
     done = run_command("dpml", "guarantee", "-cd", "conf", "algo=centroid", *SETTING, "--json")
-    entries = json.loads(done.out)
+    entries = json.loads(done.out)["views"]
     assert {entry["basis"] for entry in entries} == {"declared"}
     settings = ["dataset=synthetic", "dataset.d=3", "N=200", "delta=1e-5", "draws=2"]
     done = run_command("dpml-run", "-cd", "conf", "algo=centroid", "eps=1", *settings, "hydra.run.dir=one")
@@ -110,7 +110,7 @@ def test_an_algorithm_without_noise_is_called_a_bug(run_command, own) -> None:
     for words in (["-cd", "conf", "algo=liar"], ["algo._target_=liar.Liar"]):
         done = run_command("dpml", "audit", *words, "M=1", *SETTING, "draws=5000", "--json")
         assert done.code == 1, done.err
-        (release, *_) = (each for each in json.loads(done.out) if each["view"] == "release")
+        (release, *_) = (each for each in json.loads(done.out)["views"] if each["view"] == "release")
         assert release["verdict"] == "BUG"
         assert release["attacked"] > 2
 

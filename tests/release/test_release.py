@@ -64,7 +64,7 @@ def assert_refused(done, sentence: str) -> None:
 def calculated(run_command, words) -> list[float]:
     """What `dpml guarantee` proves of a release."""
     done = run_command("dpml", "guarantee", *words, "calibration=tight", "algo.noise=discrete", "--json")
-    return [each["eps"] for each in json.loads(done.out) if each["basis"] == "proven"]
+    return [each["eps"] for each in json.loads(done.out)["views"] if each["basis"] == "proven"]
 
 
 def test_from_a_file_to_a_model_to_predictions(run_command, people, tmp_path) -> None:

@@ -37,15 +37,6 @@ def test_differences_are_there_for_settings_that_some_algorithms_lack(tmp_path) 
     assert like["difference"].notna().all()  # compared with objpert, which has no step either
 
 
-def test_guarantees_say_for_which_sizes_they_are(tmp_path) -> None:
-    grid = {"a_N": {"algo": "fm", "eps": 1.0, "M": [1, 4], "N": [60, 80, 100]}}
-    content = MIXED | {"grid": grid, "panels": [{"block": "a_N", "x": "N", "y": "accuracy"}]}
-    with without_pictures():
-        assert run(tmp_path, content) == 0
-    page = (tmp_path / "mine" / "tiny.md").read_text()
-    assert "asked for (M = 1 to 4, N = 60 to 100, d = 2, δ = 0.001, per sample)." in page
-
-
 @pytest.mark.usefixtures("sketched")
 def test_a_picture_goes_with_the_last_of_its_panels(tmp_path) -> None:
     grid = {"a_eps": {"algo": "fm", "eps": [0.5, 1.0]}}

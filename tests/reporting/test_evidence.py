@@ -10,7 +10,6 @@ from harness import without_pictures
 
 from dpml.cli import dpml, dpml_run
 from dpml.errors import UserError
-from dpml.reporting import evidence
 from dpml.reporting.evidence import packed, read_rows, unpacked, verify
 from dpml.reporting.manifest import Manifest
 
@@ -95,18 +94,6 @@ def test_rows_that_were_cut_or_edited_give_one_sentence_and_no_verdict(copy, dam
     with pytest.raises(
         UserError, match=r"table1_rows.csv.xz (is not as it was written|holds no rows): no verdict follows"
     ):
-        list(verify(copy))
-
-
-@pytest.mark.slow
-def test_processes_say_the_same_in_the_same_order(copy, monkeypatch):
-    """`WORTH` of rows is shared among processes, as are all that come with dpml."""
-    alone = list(verify(copy))
-    monkeypatch.setattr(evidence, "WORTH", 1)
-    monkeypatch.setattr(evidence, "read_rows", None)  # not here
-    assert list(verify(copy)) == alone
-    (copy / "imtiaz2019" / "remark3_rows.csv.xz").write_bytes(b"a,b\n")
-    with pytest.raises(UserError, match=r"remark3_rows.csv.xz is not as it was written"):
         list(verify(copy))
 
 

@@ -470,7 +470,7 @@ def test_what_the_user_has_set_for_matplotlib_changes_no_byte(tmp_path) -> None:
     def drawn(name):
         paths = plot_experiment([chart], 1, tmp_path / name)[0] + plot(rows(), tmp_path)
         pdf = tmp_path / f"{name}.pdf"
-        save_as(paper_figure([chart], 3.3, {})[0], pdf)
+        save_as(paper_figure([chart], 3.3)[0], pdf)
         return [path.read_bytes() for path in (*paths, pdf)]
 
     usual = drawn("usual")

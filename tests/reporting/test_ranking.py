@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -106,15 +105,11 @@ def test_how_often_an_equal_algorithm_is_told_apart_is_as_the_page_says(equal, m
     """False alarms of this test: 1e-6 for either bound."""
     rng, repeats = np.random.default_rng(7), 300
     monkeypatch.setattr(module, "summarise", lambda _: pd.DataFrame({"interval": [0.0]}))  # slow, and not in question
-    index = pd.MultiIndex.from_product([range(5), [0]], names=["seed", "draw"])
-    curve = SimpleNamespace(rows=pd.DataFrame({"eps": [1.0]}))
+    about = {"eps": 1.0, "proven_eps": 1.0, "draw": 0, "seed": range(5)}
     one = some = 0
     for _ in range(repeats):
         values = rng.normal(0.8, 0.01, (5, 1)) + rng.normal(0, 0.01, (5, equal))
-        competing = [
-            SimpleNamespace(label=str(k), sums=None, curve=curve, runs=lambda _, each=each: each)
-            for k, each in enumerate(pd.Series(column, index) for column in values.T)
-        ]
+        competing = {str(k): (pd.DataFrame(about | {"value": column}), None) for k, column in enumerate(values.T)}
         choice = module._choice(1.0, "accuracy", competing, {})
         apart = set(choice["means"]) - {choice["best"]} - {name for name, _ in choice["alike"]}
         one, some = one + ("0" in apart), some + bool(apart)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from dpml.data.sets.official import Adult, BreastCancer
-from dpml.reporting.replicates import (
+from dpml.reporting.statistics import (
     caution,
     of_test_file,
     official,

@@ -38,7 +38,6 @@ def typed(commands, tmp_path) -> Typed:
             **keep,
             "PATH": f"{commands}:/usr/bin:/bin",
             "DPML_CACHE": str(tmp_path / ".cache"),
-            "PYTHONPATH": ".",
         }
         started = time.monotonic()
         done = subprocess.run(
