@@ -163,15 +163,8 @@ def class_of(path: Any, key: str) -> Any:
         raise UserError(f"{where} must be MODULE.NAME.")
     try:
         content = import_module(module)
-    except ModuleNotFoundError as error:
-        if f"{module}.".startswith(f"{error.name}."):
-            file = f"{module.replace('.', '/')}.py"
-            raise UserError(
-                f"{where}: module {error.name!r} is not found: put {file} here, or into --config-dir."
-            ) from None
-        raise UserError(f"{where} needs the module {error.name!r}, which is not installed.") from None
-    except SyntaxError as error:
-        raise UserError(f"{where}: {error.filename}, line {error.lineno}: {error.msg}.") from None
+    except (ImportError, SyntaxError) as error:
+        raise UserError(f"{where}: {error}: put a module of your own here, or into --config-dir.") from None
     if not callable(getattr(content, name, None)):
         names = [word for word, value in vars(content).items() if getattr(value, "__module__", "") == module]
         raise UserError(f"{where}: {content.__file__} has no {name!r}: {nearest(name, names)}")

@@ -105,20 +105,23 @@ class Expansion:
             under = {key.removeprefix(f"{group}."): settings[key] for key in settings if key.startswith(f"{group}.")}
             config[group] = {**config[group], **under}
         dataset = self._once("dataset", config["dataset"], lambda: instantiate(config["dataset"], "dataset"))
-        rule = self._once("partition", config["partition"], lambda: instantiate(config["partition"], "partition"))
         node = [config["algo"], config["loss"], config["calibration"], dataset.info.task]
         algorithm = self._once("algo", node, lambda: build_algorithm(config, dataset))
+        dealt = [config["partition"], getattr(algorithm, "auxiliary", 0.0)]
+        rule = self._once(
+            "partition", dealt, lambda: build_partition(instantiate(config["partition"], "partition"), algorithm)
+        )
         draws = value_of(config, "draws")
         cell = Cell(
             dataset=dataset,
-            partition=build_partition(rule, algorithm),
+            partition=rule,
             algorithm=algorithm,
             M=value_of(config, "M"),
             N=value_of(config, "N"),
             seed=value_of(config, "seed"),
             budgets=budgets,
             draws=min(draws, DRAWS),
-            adversary=build_adversary(config["adversary"]),
+            adversary=self._once("adversary", config["adversary"], lambda: build_adversary(config["adversary"])),
             metrics=metrics,
             files=self.files,
         )

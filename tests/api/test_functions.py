@@ -204,7 +204,6 @@ def test_data_are_those_that_a_run_has(folder):
         (lambda: dpml.run("capefm"), "KEY=VALUE"),
         (lambda: dpml.run(algo=object), "algo"),
         (lambda: dpml.run(eps=[]), "eps"),
-        (lambda: dpml.run("hydra.run.dir=out"), "hydra.run.dir"),
         (lambda: dpml.run(experiment="imtiaz2019/fig5"), "experiment"),
         (lambda: dpml.guarantee(algo=["fm", "gop"]), "algo=fm,gop"),
         (lambda: dpml.attack(algo="constant", draws=10), "at least 100 draws"),

@@ -134,7 +134,7 @@ def test_an_unknown_option_says_how_the_command_is_used(run_command) -> None:
 # ---- plug-ins
 
 PLUG_INS = {
-    "absent": (None, "put absent.py here, or into --config-dir"),
+    "absent": (None, "No module named 'absent'"),
     "misspelt": ("class Mien: pass\n", "did you mean 'Mien'"),
     "broken": ("class Mine\n", "broken.py, line 1"),
     "needing": ("import a_module_of_nobody\n", "a_module_of_nobody"),
