@@ -47,7 +47,7 @@ ROOMS = {
     "algorithms": ("dpml/algorithms", 4151, 4000),
     "protocols": ("dpml/protocols", 1681, 1700),
     "audit": ("dpml/audit", 2234, 2000),
-    "config and running": ("dpml/config dpml/running", 2338, 1950),
+    "config and running": ("dpml/config dpml/running", 2334, 1950),
     "reporting": ("dpml/reporting", 5575, 4200),
     "release": ("dpml/release", 1525, 1450),
     "federated": ("dpml/federated", 1857, 1600),
@@ -55,7 +55,7 @@ ROOMS = {
     "api and cli": ("dpml/api dpml/cli", 3491, 2900),
     "experiments": ("experiments", 1972, 2900),
     "scripts": ("scripts", 2313, 1500),
-    "tests": ("tests", 33328, 28000),
+    "tests": ("tests", 33327, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",
