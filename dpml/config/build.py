@@ -16,7 +16,7 @@ from dpml.data import Files, Source
 from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import Loss, for_task
-from dpml.options import Bound, convert
+from dpml.options import Bound, at_least, convert
 from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
@@ -216,7 +216,7 @@ _TYPES: dict[str, Any] = {
     "delta": float | None,
     "M": int,
     "N": int | None,
-    "seed": int,
+    "seed": Annotated[int, at_least(0)],
     "draws": int,
     "calibration": str | None,
     "loss": str | None,
