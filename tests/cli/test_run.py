@@ -237,7 +237,7 @@ def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path, ran
     outcome = run_command("dpml-run", *own(tmp_path), "experiment=mine/tiny", "algo=capefm", "draws=4")
     assert outcome.code == 0
     assert {name: Path("results", name).read_bytes() for name in before} == before
-    trial = "trials/mine/tiny/algo=capefm,draws=4"
+    trial = "trials/mine/tiny/algo=capefm_draws=4"
     assert {f"{trial}/tiny.csv", f"{trial}/tiny.md"} <= set(files())
     assert set(pd.read_csv(f"results/{trial}/tiny_rows.csv")["algo"]) == {"capefm"}
 
