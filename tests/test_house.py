@@ -55,7 +55,7 @@ ROOMS = {
     "api and cli": ("dpml/api dpml/cli", 3491, 2900),
     "experiments": ("experiments", 1972, 2900),
     "scripts": ("scripts", 2313, 1500),
-    "tests": ("tests", 33327, 28000),
+    "tests": ("tests", 33324, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",
