@@ -44,6 +44,6 @@ def test_a_check_of_nothing_does_not_pass(tmp_path, words):
 
 @pytest.mark.slow
 def test_published_numbers_are_those_of_the_code(tmp_path, capsys):
-    words = ["heikkila2017/rows", "--data-dir", str(tmp_path), "--results", str(ROOT / "results")]
+    words = ["rajkumar2012/theorem53", "--data-dir", str(tmp_path), "--results", str(ROOT / "results")]
     assert recompute.main([*words, "--cells", "2"]) == 0
-    assert capsys.readouterr().out == "heikkila2017/rows: 12 of 1100 rows computed again\n"
+    assert capsys.readouterr().out == "rajkumar2012/theorem53: 231 of 1423 rows computed again\n"
