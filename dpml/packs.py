@@ -7,9 +7,11 @@ environment variable `ENVIRONMENT`. The Python of a pack is the package ``dpml.p
 import os
 import re
 import sys
+from importlib import import_module
 from importlib.machinery import ModuleSpec
-from importlib.util import module_from_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import ModuleType
 
 from dpml.errors import UserError
 from dpml.files import shipped_folder
@@ -80,3 +82,10 @@ def _put_in_place(name: str, folder: Path) -> None:
 
 
 known()
+
+
+def import_named(module: str) -> ModuleType:
+    """Import a module that a setting names. Only such a setting makes code in the current folder importable."""
+    if "" not in sys.path and find_spec(module.partition(".")[0]) is None:
+        sys.path.append("")
+    return import_module(module)

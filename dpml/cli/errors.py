@@ -16,7 +16,6 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
 
     A bug in dpml stays an exception.
     """
-    sys.path.append("")  # the user's own code in the current folder, after all that is installed
     os.environ["MPLBACKEND"] = "agg"  # a notebook's shell names one of its own, which may not be installed here
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     try:

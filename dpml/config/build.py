@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from importlib import import_module
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 from omegaconf import DictConfig, OmegaConf
@@ -17,6 +16,7 @@ from dpml.data.partition import Partition
 from dpml.errors import UserError, nearest
 from dpml.optim.losses import Loss, for_task
 from dpml.options import Bound, at_least, convert
+from dpml.packs import import_named
 from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
@@ -162,7 +162,7 @@ def class_of(path: Any, key: str) -> Any:
     if not module:
         raise UserError(f"{where} must be MODULE.NAME.")
     try:
-        content = import_module(module)
+        content = import_named(module)
     except (ImportError, SyntaxError) as error:
         raise UserError(f"{where}: {error}: put a module of your own here, or into --config-dir.") from None
     if not callable(getattr(content, name, None)):

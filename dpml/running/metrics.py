@@ -4,7 +4,6 @@ Rows have norm at most 1 and targets are scaled, so losses and distances have no
 model. Components report other metrics themselves: docs/howto/algorithms.md describes all.
 """
 
-import importlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,6 +14,7 @@ from dpml.errors import UserError
 from dpml.optim.losses import Loss, correct, mean_loss, mean_over_rows, squared_error
 from dpml.optim.losses import scores as scores_of
 from dpml.optim.reference import least
+from dpml.packs import import_named
 
 Metric = Callable[[Array, Parties, Loss, float], Array]
 """``metric(weights, parties, loss, lam)``: models (B, d) to numbers (B,)."""
@@ -50,7 +50,7 @@ def named(path: str) -> Metric:
     """The metric that a dotted path such as ``my_metrics.auc`` names."""
     module, _, name = path.rpartition(".")
     try:
-        metric: Metric = getattr(importlib.import_module(module), name)
+        metric: Metric = getattr(import_named(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"metrics={path} names no function MODULE.NAME: {error}.") from None
     if not callable(metric):
