@@ -23,7 +23,7 @@ from dpml.data.sources import cache
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
 from dpml.running.cell import Cell
-from dpml.running.environment import environment
+from dpml.running.environment import environment, matrix_rate
 from dpml.running.expansion import Expansion, Point, options_of
 from dpml.running.plan import Options, Plan, Results, listing, make_plans
 from dpml.running.runner import announce, carry_out
@@ -293,12 +293,15 @@ def _published(
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:
-    """Return the CPU seconds of a cell of each block, by the experiment's manifest."""
+    """Return the CPU seconds of a cell of each block by the experiment's manifest, at this machine's speed."""
     from dpml.reporting.manifest import Manifest
 
-    known = Manifest(base_of(experiment, Path(config["results_dir"])).with_suffix(".json")).read().get("seconds", {})
+    cost = Manifest(base_of(experiment, Path(config["results_dir"])).with_suffix(".json")).read().get("cost")
+    if not cost:
+        return {}
+    slower = cost["matrix_rate"] / matrix_rate()
     counts = Counter(point.block for point in points)
-    return {block: seconds / counts[block] for block, seconds in known.items() if counts[block]}
+    return {block: slower * seconds / counts[block] for block, seconds in cost["seconds"].items() if counts[block]}
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:

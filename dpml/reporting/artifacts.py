@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pandas as pd
@@ -19,6 +20,7 @@ from dpml.reporting.render import page
 from dpml.reporting.sections import sections
 from dpml.reporting.statistics import rows_of, with_differences
 from dpml.reporting.tables import shortened
+from dpml.running.environment import matrix_rate
 from dpml.running.plan import Plan, Results
 
 
@@ -40,13 +42,14 @@ def write(plan: Plan, base: Path) -> list[Path]:
     made_from = stamp(plan, published)
     if manifest.current(made_from):
         return []
+    start = process_time()
     base.parent.mkdir(parents=True, exist_ok=True)
     results = results_of(plan, published)
     files = [base.with_name(f"{base.name}_rows.csv")]
     write_atomically(files[0], results.rows.to_csv(index=False))
     files.append(evidence.rows_file(base))
     write_atomically(files[1], evidence.packed(results.rows))
-    facts = _facts(results, len(plan.cells)) | {"seconds": plan.seconds()}
+    facts = _facts(results, len(plan.cells))
     twins = experiment.twins
     for calibration in results.rows["calibration"].unique() if twins else ["published"]:
         twin = None if calibration == "published" else str(calibration)
@@ -55,6 +58,8 @@ def write(plan: Plan, base: Path) -> list[Path]:
             own = results.guarantees[results.guarantees["calibration"] == calibration]
             part = replace(results, rows=rows_of(results.rows, str(calibration)), guarantees=own)
         files += _write_figure(part, base.with_name(f"{base.name}_{twin}") if twin else base, twin, facts)
+    drawing = float(f"{process_time() - start:.3g}")
+    facts["cost"] = {"seconds": plan.seconds(), "drawing": drawing, "matrix_rate": matrix_rate()}
     manifest.write(made_from, files, facts, plan.versions())
     return [*files, manifest.path]
 
