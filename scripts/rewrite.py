@@ -9,6 +9,7 @@ now. Numbers, and the commit that they are of, stay as they are. `dpml verify re
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
         about = about | said_in_files(about, experiment, points)
     claims = [*claims_about(about["experiment"]).values()]  # new ones, too
     verdicts = evidence.judge(rows, claims, about["panels"], points)
-    about = about | {"claims": [verdict.record for verdict in verdicts]}
+    about = about | {"claims": [asdict(verdict) for verdict in verdicts]}
     written: list[Path] = []
     for one in about["figures"]:
         target = base.with_name(one["name"])

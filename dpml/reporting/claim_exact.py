@@ -22,11 +22,7 @@ def exact_check(groups: Iterable[tuple[str, str, str, Mapping[Any, Comparison]]]
 
 
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
-    """Return the rows of a metric with these values.
-
-    Raises:
-        NotComputedError: of one of the values there are none, or some of them are NaN.
-    """
+    """Return the rows of a metric with these values."""
     rows = evidence.rows[evidence.rows["metric"] == metric]
     for key, value in (where or {}).items():
         values = value if isinstance(value, list) else [value]

@@ -119,11 +119,7 @@ def runs_of(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the values of x of some runs, from the first to the last: shares of parties from equal to skewed.
-
-    Raises:
-        NotComputedError: there are fewer than two.
-    """
+    """Return the values of x of some runs, from the first to the last: shares of parties from equal to skewed."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
     if all("/" in str(x) for x in runs.columns):
@@ -318,7 +314,7 @@ def fluctuates(
 def _from_first(
     evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None, first: float | None
 ) -> Pairs:
-    pairs = {}
+    pairs: dict[Key, Pair] = {}
     for block, name, runs, grid in _curves(evidence, blocks, algorithms, each):
         if first is not None and grid[0] != first:
             raise NotComputedError([f"anything at {runs.columns.name} = {first:g}"])
@@ -343,7 +339,7 @@ def best_inside(
 
     It is chosen by the means that are then compared, which favours the claim.
     """
-    pairs = {}
+    pairs: dict[Key, Pair] = {}
     for block, name, runs, grid in _curves(evidence, blocks, algorithms):
         outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
         inner = [x for x in grid if x not in outer]

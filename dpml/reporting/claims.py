@@ -1,18 +1,14 @@
-"""Claims and their verdicts. Their tests are named on cards (`cards`), and their only input is the rows.
+"""Claims and their verdicts, which are computed from rows alone.
 
-A verdict is computed, never typed in. What its words mean is defined in `criteria`, once for all papers. Many of these
-criteria were changed after results had been seen: experiments/CRITERIA.md says which, when, and why.
-
-A claim that can be read in more than one way is judged under every reading; if the readings disagree, that is the
-verdict. A claim is judged only if everything it is about has been computed: every reading, block and algorithm, at the
-same x. Otherwise it cannot be tested here, and the verdict names what is missing. Of several data sets in one claim a
-paper may allow some to be missing; the verdict then says on how many it was judged.
+A claim is judged under every interpretation; if these disagree, that is the verdict. It is judged only if everything
+that it is about has been computed: every interpretation, block and algorithm, at the same x. Otherwise the verdict
+names what is missing. What the words of a verdict mean is defined in `criteria`.
 """
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -80,9 +76,8 @@ class Group:
     holds: bool | None
     why: str = ""
 
-    @property
     def record(self) -> list[Any]:
-        """What a manifest stores of the group (`GROUP`)."""
+        """Return what a manifest stores (`GROUP`)."""
         kept = sum(one.holds is True for one in self.shown.values())
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
@@ -149,11 +144,6 @@ class Verdict:
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     @property
-    def record(self) -> dict[str, Any]:
-        """What a manifest stores."""
-        return asdict(self)
-
-    @property
     def outcome(self) -> str:
         """The decision, and what it is about."""
         return f"{self.decision}{f' on {self.on}' if self.on else ''}"
@@ -209,8 +199,7 @@ class Evidence:
         """Return what is made of the rows; for all claims that ask for it by this key the same object."""
         if key not in self._kept:
             self._kept[key] = made()
-        found: K = self._kept[key]
-        return found
+        return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
         """Return the rows with this value in a column."""
@@ -218,11 +207,7 @@ class Evidence:
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the column over which a block runs; if a panel shows 1/eps, the runs are over eps.
-
-        Raises:
-            NotComputedError: the block has no panel, and not exactly one varying setting.
-        """
+        """Return the column over which a block runs; if a panel shows 1/eps, the runs are over eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -236,11 +221,7 @@ class Evidence:
         return varying[0]
 
     def runs(self, block: str, algorithm: str) -> pd.DataFrame:
-        """Return the values, a line per run (seed, draw), a column per x; empty if nothing was computed.
-
-        Raises:
-            NotComputedError: the rows have several values of some other setting.
-        """
+        """Return the values, a line per run (seed, draw), a column per x; empty if nothing was computed."""
         key = block, algorithm, self.reading.variant, self.reading.metric
         return self.kept(key, lambda: self._runs(block, algorithm))
 
@@ -269,11 +250,7 @@ class Evidence:
         return runs.pivot(index=RUN, columns=x, values="value")
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale of the metric in a block: a difference of shares is relevant by the room that there is.
-
-        Raises:
-            NotComputedError: the block has no constant baseline, or no model without privacy.
-        """
+        """Return the scale of the metric in a block: a difference of shares is relevant by the room that there is."""
         metric = self.reading.metric
         if not is_share(metric):
             return scale(metric)
@@ -299,11 +276,7 @@ class Evidence:
         return dict(rows["value"].abs().groupby([rows[key] for key in ("block", "algo", "metric")]).mean())
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return at least two runs of some algorithms in every block, by (block, algorithm), all at the same x.
-
-        Raises:
-            NotComputedError: names everything that is missing.
-        """
+        """Return at least two runs of some algorithms in every block, by (block, algorithm), all at the same x."""
         tables: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
         if self.baselines is not None:  # published points: only the blocks that have some
@@ -341,9 +314,8 @@ class Claim:
     def by_points(self, evidence: Evidence) -> str:
         """Return what the test says of published points, and for which interpretations; empty if it has none."""
         outcomes: dict[str, list[str]] = {}
-        for one in self.judge(evidence).readings:
-            if not one["lacks"]:
-                outcomes.setdefault(one["outcome"], []).append(one["name"])
+        for one in (one for one in self.judge(evidence).readings if not one["lacks"]):
+            outcomes.setdefault(one["outcome"], []).append(one["name"])
         if len(outcomes) < 2:
             return next(iter(outcomes), "")
         return "; ".join(f"[{', '.join(names)}] {outcome}" for outcome, names in outcomes.items())
@@ -357,7 +329,7 @@ class Claim:
             known |= {"outcome": UNTESTED, "lacks": [], "groups": []}
             try:
                 check = checks[reading.name] = self.test(evidence.under(reading))
-                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record for group in check.groups]}
+                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record() for group in check.groups]}
             except NotComputedError as error:
                 known["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
             readings.append(known)

@@ -25,7 +25,7 @@ ORDER = {key: place for place, key in enumerate(ALGORITHMS)}
 REFERENCES = {key: look.dashes for key, look in ALGORITHMS.items() if not look.marker}
 AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
-VERDICTS: Mapping[str, tuple[str, str, str]] = {key: tuple(words) for key, words in WORDS["verdicts"].items()}
+VERDICTS: Mapping[str, tuple[str, str]] = WORDS["verdicts"]
 SYMBOLS: Mapping[str, str] = WORDS["symbols"]
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
 
