@@ -559,22 +559,23 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Sequence[s
             ours = values.loc[:, at].iloc[:, 0].dropna()
             theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
             apart = abs(float(theirs - here))
-            one = Comparison(True) if apart <= on.near else by_chance(ours, mean, error)
-            one = replace(one, value=on.words(apart), slack=on.near - apart, needs=needs)
+            holds = bool(apart <= on.near) or by_chance(ours, mean, error)
+            one = Comparison(holds, value=on.words(apart), slack=on.near - apart, needs=needs)
             found[algorithm][f"{block} at {x:g}"] = one
     if unpublished := [algorithm for algorithm in algorithms if not found[algorithm]]:
         raise NotComputedError([f"published points of {', '.join(unpublished)}"])
-    holds, at_best = (
-        [nine_in_ten([*found[a].values()], [absent_ones] * len(absent[a])) for a in algorithms]
-        for absent_ones in (False, True)
-    )
-    if every(holds) != every(at_best) and every(holds) is not True:
+    groups, at_best = [], []
+    for algorithm, shown in found.items():
+        points, lack = [one.holds for one in shown.values()], len(absent[algorithm])
+        groups.append(Group("", algorithm, "published points", shown, nine_in_ten([*points, *[False] * lack])))
+        at_best.append(nine_in_ten([*points, *[True] * lack]))
+    check = Check(groups, fewest_seeds(values[x] for values in runs.values() for x in values))
+    if check.holds is not True and check.holds != every(at_best):
         raise NotComputedError([point for points in absent.values() for point in points])
-    groups = [Group("", a, "published points", found[a], one) for a, one in zip(algorithms, holds, strict=True)]
-    return Check(groups, fewest_seeds(values[x] for values in runs.values() for x in values))
+    return check
 
 
-def by_chance(ours: pd.Series, theirs: float, error: float) -> Comparison:
+def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
     """Return whether the standard errors explain the difference between a mean, in absolute size, and `theirs`.
 
     It is undecided if more seeds (or draws of one seed) could refute it, with the same means. `error` is the standard
@@ -585,14 +586,13 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> Comparison:
     variance = float(means.var()) if len(means) > 1 else 0.0
     apart = (abs(float(ours.mean())) - theirs) ** 2 / ERRORS**2
     if apart <= error**2:
-        return Comparison(True)
-    return Comparison(False) if apart > error**2 + variance / len(means) else Comparison(None, slack=0.0)
+        return True
+    return False if apart > error**2 + variance / len(means) else None
 
 
-def nine_in_ten(points: Sequence[Comparison], others: Sequence[bool] = ()) -> bool | None:
-    """Return whether nine in ten hold; None if that depends on the undecided ones."""
-    values = [*(point.holds for point in points), *others]
-    return at_least(MOST * len(values), values)
+def nine_in_ten(points: Sequence[bool | None]) -> bool | None:
+    """Return whether nine in ten are true; None if that depends on the undecided ones."""
+    return at_least(MOST * len(points), points)
 
 
 def _points(evidence: Evidence, series: str, algorithm: str) -> Iterator[tuple[float, float, float]]:

@@ -170,61 +170,53 @@ def _figures(names: Sequence[str]) -> str:
     return f"Fig{'s' if len(found) > 1 else ''}. {', '.join(spans)}"
 
 
-def _bare(name: str) -> str:
-    return "" if name == "as stated" else re.sub(r"^(accuracy|gap)(, |$)", "", interpretation(name))
-
-
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
     """Return matrices of outcomes: a figure a row and a data set a column, a matrix for every interpretation.
 
     Claims of one figure have what their comparisons are about as rows and interpretations as columns. Of other
     interpretations only the outcomes are shown.
     """
-    found: dict[str, dict[str, dict[str, str]]] = {}  # by the title of a matrix, its row and its column
     figures = {about["experiment"] for about, one in verdicts if not one.id.endswith("r")}
+    marks: list[tuple[str, str, str, str]] = []  # the title of a matrix, its row and its column, and the outcome
     for about, one, reading in [(*judged, reading) for judged in verdicts for reading in judged[1].readings]:
         outcome = _OUTCOMES.get(reading["outcome"], "○")
-        bare = _bare(reading["name"])
-        groups = one.groups(reading)
+        name = reading["name"]
+        bare = "" if name == "as stated" else re.sub(r"^(accuracy|gap)(, |$)", "", interpretation(name))
+        groups = [(group, _OUTCOMES[group["outcome"]]) for group in one.groups(reading)]
+        groups = [(group, f"({sign})" if group["why"] else sign) for group, sign in groups]
         if one.id.endswith("r") and figures:
-            found.setdefault(_OTHER, {}).setdefault(bare, {})[metric(reading["metric"])] = outcome
+            marks.append((_OTHER, bare, metric(reading["metric"]), outcome))
         elif len(figures) > 1:
             row = f"{metric(reading['metric'])} ({_figures([_short(about)])})"
-            cells = _cells((dataset(group["block"]), group) for group in groups if _is_shown(group))
-            found.setdefault(bare, {}).setdefault(row, {}).update(cells)
+            marks += [(bare, row, dataset(group["block"]), mark) for group, mark in groups if _is_shown(group)]
         else:
-            rows = found.setdefault("", {})
-            cells = _cells((_subject({**group, "x": ""}), group) for group in groups)
-            for name, cell in {**cells, "verdict": outcome}.items():
-                rows.setdefault(name, {})[bare or "verdict"] = cell
-    return [_grid(title, rows) for title, rows in found.items() if len(rows) > 1 or len(next(iter(rows.values()))) > 1]
+            subjects = [(_subject({**group, "x": ""}), mark) for group, mark in groups]
+            column = bare or "verdict"
+            marks += [("", row, column, mark) for row, mark in [*subjects, ("verdict", outcome)] if row]
+    table = pd.DataFrame(marks, columns=["title", "row", "column", "mark"])
+    grids = [_grid(str(title), own) for title, own in table.groupby("title", sort=False)]
+    return [grid for grid in grids if grid["size"] > 1]
 
 
 def _is_shown(group: Mapping[str, Any]) -> bool:
     return not group["block"].endswith("_rule")
 
 
-def _cells(named: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
-    """Return the worst outcome of the groups of every name; in brackets if one of them does not count."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for name, group in named:
-        found.setdefault(name, []).append(group)
-    cells = {}
-    for name, groups in found.items():
-        worst = next(sign for kind, sign in _OUTCOMES.items() if kind in {group["outcome"] for group in groups})
-        cells[name] = f"({worst})" if any(group["why"] for group in groups) else worst
-    return {name: cell for name, cell in cells.items() if name}
-
-
-def _grid(title: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    every = [value for cells in rows.values() for value in cells.values()]
-    same = every[0] if len(set(every)) == 1 and "(" not in every[0] else ""
-    table = pd.DataFrame.from_dict(dict(rows), orient="index").fillna("·")
+def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
+    cells = marks.groupby(["row", "column"])["mark"].agg(_worst)
+    same = cells.iloc[0] if cells.nunique() == 1 and "(" not in cells.iloc[0] else ""
+    table = cells.unstack(fill_value="·").loc[marks["row"].unique(), marks["column"].unique()]
     if table.shape[1] > max(4, len(table)):
         table = table.T
-    lines = [list(line) for line in table.itertuples()]
-    facts = {"title": title, "columns": [*table], "rows": lines, "same": same, "size": len(every)}
-    return facts | {"folded": title == _OTHER}
+    facts = {"title": title, "columns": [*table], "rows": [[*line] for line in table.itertuples()], "same": same}
+    return facts | {"size": len(cells), "folded": title == _OTHER}
+
+
+def _worst(marks: Iterable[str]) -> str:
+    """Return the worst outcome; in brackets if one of them does not count."""
+    found = [*marks]
+    worst = min((mark.strip("()") for mark in found), key="✗?✓○".index)
+    return f"({worst})" if any("(" in mark for mark in found) else worst
 
 
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -238,8 +230,7 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for one in map(Verdict.stored, about["claims"]):
             groups.setdefault(re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id), []).append((about, one))
     sentences = [_sentence(name, members, card) for name, members in groups.items()]
-    kinds = [(kind, [one for one in sentences if one["kind"] == kind]) for kind in _KINDS]
-    kinds = [(kind, own) for kind, own in kinds if own]
+    kinds = [(kind, own) for kind in _KINDS if (own := [one for one in sentences if one["kind"] == kind])]
     counts = {kind: _counted(own) for kind, own in kinds}
     tally = {kind.lower(): " ".join(f"{sign}\u00a0{n}" for sign, _, n in own) for kind, own in counts.items()}
     return {
@@ -267,10 +258,9 @@ def _counted(claims: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
 
 def _in_short(audited: Sequence[Mapping[str, Any]]) -> str:
     """Return the worst verdict on claims about privacy, with its numbers."""
-    order = ["not reproduced", "undecided with these seeds"]
     if not audited:
         return ""
-    worst = min(audited, key=lambda one: order.index(one["decision"]) if one["decision"] in order else len(order))
+    worst = min(audited, key=lambda one: _WORST.index(one["decision"]))
     return f"{worst['symbol']} **{worst['word']}**<br>{worst['number'].partition('<br>')[0]}"
 
 

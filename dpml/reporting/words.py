@@ -50,14 +50,9 @@ def dataset(block: str) -> str:
 
 def interpretation(name: str) -> str:
     """Return the name of an interpretation in plain words."""
-    return ", ".join(WORDS["interpretations"].get(part, plain(part)) for part in _parts(name))
-
-
-def _parts(name: str) -> list[str]:
-    """Split the name of an interpretation at its commas, except those within a known part."""
-    for known in WORDS["interpretations"]:
-        name = name.replace(known, known.replace(", ", "\0"))
-    return [part.replace("\0", ", ") for part in name.split(", ")]
+    known: Mapping[str, str] = WORDS["interpretations"]
+    parts = re.findall(rf"({'|'.join(map(re.escape, known))}|[^,]+)(?:, |$)", name)  # a known part may have commas
+    return ", ".join(known.get(part) or plain(part) for part in parts)
 
 
 def symbols(text: str) -> str:
