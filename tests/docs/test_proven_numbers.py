@@ -33,7 +33,7 @@ def in_words(number: str) -> str:
     ("name", "words", "said"),
     [
         ("kang2019", WDDP, "is {client} ({release}) with equal sizes"),
-        ("kang2019", f"{WDDP} partition=two_group partition.u=9", "({release} for the release with `partition=two_group"),
+        ("kang2019", f"{WDDP} partition=two_group partition.u=9", "({release} for the release with `partition"),
         (
             "rajkumar2012",
             f"{PSGD} eps=0.1 delta=0.05",
