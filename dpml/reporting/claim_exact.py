@@ -65,12 +65,11 @@ def _plain(value: Any) -> str:
 
 def _wide(rows: pd.DataFrame, index: str | list[str], columns: str) -> pd.DataFrame:
     """Return a table of values; NaN where there are several."""
-    table: pd.DataFrame = rows.pivot_table("value", index, columns, _one_value, dropna=False)
-    return table
 
+    def one_value(values: pd.Series) -> float:
+        return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
 
-def _one_value(values: pd.Series) -> float:
-    return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
+    return rows.pivot_table("value", index, columns, one_value, dropna=False)
 
 
 def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Check:

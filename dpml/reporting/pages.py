@@ -42,6 +42,9 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
     decision = _decision({one.decision for _, one in main})
     worst, judged = min(main, key=lambda pair: _WORST.index(pair[1].decision))
     points = {one.published for _, one in main if one.published}
+    folder = "../audit/" if audited else ""
+    drawn = dict.fromkeys(_short(about) for about, _ in verdicts if about.get("figures"))
+    links = [f"[{_figures([figure])}]({folder}{figure}.md)" for figure in drawn]
     return {
         "id": name,
         "text": symbols(_capital(text[stated.end() - 1 :]) if stated else text),
@@ -57,7 +60,7 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
         "grids": _grids(verdicts),
         "notes": _notes([one for _, one in verdicts]),
         "points": points.pop() if len(points) == 1 else "",  # what the same test says of the paper's own points
-        "links": _links([about for about, _ in verdicts if about.get("figures")]),
+        "links": f"Means and pictures: {', '.join(links)}." if links else "",
     }
 
 
@@ -84,12 +87,6 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
     reasons = sorted({re.sub(r", [\d.]+$", "", reason) for reason in why})
     lacks = dict.fromkeys(f"Not tested: {plain(lack)}." for _, reading in readings for lack in reading["lacks"])
     return [*([f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []), *lacks]
-
-
-def _links(figures: Sequence[Mapping[str, Any]]) -> str:
-    names = {_short(about): "../audit/" if about["experiment"] == AUDIT else "" for about in figures}
-    shown = [f"[{_figures([name])}]({folder}{name}.md)" for name, folder in names.items()]
-    return f"Means and pictures: {', '.join(shown)}." if shown else ""
 
 
 def _capital(text: str) -> str:

@@ -225,7 +225,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
             "secure sums": _range([choice["sums"]]),
             "not significantly worse": ", ".join([*alike[:_SHOWN], *more]),
             "best of one secure sum": f"{choice['single'][0]} {short(choice['single'][1])}" if choice["single"] else "",
-            "constant baseline": "" if choice["floor"] is None else short(choice["floor"]),
+            "constant": "" if choice["floor"] is None else short(choice["floor"]),
             "no privacy": short(choice["ceiling"]) if choice.get("ceiling") else "",
         }
         lines.append(line | {algo: short(mean) for algo, mean in choice["peers"].items()})

@@ -27,6 +27,7 @@ AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
 VERDICTS: Mapping[str, tuple[str, str]] = WORDS["verdicts"]
 SYMBOLS: Mapping[str, str] = WORDS["symbols"]
+_EVERYDAY = ("constant", "gradient", "guesses", "moves")  # in sentences these mean no algorithm
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
 
 
@@ -65,7 +66,7 @@ def plain(text: str) -> str:
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]
-        if word in _SYMBOLS or (word in ALGORITHMS and word != "constant"):
+        if word in _SYMBOLS or (word in ALGORITHMS and word not in _EVERYDAY):
             return _SYMBOLS.get(word) or algorithm(word)
         return dataset(word) if re.search(r"_(eps|u|N|M|delta|chosen)(_rule)?$", word) else word
 
