@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -25,7 +24,7 @@ from dpml.data.preprocess import check_ball, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
-from dpml.federated.sums import Opening, Setting, Sums, sums_of
+from dpml.federated.sums import Opening, Sums, sums_of
 from dpml.files import from_json
 from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
@@ -109,8 +108,9 @@ class FederationPlan:
                 f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
                 "1 or more."
             )
-        # refuse an invalid plan now, not when all parties are connected; first, as noise needs an honest party's part
-        topology = self.topology
+        # refuse an invalid plan now, not when all parties are connected
+        check_ball(self.dataset.steps, self.stated.columns)
+        topology = self.topology  # first, as noise needs an honest party's part
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
         _ = self.guarantees
 
@@ -192,16 +192,15 @@ class FederationPlan:
     @property
     def problem(self) -> Problem:
         """What noise and guarantees depend on. A drop-out counts as a colluder: its noise protects no other party."""
-        sizes = self._sizes
+        sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
-        missing = self.colluders + self.dropouts
-        return Problem(len(sizes), int(sizes.sum()), d, classes=K, colluders=missing).of_sizes(sizes)
+        return Problem(len(sizes), sum(sizes), d, classes=K, sizes=sizes, colluders=self.colluders + self.dropouts)
 
     @cached_property
     def sums(self) -> Sums:
         """The parties' messages, and the computation on them."""
-        return sums_of(self.algorithm, Setting(self.terms.budget, self.problem, self._sizes, self.task))
+        return sums_of(self.algorithm, self.terms.budget, self.problem, self.task)
 
     @cached_property
     def error_deviation(self) -> float:
@@ -269,10 +268,6 @@ class FederationPlan:
                 return number
         raise UserError("the plan has no party with the verification key of this signing key.")
 
-    @property
-    def _sizes(self) -> Any:
-        return np.array([seat.rows for seat in self.seats])
-
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
     """Return the complete topology for given numbers of parties, colluders and drop-outs."""
@@ -299,11 +294,6 @@ def task_of(stated: ColumnBounds) -> Task:
     return "binary" if len(stated.classes) == 2 else "multiclass"
 
 
-def check_columns(dataset: CSV, stated: ColumnBounds) -> None:
-    """Raise UserError unless the preprocessing steps suit the statements about the columns."""
-    check_ball(dataset.steps, stated.columns)
-
-
 def read_plan(path: Path) -> FederationPlan:
     """The plan in a file."""
     content = _json(path, "plan such as `dpml federate plan` writes")
@@ -314,9 +304,7 @@ def read_plan(path: Path) -> FederationPlan:
         seats = tuple(_seat(name, each) for name, each in values.pop("parties").items())
         signatures = {str(name): _value("signature", each) for name, each in values.pop("signatures").items()}
         terms, stated = Agreed.read(values.pop("terms")), bounds_from(path, values.pop("stated"))
-        plan = FederationPlan(terms, stated, seats, **values, signatures=signatures)
-        check_columns(plan.dataset, plan.stated)
-        return plan
+        return FederationPlan(terms, stated, seats, **values, signatures=signatures)
     except UserError as error:
         raise UserError(f"{path} is no plan that can be carried out: {error}") from None
 

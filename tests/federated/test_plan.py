@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples_federated import COMMON, clinics, stated
+from examples_federated import COMMON, clinics, plan_of
 
 from dpml.errors import UserError
 from dpml.federated.aggregator import aggregate
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member, agreed_rows
-from dpml.federated.plan import FederationPlan, agreed_topology, check_columns, most_dropouts, read_card, read_plan
+from dpml.federated.plan import FederationPlan, agreed_topology, most_dropouts, read_card, read_plan
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
 from dpml.protocols import Session
@@ -148,10 +148,10 @@ def test_a_plan_has_different_keys_one_colluder_at_least_and_an_honest_party(tmp
 
 def test_rows_that_may_be_longer_than_the_proof_assumes_are_refused() -> None:
     """Otherwise a party would take part, or not, by how long its rows are."""
+    plan = plan_of(("algo=ssp",), 1, 1)
     for steps in ("one_hot,symmetric", "one_hot,max_norm,one_hot"):
-        dataset = agreed_of(("algo=ssp", *COMMON, f"dataset.steps=[{steps}]")).dataset
         with pytest.raises(UserError):
-            check_columns(dataset, stated())
+            replace(plan, terms=agreed_of(("algo=ssp", *COMMON, f"dataset.steps=[{steps}]")))
 
 
 def test_noise_is_exact_unless_floating_point_noise_is_asked_for() -> None:

@@ -10,7 +10,7 @@ from examples_federated import COMMON, clinics, entries, run
 from dpml.data.partition import Parties
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
-from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, Setting, Summed, sums_of
+from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, Summed, sums_of
 from dpml.optim.gradients import LEAST_CLIP
 from dpml.optim.losses import for_task
 from dpml.privacy import Adversary, Budget, Problem
@@ -58,7 +58,7 @@ def test_without_noise_sums_without_one_party_give_the_model_of_the_others(tmp_p
     """Of three parties' rows in one place."""
     parties = clinics(tmp_path, *words, "algo.lam=0.1")
     pooled, plan, here = parties.pooled(), parties.plan, np.array([0, 1, 3])
-    sums = sums_of(plan.algorithm, Setting(FREE, plan.problem, pooled.sizes))
+    sums = sums_of(plan.algorithm, FREE, plan.problem)
     answers = [sums.ready(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k)(np.random.default_rng(k)) for k in here]
     number = iter(range(9))
 
@@ -197,7 +197,7 @@ def test_the_longest_maps_are_answered_whatever_a_partys_rows(noise) -> None:
     sizes, d = np.array([20, 20, 20]), 4
     terms = agreed_of(("algo=wdgd", "algo.unit=party", f"algo.noise={noise}", *COMMON))
     algorithm = terms.algorithm(for_task("regression"), "regression")
-    sums = sums_of(algorithm, Setting(terms.budget, Problem(3, 60, d, colluders=1), sizes, "regression"))
+    sums = sums_of(algorithm, terms.budget, Problem(3, 60, d, colluders=1).of_sizes(sizes), "regression")
     longest = np.full(d + 1 + d * d, 1e15 * (1 - 1e-6), "<f4")  # a model, a clip, a map
     for X in (np.zeros((20, d)), np.full((20, d), 0.4)):
         ring, _ = sums.ready(X, np.ones(20), 0)(np.random.default_rng(0))(1, longest.tobytes())

@@ -14,7 +14,7 @@ from quick import quick_first
 import dpml
 from dpml.audit import audit
 from dpml.audit.neighbours import synthetic_parties
-from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.federated.sums import Summed, sums_of
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, gdp
 
@@ -84,7 +84,7 @@ def test_it_has_guarantees_in_every_view(kind, unit) -> None:
 @pytest.mark.parametrize("unit", ["sample", "party"])
 def test_parties_on_machines_of_their_own_make_the_model_of_one_process_bit_for_bit(kind, unit, noise) -> None:
     algorithm, pooled = kind(LOGISTIC, unit=unit, noise=noise), parties()
-    sums = sums_of(algorithm, Setting(BUDGET, pooled.problem, SIZES))
+    sums = sums_of(algorithm, BUDGET, pooled.problem)
     own = [pooled.of(k) for k in range(len(SIZES))]
     answers = [sums.ready(pooled.X[rows], pooled.y[rows], k)(np.random.default_rng(1)) for k, rows in enumerate(own)]
     number = iter(range(len(sums.lengths)))
