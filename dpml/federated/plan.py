@@ -151,15 +151,14 @@ class FederationPlan:
     @property
     def unsigned(self) -> tuple[str, ...]:
         """The parties that have not signed it."""
-        return tuple(seat.name for seat in self.seats if not self._has_signed(seat))
-
-    def _has_signed(self, seat: Seat) -> bool:
-        try:
-            key = Ed25519PublicKey.from_public_bytes(seat.key)
-            key.verify(self.signatures.get(seat.name, b""), _SIGNED + self.digest.encode())
-        except (InvalidSignature, ValueError):
-            return False
-        return True
+        unsigned = []
+        for seat in self.seats:
+            try:
+                key = Ed25519PublicKey.from_public_bytes(seat.key)
+                key.verify(self.signatures.get(seat.name, b""), _SIGNED + self.digest.encode())
+            except (InvalidSignature, ValueError):
+                unsigned.append(seat.name)
+        return tuple(unsigned)
 
     def require_signatures(self) -> None:
         """Raise UserError unless all parties have signed: a plan that others have not seen may be for one victim."""
@@ -216,18 +215,16 @@ class FederationPlan:
         the noise of all parties.
         """
         trust = "no place had the records of two parties: the parties ran secure aggregation"
-        chosen = self.terms.budget
         facts = facts_about(
-            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural", trust=trust,
-            missing=self.dataset.missing == "drop",
-        )  # fmt: skip
+            self.algorithm, self.problem, self.terms.budget, self.dropouts, dealt="natural", trust=trust
+        )
         if not self.dropouts:
             return facts
         most = worst(facts.held)
         alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.held)
-        described = facts.certificate
-        if described is not None:
-            described = {**described, "views": views(alike, described["messages"])}
+        described = facts.certificate and {
+            **facts.certificate, "views": views(alike, facts.certificate["messages"])
+        }  # fmt: skip
         return replace(facts, given=alike, certificate=described)
 
     @property
