@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from dpml.errors import UserError, nearest
 from dpml.files import read_mapping
-from dpml.recipes.recipe import MOST, TrainingRecipe, number_of, typed
+from dpml.options import POSITIVE, convert
+from dpml.recipes.recipe import MOST, TrainingRecipe, plain, typed
 
 _CENTRAL = ("noise_multiplier", "clipping_norm", "num_sampled_clients")
 _FLOWER = {
@@ -37,7 +38,7 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
         if key in seen:
             raise UserError(f"{key[:60]} is there twice.")
         seen.add(key)
-        content[key] = None if value == "null" else value
+        content[key] = value
     content |= keys
     if "flower" in content and "opacus" in content:
         raise UserError("a recipe is in the words of one framework, got flower and opacus.")
@@ -75,10 +76,7 @@ def _arguments(where: str, said: Any, needed: tuple[str, ...], more: tuple[str, 
 
 
 def _positive(where: str, said: Any) -> float:
-    number = number_of(said)
-    if not 0 < number < math.inf:
-        raise UserError(f"{where} must be a positive number.")
-    return number
+    return float(convert(plain(said), Annotated[float, POSITIVE], where))
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
@@ -136,10 +134,8 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     given = _arguments("opacus", said, _OPACUS, _OPACUS_ALSO)
     if given.get("clipping", "flat") not in ("flat", "per_layer"):
         raise UserError("opacus.clipping must be flat or per_layer: an adaptive one is not covered.")
-    poisson, drop_last = given.get("poisson_sampling", True), given.get("drop_last", False)
-    for key, value in (("poisson_sampling", poisson), ("drop_last", drop_last)):
-        if not isinstance(value, bool):
-            raise UserError(f"opacus.{key} must be true or false.")
+    poisson = convert(given.get("poisson_sampling", True), bool, "opacus.poisson_sampling")
+    drop_last = convert(given.get("drop_last", False), bool, "opacus.drop_last")
     batch, rows, epochs = (_positive(f"opacus.{key}", given[key]) for key in ("batch_size", "rows", "epochs"))
     if not (batch.is_integer() and rows.is_integer() and epochs * max(rows / batch, 1.0) <= MOST):
         raise UserError(
