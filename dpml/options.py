@@ -77,8 +77,8 @@ def convert(value: Any, hint: Any, key: str) -> Any:
     if isinstance(value, bool | str):
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     else:
-        small = isinstance(value, float) or (isinstance(value, Real) and abs(value) < 1e300)  # float() takes it
-        fits = small and (kind is float or (kind is int and value % 1 == 0))
+        small = not isinstance(value, int) or abs(value) < 10**300  # else no float is as large
+        fits = small and isinstance(value, Real) and (kind is float or (kind is int and value % 1 == 0))
     if not fits:
         quoted = f""": write {key}='"{value}"'""" if kind is str and isinstance(value, int | float) else ""
         raise UserError(f"{key} must be {_WORDS[kind]}, got {key}={_as_typed(value)}{quoted}.")
