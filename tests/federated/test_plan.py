@@ -49,15 +49,6 @@ def test_a_damaged_card_is_refused_or_the_plan_with_it_is_by_its_party(tmp_path)
     assert taken > 5
 
 
-def test_every_view_is_given_what_holds_when_parties_are_missing(tmp_path) -> None:
-    """The release of those who are left shows as much as one colluder sees who knows his own noise."""
-    with_one, with_all = (clinics(tmp_path, dropouts=dropouts).plan for dropouts in (1, 0))
-    assert {guarantee.view for guarantee in with_one.guarantees} == {"release", "aggregate", "colluders"}
-    assert with_all.guarantees[0].eps < 0.9  # the noise of all four is in what is released
-    for guarantee in (*with_one.guarantees, with_all.guarantees[-1]):
-        assert guarantee.eps == pytest.approx(1.0)
-
-
 def test_no_noise_of_psgd_is_in_more_than_one_sum(tmp_path) -> None:
     """Else what is proven would need the same parties in all of them."""
     plan = clinics(tmp_path, "algo=psgd", "algo.rounds=3").plan

@@ -100,14 +100,6 @@ def test_a_seeded_fit_is_not_proven_and_not_saved(tmp_path) -> None:
     assert [g["eps"] for g in content["guarantees"] if g["basis"] == "proven"] == [None]
 
 
-def test_a_second_fit_of_an_estimator_in_no_ledger_warns() -> None:
-    X, y = rows()
-    model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1)).fit(X, y)
-    with pytest.warns(PrivacyWarning, match="in no ledger"):
-        model.fit(X, y)
-    clone(model).fit(X, y)
-
-
 def test_a_ledger_around_fits_takes_all_of_them_and_refuses_too_many(tmp_path) -> None:
     X, y = rows()
     with dpml.Ledger(tmp_path / "ledger", cap=1.2) as ledger:
