@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
 
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
 from dpml.options import NOT_NEGATIVE, POSITIVE, Bound, at_least, between, convert
 from dpml.privacy.sampled import Neighbours
 
@@ -127,9 +127,7 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
     """Return the recipe of keys and values, which may be text."""
-    for key in content:
-        if key not in KEYS:
-            raise UserError(f"a recipe has no key {str(key)[:60]!r}: {nearest(str(key)[:60], KEYS)}")
+    refuse_unknown("key", [str(key)[:60] for key in content], KEYS, "a recipe")
     for key in ("rounds", "delta"):
         if key not in content:
             raise UserError(f"a recipe needs {key}.")
