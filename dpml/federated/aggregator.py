@@ -103,17 +103,15 @@ class Kept:
     def _begun(self, number: int) -> Path:
         return self.folder / f"{number}.begun"
 
-    def _about(self, number: int, told: bytes) -> list[object]:
-        return [self.plan.digest, number, hashlib.sha256(told).hexdigest()]
-
     def _sealed(self, number: int, told: bytes, content: Mapping[str, Any]) -> str:
-        return json.dumps(seal_object({"of": self._about(number, told), **content}))
+        about = [self.plan.digest, number, hashlib.sha256(told).hexdigest()]
+        return json.dumps(seal_object({"of": about, **content}))
 
     def _read(self, path: Path, number: int, told: bytes) -> dict[str, Any] | None:
         if not path.exists():
             return None
         content = unseal_object(path.read_bytes())
-        if content is None or content.get("of") != self._about(number, told):
+        if content is None or content.get("of") != [self.plan.digest, number, hashlib.sha256(told).hexdigest()]:
             raise UserError(
                 f"{path} is no sum of this release, or damaged: remove {self.folder} to begin anew, with parties that "
                 "are started again, or choose another name for the model."
@@ -243,12 +241,11 @@ def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) 
     The error and its interval are cut off at the least and the largest error that there can be. The interval covers
     the error without noise at least as often as one that is not cut off.
     """
-    unit = divisor(plan.stated) ** 2
-    most = LARGEST * unit if plan.task == "regression" else 1.0
-    log = plan.stated.target is not None and plan.stated.target.log
-    scale = f" of log(1 + {plan.dataset.label})" if log else ""
-    regression = f"mean squared error{scale}, cut off at {most:g}"
-    measure = regression if plan.task == "regression" else "share of rows in error"
+    unit, most, measure = divisor(plan.stated) ** 2, 1.0, "share of rows in error"
+    if plan.stated.target is not None:
+        most = LARGEST * unit
+        scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target.log else ""
+        measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
     scaled_up = N / rows  # the sum of those who are there, to all
     if plan.facts.unit == "party":

@@ -19,7 +19,7 @@ from dpml.config.build import Epsilon, algorithm_of, budget, class_of
 from dpml.config.complete import require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV, USUAL
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.files import shipped_folder
 from dpml.mechanism.counting import counting
 from dpml.mechanism.program import Program
@@ -89,10 +89,9 @@ class Agreed:
         require_all_rows(self.missing)
         if not isinstance(self.options, Mapping):
             raise UserError("the options of a plan's algorithm must be names with values.")
-        allowed = {each.name for each in fields(self._kind)} - _SET
+        allowed = {f"algo.{each.name}" for each in fields(self._kind) if each.name not in _SET}
+        refuse_unknown("key", [f"algo.{name}"[:60] for name in self.options], allowed, "a plan")
         for name, value in self.options.items():
-            if name not in allowed:
-                raise UserError(f"a plan has no {f'algo.{name}'!r}: {nearest(str(name), allowed)}")
             if isinstance(value, str):
                 convert(value, Word, f"algo.{name}")
             elif not isinstance(value, bool | int | float | None):
@@ -176,8 +175,8 @@ def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) ->
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"what parties agree on is KEY=VALUE, got {word!r}.")
-        if not key.startswith("algo.") and key not in names:
-            raise UserError(f"a plan has no {key!r}: {nearest(key, names)}")
+        if not key.startswith("algo."):
+            refuse_unknown("key", [key], names, "a plan")
         if key in typed:
             raise UserError(f"{key} is given twice.")
         typed[key] = _value(key, value)

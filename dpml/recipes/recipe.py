@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Annotated, Any, Literal, get_type_hints
 
 from dpml.errors import UserError, refuse_unknown
@@ -81,7 +80,7 @@ class TrainingRecipe:
     unproven: str | None = None
 
     def __post_init__(self) -> None:
-        for name, hint in _hints().items():
+        for name, hint in get_type_hints(TrainingRecipe, include_extras=True).items():
             object.__setattr__(self, name, convert(getattr(self, name), hint, name))
         if self.rounds * self.local_steps * self.runs > MOST:
             raise UserError(f"rounds x local_steps x runs must be at most {MOST:,}.")
@@ -115,11 +114,6 @@ class TrainingRecipe:
         weight = self.weight or 1.0
         # a message has its client's own noise before a sum weighs it: weights below 1 take nothing from the part alone
         return over / (weight if self.noise_by == "server" else max(weight, 1.0))
-
-
-@cache
-def _hints() -> dict[str, Any]:
-    return get_type_hints(TrainingRecipe, include_extras=True)
 
 
 KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unproven")
