@@ -14,22 +14,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.ensemble import Soft
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.data import Dataset, Files
+from dpml.data import Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
-from dpml.mechanism.algorithm import Noise
-from dpml.optim.gradients import Rows
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
 from dpml.optim.merged_descent import MergedDescent
@@ -195,37 +189,6 @@ def kang_cases() -> list[Case]:
     ]
 
 
-def sums_cases() -> list[Case]:
-    """Exact noise against continuous noise at Adult's size, and integer sums against sums in double precision."""
-    data = Synthetic(d=105, rows=32_561, recipe="logistic").load(Files(), None, np.random.default_rng(0))
-    parties = partition(data, Equal(), 1, np.random.default_rng(1))
-
-    def release(make: Callable[..., Any], noise: Noise, eps: list[float], draws: int) -> Callable[[], object]:
-        algorithm, budgets = make(LOSSES["logistic"], noise=noise), [Budget(each, 1e-5) for each in eps]
-        return lambda: algorithm.prepare(parties, None).release(budgets, np.random.default_rng(0), draws)
-
-    cases = [
-        Case(
-            f"{name}, discrete noise, {draws * len(eps)} releases of 32561 x 105", "the same with continuous noise",
-            release(make, "discrete", eps, draws), release(make, "continuous", eps, draws), 1.0,
-        )
-        for name, make in (("dpgd", ClippedDescent), ("dpfm", partial(LaplaceFunctionalMechanism, calibration="tight")))
-        for eps, draws in (([1.0], 1), (np.geomspace(0.1, 10, 8).tolist(), 8))
-    ]  # fmt: skip
-    X, y = labelled_rows(1_000_000, 100)
-    many = partition(Dataset("made", "binary", X, y, X[:1], y[:1]), Equal(), 1, np.random.default_rng(0))
-    of = ClippedGradients(LOSSES["logistic"], "sample", 0.1)
-    terms, rows = of.on(many), Rows.of(LOSSES["logistic"], many.X, many.y, dtype=np.float64, clip=0.1)
-    for runs in (1, 16):
-        w = np.random.default_rng(0).standard_normal((runs, 100))
-        steps = np.full(runs, of.resolution([1.0], many.problem))
-        title = f"sums of gradients in integers, 1000000 x 100, {runs} models"
-        ours = partial(terms.integers, steps, False, w.astype(np.float32))
-        ours()  # rows become integers once
-        cases.append(Case(title, "the same sums in double precision", ours, partial(rows.gradient, w), 1.0))
-    return cases
-
-
 def seconds(work: Callable[[], object]) -> float:
     """CPU time of one call: on a busy machine the clock tells of others, too."""
     start = time.process_time()
@@ -251,7 +214,7 @@ def main() -> None:
         "| work | against | ours, s | theirs, s | times faster |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for case in [*capefm_cases(), *hamm_cases(), *kang_cases(), *sums_cases()]:
+    for case in [*capefm_cases(), *hamm_cases(), *kang_cases()]:
         pairs = [(seconds(case.ours), seconds(case.theirs) / case.share) for _ in range(repeats)]
         against = case.against + ("" if case.share == 1 else f", {case.share:.0%} of it timed")
         row = (case.title, against, *map(spread, zip(*pairs, strict=True)), spread([b / a for a, b in pairs]))  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ def adjacency(figure: Figure) -> None:
         axes.plot(noise, eps, dashes, color=colour, label=name)
         axes.plot(scale, here, "o", color=colour)
         axes.annotate(f"ε = {written(here, 3)}", (scale, here), (8, 4), textcoords="offset points", color=colour)
-    _numbers(axes.xaxis, [1, 2, 5, 10, 20]), _numbers(axes.yaxis, [0.2, 0.5, 1, 2, 5, 10])
+    numbers(axes.xaxis, [1, 2, 5, 10, 20]), numbers(axes.yaxis, [0.2, 0.5, 1, 2, 5, 10])
     axes.set(xlabel="standard deviation of the noise on a sum of rows in the unit ball", ylabel="ε at δ = 1e-5")
     axes.legend()
 
@@ -72,7 +72,7 @@ def levels(figure: Figure) -> None:
         part = summary[summary["algo.unit"] == unit]
         axes.plot(part["M"], part["mean"], color=colour, marker=marker, label=name)
     axes.axhline(constant, color=GREY, linestyle=":", label="the mean for every row")
-    _numbers(axes.xaxis, [10, 100, 1000, 10_000]), _numbers(axes.yaxis, [0.02, 0.05, 0.1, 0.2, 0.5])
+    numbers(axes.xaxis, [10, 100, 1000, 10_000]), numbers(axes.yaxis, [0.02, 0.05, 0.1, 0.2, 0.5])
     axes.set(xlabel="parties M, of 20,000 rows together", ylabel="test RMSE")
     axes.legend()
 
@@ -107,7 +107,7 @@ def claims(figure: Figure) -> None:
         axes.annotate(name, (10, proven[-1]), (8, -3), textcoords="offset points", color=colour, fontsize=8)
     axes.plot(EPS, EPS, ":", color="black")
     axes.annotate("as claimed", (10, 10), (8, -3), textcoords="offset points", fontsize=8)
-    _numbers(axes.xaxis, EPS), _numbers(axes.yaxis, [0.01, 0.1, 1, 10, 100, 1000])
+    numbers(axes.xaxis, EPS), numbers(axes.yaxis, [0.01, 0.1, 1, 10, 100, 1000])
     axes.set(xlabel="ε claimed", ylabel="ε proven", xlim=(0.08, 300))
 
 
@@ -125,7 +125,7 @@ def calibration(figure: Figure) -> None:
     axes.annotate(f"{at_one:.2f}", (1, at_one), (5, 5), textcoords="offset points", color=BLUE)
     axes.text(0.2, 1.15, "more noise than is needed", color=BLUE, fontsize=8)
     axes.text(14, 0.78, "too little noise:\nε does not hold", color=ORANGE, fontsize=8, ha="right")
-    _numbers(axes.xaxis, [0.1, 0.3, 1, 3, 10, 30])
+    numbers(axes.xaxis, [0.1, 0.3, 1, 3, 10, 30])
     axes.set(xlabel="ε, at δ = 1e-5", ylabel="noise / least noise", ylim=(0.6, 1.8))
     axes.legend()
 
@@ -179,12 +179,12 @@ def accuracy(figure: Figure) -> None:
         colour, marker = base_look(str(algo))
         look = {"color": colour, "marker": marker, "label": str(algo)}
         axes.errorbar(part["eps"], part["mean"], part["interval"], capsize=3, **look)
-    _numbers(axes.xaxis, EPS)
+    numbers(axes.xaxis, EPS)
     axes.set(xlabel="ε, at δ = 1e-5", ylabel="optimality gap", ylim=(0, None))
     axes.legend(title="mean, 95 % interval over 5 seeds", title_fontsize=8)
 
 
-def _numbers(axis: Axis, ticks: list[float]) -> None:
+def numbers(axis: Axis, ticks: list[float]) -> None:
     """A logarithmic axis that is labelled by plain numbers."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
