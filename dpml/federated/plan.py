@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -28,6 +28,7 @@ from dpml.federated.sums import Opening, Sums, sums_of
 from dpml.files import from_json
 from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
+from dpml.options import between, convert
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
@@ -40,20 +41,8 @@ FORMAT = "dpml plan 2"
 _KEYS = ("format", "terms", "stated", "parties", "colluders", "dropouts", "signatures")
 _SIGNED = b"dpml plan signature "  # before the checksum
 _LONGEST = 1 << 24  # bytes of a plan or a card
-_MOST_PARTIES, _MOST_ROWS = 10_000, 10**9
+_MOST = 10_000  # parties
 _NAME = re.compile(r"\w[\w .-]{0,63}")
-_VALUES: dict[str, tuple[type, int, int]] = {
-    "terms": (dict, 0, 100),
-    "stated": (dict, 0, 100),
-    "parties": (dict, 2, _MOST_PARTIES),
-    "rows": (int, 1, _MOST_ROWS),
-    "key": (bytes, KEY_BYTES, KEY_BYTES),
-    "colluders": (int, 0, _MOST_PARTIES),
-    "dropouts": (int, 0, _MOST_PARTIES),
-    "signatures": (dict, 0, _MOST_PARTIES),
-    "signature": (bytes, SIGNATURE_BYTES, SIGNATURE_BYTES),
-}
-"""The type of every value in a plan or a card, and the bounds of a number, of the entries or of the bytes."""
 
 
 @dataclass(frozen=True)
@@ -297,11 +286,15 @@ def read_plan(path: Path) -> FederationPlan:
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(f"{path} is no plan of this dpml: it must have format: {FORMAT!r}, and {', '.join(_KEYS[1:])}.")
     try:
-        values = {key: _value(key, content[key]) for key in _KEYS[1:]}
-        seats = tuple(_seat(name, each) for name, each in values.pop("parties").items())
-        signatures = {str(name): _value("signature", each) for name, each in values.pop("signatures").items()}
-        terms, stated = Agreed.read(values.pop("terms")), bounds_from(path, values.pop("stated"))
-        return FederationPlan(terms, stated, seats, **values, signatures=signatures)
+        for key in ("stated", "parties", "signatures"):
+            if not isinstance(content[key], dict) or len(content[key]) > _MOST:
+                raise UserError(f"{key} must be an object with at most {_MOST:,} entries.")
+        seats = tuple(_seat(name, each) for name, each in content["parties"].items())
+        signatures = {name: _bytes("signature", each, SIGNATURE_BYTES) for name, each in content["signatures"].items()}
+        terms, stated = Agreed.read(content["terms"]), bounds_from(path, content["stated"])
+        number = Annotated[int, between(0, _MOST)]
+        colluders, dropouts = (convert(content[key], number, key) for key in ("colluders", "dropouts"))
+        return FederationPlan(terms, stated, seats, colluders, dropouts, signatures)
     except UserError as error:
         raise UserError(f"{path} is no plan that can be carried out: {error}") from None
 
@@ -330,21 +323,14 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 def _seat(name: str, content: Any) -> Seat:
     if not isinstance(content, dict) or set(content) != {"rows", "key"}:
         raise UserError("a party must have rows and key.")
-    return Seat(name, rows=_value("rows", content["rows"]), key=_value("key", content["key"]))
+    rows = convert(content["rows"], Annotated[int, between(1, 10**9)], "rows")
+    return Seat(name, rows, _bytes("key", content["key"], KEY_BYTES))
 
 
-def _value(key: str, value: Any) -> Any:
-    """Return the value of a key, checked by the table `_VALUES`."""
-    kind, least, most = _VALUES[key]
-    if kind is bytes:
-        if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * most}}}", value):
-            raise UserError(f"{key} must be {2 * most} hexadecimal digits.")
-        return bytes.fromhex(value)
-    size = len(value) if isinstance(value, dict) else value
-    if type(value) is not kind or not least <= size <= most:
-        what = "a whole number" if kind is int else "an object with entries,"
-        raise UserError(f"{key} must be {what} from {least} to {most:,}.")
-    return value
+def _bytes(key: str, value: Any, length: int) -> bytes:
+    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * length}}}", value):
+        raise UserError(f"{key} must be {2 * length} hexadecimal digits.")
+    return bytes.fromhex(value)
 
 
 def _written(content: Mapping[str, Any]) -> str:

@@ -35,19 +35,10 @@ from dpml.privacy import Budget, Problem
 from dpml.protocols import Session
 from dpml.protocols.codec import Ring
 from dpml.protocols.messages import RefusedError
-from dpml.protocols.transports import Dropouts, Outcome, Traffic
+from dpml.protocols.transports import Dropouts, Outcome
 
 _LONGEST = 1e15
 """The largest allowed entry of a model: all scores of rows in the unit ball are then finite, and no answer fails."""
-
-
-@dataclass(frozen=True)
-class Summed:
-    """A secure sum (length,), and the numbers that its n `survivors` sent openly, (n, beside)."""
-
-    total: Ring
-    beside: Array
-    survivors: Index
 
 
 OPEN, MESSAGE, REFUSED, END = b"o", b"m", b"r", b"e"
@@ -88,7 +79,7 @@ class Opening(NamedTuple):
         return cls(name, digest.decode("ascii", "replace"), number, content[_OPENING.size :])
 
 
-Ask = Callable[[bytes], Summed]
+Ask = Callable[[bytes], Outcome]
 """Run the next secure sum. All parties first receive the same bytes; no sum includes a party that received others."""
 
 Answer = Callable[[int, bytes], tuple[Ring, Array]]
@@ -112,7 +103,7 @@ class Own:
         self.ring = inputs[self._party].copy()
         floats = np.empty((len(inputs), 0)) if beside is None else beside
         self.beside = floats[self._party].copy()
-        return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats, (), _NO_TRAFFIC)
+        return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats)
 
 
 class Remote:
@@ -130,11 +121,7 @@ class Remote:
     def __call__(
         self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
     ) -> Outcome:
-        summed = self._ask(self._content)
-        return Outcome(summed.total, summed.survivors, summed.beside, (), _NO_TRAFFIC)
-
-
-_NO_TRAFFIC = Traffic(np.empty(0, np.intp), np.empty(0, np.intp))
+        return self._ask(self._content)
 
 
 @dataclass(frozen=True)

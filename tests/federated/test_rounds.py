@@ -10,13 +10,14 @@ from examples_federated import COMMON, clinics, entries, run
 from dpml.data.partition import Parties
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
-from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, Summed, sums_of
+from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, sums_of
 from dpml.optim.gradients import LEAST_CLIP
 from dpml.optim.losses import for_task
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.protocols import ProtocolError, Stage
 from dpml.protocols.messages import RefusedError
 from dpml.protocols.server import Server
+from dpml.protocols.transports import Outcome
 from dpml.release.ledger import Ledger
 
 DESCENT = ("algo=ssp_descent", "algo.rounds=2")  # three secure sums
@@ -62,10 +63,10 @@ def test_without_noise_sums_without_one_party_give_the_model_of_the_others(tmp_p
     answers = [sums.ready(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k)(np.random.default_rng(k)) for k in here]
     number = iter(range(9))
 
-    def ask(told: bytes) -> Summed:
+    def ask(told: bytes) -> Outcome:
         t = next(number)
         rings, floats = zip(*(answer(t, told) for answer in answers), strict=True)
-        return Summed(np.sum(rings, axis=0), np.array(floats), here)
+        return Outcome(np.sum(rings, axis=0), here, np.array(floats))
 
     found = sums.release(ask).weights[0, 0]
     rows = np.concatenate([np.arange(pooled.offsets[k], pooled.offsets[k + 1]) for k in here])

@@ -7,10 +7,11 @@ import pytest
 from examples_federated import clinics, run
 
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.federated.sums import Summed, sums_of
+from dpml.federated.sums import sums_of
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.protocols import FixedPoint, Stage
+from dpml.protocols.transports import Outcome
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,7 @@ def test_nobody_needs_memory_for_the_rows_of_others(tmp_path, unit) -> None:
     sizes = np.array([20, many, many])
     sums = sums_of(plan.algorithm, Budget(1.0, 1e-12), Problem(3, int(sizes.sum()), d, colluders=1).of_sizes(sizes))
     message, _ = sums.ready(np.full((20, d), 0.1), np.ones(20), 0)(np.random.default_rng(0))(0, b"")
-    model = sums.release(lambda told: Summed(message, np.empty((3, 0)), np.arange(3))).weights[0, 0]
+    model = sums.release(lambda told: Outcome(message, np.arange(3), np.empty((3, 0)))).weights[0, 0]
     assert np.isfinite(model).all()
 
 
