@@ -101,12 +101,9 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """The guarantee against an audience; if there is none for the release alone, the worst over all views."""
-        if audience == "release":
-            for guarantee in self.guarantees:
-                if guarantee.view == "release":
-                    return guarantee
-        return worst(self.guarantees)
+        """Return the guarantee against an audience; if there is none for the release alone, the worst of all views."""
+        alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
+        return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
 
 @dataclass(frozen=True)
