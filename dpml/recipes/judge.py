@@ -66,16 +66,12 @@ class Judged:
 
 
 def judge(recipe: TrainingRecipe) -> list[Judged]:
-    """Every view of a recipe, from who sees least to who sees most."""
-    return [_judged(recipe, view) for view in _views(recipe)]
-
-
-def _views(recipe: TrainingRecipe) -> list[View]:
-    if recipe.clients == 1 and recipe.noise_by == "server":
-        return ["release", "aggregate"]  # one curator, who has all records
-    middle: list[View] = [] if recipe.secure_sum else ["client"]
-    last: list[View] = ["colluders"] if recipe.colluders else []
-    return ["release", "aggregate", *middle, "transcript", *last]
+    """Judge every view of a recipe, from who sees least to who sees most."""
+    views: list[View] = ["release", "aggregate"]
+    if recipe.clients > 1 or recipe.noise_by != "server":  # else one curator has all records
+        views += [] if recipe.secure_sum else ["client"]
+        views += ["transcript", "colluders"] if recipe.colluders else ["transcript"]
+    return [_judged(recipe, view) for view in views]
 
 
 def _judged(recipe: TrainingRecipe, view: View) -> Judged:
