@@ -48,10 +48,7 @@ def _declared(kind: Any) -> dict[str, Any]:
 
 
 def convert(value: Any, hint: Any, key: str) -> Any:
-    """Return a value as its annotation has it, or raise a UserError that says what is allowed.
-
-    Values of types that a command line cannot confuse are returned unchanged.
-    """
+    """Return a value as its annotation has it, or raise UserError; a value of another kind is returned unchanged."""
     if get_origin(hint) is Annotated:
         value = convert(value, hint.__origin__, key)
         for bound in hint.__metadata__:
@@ -60,7 +57,7 @@ def convert(value: Any, hint: Any, key: str) -> Any:
         return value
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
-            example = "" if value is None else f": write {key}=[{value}]"
+            example = "" if value is None else f": write {key}=[{_as_typed(value)}]"
             raise UserError(f"{key} must be a list, got {key}={_as_typed(value)}{example}.")
         return tuple(convert(item, get_args(hint)[0], key) for item in value)
     kinds = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
