@@ -81,10 +81,10 @@ def headlines(audit: pd.DataFrame) -> list[Headline]:
 def markdown(lines: list[Headline]) -> str:
     """The table of the README: what is proven is rounded up, and what an attack reached, a lower bound, down."""
     head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack", "the claim")
-    rows = [
-        (x.paper, f"`{x.algo}`", x.view, f"{x.claimed:g}", written(x.proven, 3), written_below(x.attacked, 3), x.verdict)
-        for x in lines
-    ]
+    rows = []
+    for x in lines:
+        eps = (f"{x.claimed:g}", written(x.proven, 3), written_below(x.attacked, 3))
+        rows.append((x.paper, f"`{x.algo}`", x.view, *eps, x.verdict))
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
 
 
