@@ -1,6 +1,6 @@
 """What data sets that come as files share: parse once, draw rows, preprocess, and cache what can be reused."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -49,16 +49,16 @@ class Tabular:
     """A data set read from files. A subclass sets its metadata (`info`) and how to read it (`parse`).
 
     Attributes:
-        bounds: Where preprocessing takes its scales from: `fitted`, the training rows; `public`, what `info.columns`
-            states, which is refused where nothing is stated.
+        bounds: Where scales come from: `fitted`, the training rows; `public`, the statements of `info.columns`.
         steps: Preprocessing, in order.
     """
 
     info: ClassVar[Info]
     bounds: Bounds = "fitted"
+    steps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_bounds(self.info, self.bounds, self.pipeline)
+        check_bounds(self.info, self.bounds, self.steps)
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         """Read the files, by the names that `info.files` gives them."""
@@ -77,17 +77,12 @@ class Tabular:
         return self.info.rows
 
     @property
-    def pipeline(self) -> tuple[str, ...]:
-        """The preprocessing steps."""
-        return self.steps  # type: ignore[attr-defined]
-
-    @property
     def stated(self) -> Mapping[str, Column]:
         """The statement about each column, if it is used; empty if scales are fitted."""
         return self.info.columns if self.bounds == "public" else {}
 
     def size(self, N: int | None) -> tuple[int, int]:
-        return N or self.available(), preprocess.width(self.pipeline, self.stated or self.info.features)
+        return N or self.available(), preprocess.width(self.steps, self.stated or self.info.features)
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         check_rows(self.info, N, self.available())
@@ -106,31 +101,21 @@ class Tabular:
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """The parsed files (from the cache if they are there) and their source, for the provenance."""
+        """Return the parsed files (from the cache if they are there) and their source, for the provenance."""
         verified = files.verified(self.info)
         paths = {name: path for name, (path, _) in verified.items()}
         digests = {name: digest for name, (_, digest) in verified.items()}
-        source: dict[str, Any] = {
-            "source": ", ".join(str(path) for path in paths.values()),
-            "sha256": joint_checksum(digests),
-            "files": digests,
-        }
+        place, digest = ", ".join(str(path) for path in paths.values()), joint_checksum(digests)
 
-        def build() -> tuple[cache.Arrays, cache.Facts]:
+        def build() -> tuple[Table, cache.Facts]:
             table = self.parse(paths)
-            self._check(table, source["source"])
-            if self.checksum(files) != source["sha256"]:
-                raise UserError(f"{source['source']} changed while it was read: give the command again.")
-            X, facts = table.X, {"levels": list(table.levels), "left_out": table.left_out, "shape": list(table.X.shape)}
-            parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"X": X}
-            return parts | {"y": table.y} | ({} if table.party is None else {"party": table.party}), facts
+            self._check(table, place)
+            if self.checksum(files) != digest:
+                raise UserError(f"{place} changed while it was read: give the command again.")
+            return table, {}
 
-        arrays, facts = cache.load_or_build(self.info.name, self.key(source["sha256"]), build)
-        X: Features | None = arrays.get("X")
-        if X is None:
-            parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-            X = sparse.csr_matrix(parts, shape=facts["shape"], copy=False)
-        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts["left_out"]), source
+        table, _ = cached(self.info.name, self.key(digest), build)
+        return table, {"source": place, "sha256": digest, "files": digests}
 
     def checksum(self, files: Files) -> str:
         """The checksum of the files' content, as in a loaded data set's provenance; parses nothing."""
@@ -150,14 +135,14 @@ class Tabular:
             *arrays, record = self._preprocess(table, slice(split), slice(split, None))
             return dict(zip(_PARTS, arrays, strict=True)), {"preprocessing": record}
 
-        return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
+        return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.steps)}, build)
 
     def _preprocess(
         self, table: Table, train: Index | slice, test: Index | slice
     ) -> tuple[Array, Array, Array, Array, list[Record]]:
         target = None if self.info.task != "regression" else self.info.target if self.stated else "fitted"
         columns = self.stated or table.levels
-        return split_apply(table.X, table.y, (train, test), self.pipeline, columns, target)
+        return split_apply(table.X, table.y, (train, test), self.steps, columns, target)
 
     def _check(self, table: Table, source: str) -> None:
         """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
@@ -207,6 +192,26 @@ class RandomSplit(Tabular):
     def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         order = self.draw(y, rng)
         return order[: self.available()][:N], order[self.available() :]
+
+
+def cached(
+    name: str, key: Mapping[str, Any], build: Callable[[], tuple[Table, cache.Facts]], private: bool = False
+) -> tuple[Table, cache.Facts]:
+    """Return a table and plain facts about it: what the cache has for `key`, else what `build` returns."""
+
+    def entry() -> cache.Entry:
+        table, facts = build()
+        X = table.X
+        arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"X": X}
+        arrays |= {"y": table.y} | ({} if table.party is None else {"party": table.party})
+        return arrays, facts | {"levels": list(table.levels), "left_out": table.left_out, "shape": list(X.shape)}
+
+    arrays, facts = cache.load_or_build(name, key, entry, private)
+    X: Features | None = arrays.get("X")
+    if X is None:
+        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+        X = sparse.csr_matrix(parts, shape=facts["shape"], copy=False)
+    return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts["left_out"]), facts
 
 
 def joint_checksum(digests: Mapping[str, str]) -> str:

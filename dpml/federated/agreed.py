@@ -117,7 +117,7 @@ class Agreed:
     missing: str = "refuse"
     steps: tuple[str, ...] = USUAL["steps"]
     encoding: str = USUAL["encoding"]
-    separator: str | None = CSV.separator
+    separator: str | None = None
     decimal: str = USUAL["decimal"]
     na: tuple[str, ...] = ()
     count_errors: float | None = None
