@@ -193,8 +193,8 @@ def parser() -> argparse.ArgumentParser:
     add = _adder(commands, "models.run_{}")
     words = ("overrides", _option("FILE | KEY=VALUE", "a file, and settings as for dpml-run; no seed", nargs="*"))
     text = "make one model for publication, with secret noise; a ledger records it first"
-    own = ("--bounds", *_COLUMNS, *_WRITTEN)
-    add("release", text, words, "--config-dir", *own, _MODEL, *_CAP, "--declared", "--floating")
+    own_file = ("--bounds", *_COLUMNS, *_WRITTEN)
+    add("release", text, words, "--config-dir", *own_file, _MODEL, *_CAP, "--declared", "--floating")
     add("show", "print what a published model says, and its coefficients", "model", "--shapes")
     text = "print the predictions of a published model for the rows of a file, as CSV"
     table = ("--output", _path(None, "default: the screen"))

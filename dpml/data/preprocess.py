@@ -24,6 +24,8 @@ from dpml.errors import UserError, nearest
 Features = Array | sparse.csr_matrix
 Record = dict[str, Any]
 Apply = Callable[[Any], Array]
+Preprocessed = tuple[Array, Array, Array, Array, list[Record]]
+"""Training rows and labels, test rows and labels, and the record of the steps."""
 
 PRIVATE = "training rows, no budget spent"
 EACH_ROW = "nothing: row by row"
@@ -469,8 +471,8 @@ def split_apply(
     steps: Sequence[str],
     columns: Sequence[int] | Mapping[str, Column],
     target: Range | str | None,
-) -> tuple[Array, Array, Array, Array, list[Record]]:
-    """Preprocess the training and test rows `parts` of a table: (X, y, X_test, y_test, record).
+) -> Preprocessed:
+    """Preprocess the training and test rows `parts` of a table.
 
     `columns` are the statements for `stated_apply`, or the levels for `fit_apply`; `target` is None for classes.
     """

@@ -11,9 +11,9 @@ from scipy import sparse
 
 from dpml import code
 from dpml.arrays import Array, Index
-from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
+from dpml.data import Dataset, Files, check_rows, sha256, training_rows
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features, Record, after_one_hot, check_bounds, split_apply
+from dpml.data.preprocess import Features, Preprocessed, after_one_hot, check_bounds, split_apply, width
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
@@ -27,14 +27,15 @@ _PARTS = ("X", "y", "X_test", "y_test")
 
 @dataclass(frozen=True)
 class Table:
-    """The content of a data set's files, before any fitting: one row per sample, the training part first.
+    """The content of a data set's files, the training part first.
 
     Attributes:
         X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic value is its code 0, 1, ... or -1.
         y: Labels (n,), in the form of the task; a regression target in its own unit.
         levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
-        party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part; None if unknown.
-        left_out: The number of rows of the files that are left out because of their values.
+        party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part.
+        left_out: The number of rows that are left out because of their values.
+        truth: The weights that generated the labels, if they are known.
     """
 
     X: Features
@@ -42,6 +43,7 @@ class Table:
     levels: tuple[int, ...] = ()
     party: Index | None = None
     left_out: int = 0
+    truth: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -64,16 +66,16 @@ class Tabular:
         """Read the files, by the names that `info.files` gives them."""
         raise NotImplementedError
 
-    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         """Draw (training rows, test rows)."""
         raise NotImplementedError
 
     def available(self) -> int:
-        """The number of training rows."""
+        """Return the number of training rows."""
         raise NotImplementedError
 
     def drawn(self) -> int:
-        """The number of rows that are used in total."""
+        """Return the number of rows that are used."""
         return self.info.rows
 
     @property
@@ -82,23 +84,23 @@ class Tabular:
         return self.info.columns if self.bounds == "public" else {}
 
     def size(self, N: int | None) -> tuple[int, int]:
-        return N or self.available(), preprocess.width(self.steps, self.stated or self.info.features)
+        return N or self.available(), width(self.steps, self.stated or self.info.features)
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         check_rows(self.info, N, self.available())
         table, source = self.table(files)
-        train, test = self.rows(table.y, N, rng)
+        train, test = self.split(table.y, N, rng)
         if isinstance(test, slice) and len(train) == self.available():  # the whole official split
             arrays, facts = self._prepared(table, source)
             # all rows are used, and dealing them to parties will shuffle them: they stay in the file's order, mapped
             (X, y, X_test, y_test), record = (arrays[name] for name in _PARTS), facts["preprocessing"]
             train = np.arange(self.available())
         else:
-            X, y, X_test, y_test, record = self._preprocess(table, train, test)
+            X, y, X_test, y_test, record = self.preprocess(table, train, test)
         provenance = source | {"rows": self.drawn(), "rows_left_out": table.left_out, "preprocessing": record}
         party = None if table.party is None else table.party[train]
         info = self.info
-        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
+        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, table.truth, party, info.width)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
         """Return the parsed files (from the cache if they are there) and their source, for the provenance."""
@@ -118,11 +120,11 @@ class Tabular:
         return table, {"source": place, "sha256": digest, "files": digests}
 
     def checksum(self, files: Files) -> str:
-        """The checksum of the files' content, as in a loaded data set's provenance; parses nothing."""
+        """Return the checksum of the files' content, as in the provenance; parses nothing."""
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:
-        """What the parsed files depend on: their content, the code that reads them, and the options it may use."""
+        """Return what the parsed files depend on: their content, and the code and the options that read them."""
         loader = type(self)
         options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in AFTER_PARSING}
         version = code.digest(code.DATA, code.named(loader))
@@ -132,14 +134,13 @@ class Tabular:
         # they do not depend on any random draw
         def build() -> tuple[cache.Arrays, cache.Facts]:
             split = self.available()
-            *arrays, record = self._preprocess(table, slice(split), slice(split, None))
+            *arrays, record = self.preprocess(table, slice(split), slice(split, None))
             return dict(zip(_PARTS, arrays, strict=True)), {"preprocessing": record}
 
         return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.steps)}, build)
 
-    def _preprocess(
-        self, table: Table, train: Index | slice, test: Index | slice
-    ) -> tuple[Array, Array, Array, Array, list[Record]]:
+    def preprocess(self, table: Table, train: Index | slice, test: Index | slice) -> Preprocessed:
+        """Return the arrays of training and test rows, and the record of the steps."""
         target = None if self.info.task != "regression" else self.info.target if self.stated else "fitted"
         columns = self.stated or table.levels
         return split_apply(table.X, table.y, (train, test), self.steps, columns, target)
@@ -168,7 +169,7 @@ class OfficialSplit(Tabular):
         assert self.info.train_rows is not None
         return self.info.train_rows
 
-    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         return rng.permutation(self.available())[:N], slice(self.available(), None)
 
 
@@ -189,7 +190,7 @@ class RandomSplit(Tabular):
         """The rows that are used, in random order."""
         return rng.permutation(len(y))
 
-    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         order = self.draw(y, rng)
         return order[: self.available()][:N], order[self.available() :]
 
@@ -203,7 +204,8 @@ def cached(
         table, facts = build()
         X = table.X
         arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"X": X}
-        arrays |= {"y": table.y} | ({} if table.party is None else {"party": table.party})
+        others = {"y": table.y, "party": table.party, "truth": table.truth}
+        arrays |= {name: array for name, array in others.items() if array is not None}
         return arrays, facts | {"levels": list(table.levels), "left_out": table.left_out, "shape": list(X.shape)}
 
     arrays, facts = cache.load_or_build(name, key, entry, private)
@@ -211,18 +213,19 @@ def cached(
     if X is None:
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         X = sparse.csr_matrix(parts, shape=facts["shape"], copy=False)
-    return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts["left_out"]), facts
+    levels, party, truth = tuple(facts["levels"]), arrays.get("party"), arrays.get("truth")
+    return Table(X, arrays["y"], levels, party, facts["left_out"], truth), facts
 
 
 def joint_checksum(digests: Mapping[str, str]) -> str:
-    """One checksum for a set of files: that of its only file, or that of the list of the files' checksums, by name."""
+    """Return one checksum for a set of files, from those of its files, by name."""
     if len(digests) == 1:
         return next(iter(digests.values()))
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
 
 
 def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
-    """The content of a CSV file, plain or compressed; `options` are those of `pandas.read_csv`."""
+    """Read a CSV file, plain or compressed; `options` are those of `pandas.read_csv`."""
     import pandas as pd  # slow to load, and only parsing needs it
 
     with open_raw(path) as file:
@@ -234,8 +237,7 @@ def encode(
 ) -> tuple[Array, tuple[int, ...]]:
     """Return tables with the same columns as one array, and the number of values of each symbolic column.
 
-    The values of a symbolic column are those that `stated` lists for it, or if `stated` is empty those of the first
-    part, in alphabetical order; other values get the code -1.
+    The values are those that `stated` lists, or else those of the first part, in alphabetical order; others are -1.
     """
     import pandas as pd  # slow to load, and only parsing needs it
 

@@ -59,9 +59,9 @@ class ColumnBounds:
     """The statements of a file.
 
     Attributes:
-        kinds: The kind of every column that features are made of, with its range or its values.
+        kinds: The kind of every column that becomes a feature, with its range or its values.
         classes, target: The labels, or the range of the label of a regression.
-        reading: The values of some options of dataset=csv.
+        reading: Options of dataset=csv.
     """
 
     path: Path
@@ -79,7 +79,7 @@ class ColumnBounds:
 
     @property
     def columns(self) -> dict[str, Column]:
-        """The range or the values of every feature; of dates in days since 1970-01-01."""
+        """The range or the values of every feature; dates are days since 1970-01-01."""
         features = [each for name, kind in self.kinds.items() for each in kind.columns(name).items()]
         return {name: column for name, column in features if column is not None}
 
@@ -106,10 +106,7 @@ class ColumnBounds:
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the statements in the order of the file's columns `names` that are features.
-
-        A column without a statement, or a statement about a column that is no feature, is a UserError.
-        """
+        """Return the statements in the order of the features `names` of a file, if they are about these."""
         for name in names:
             if name not in self.kinds:
                 raise UserError(f"{self.path} states nothing of the column {name!r} of {data}: add it under `columns`.")

@@ -177,7 +177,7 @@ class CSV:
             "preprocessing": [{"step": "types", "fitted_on": source}, *found],
         }
         party = None if rows.party is None else rows.party[train]
-        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
+        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, None, party, info.width)
 
 
 @dataclass(frozen=True, kw_only=True)
