@@ -456,7 +456,7 @@ def stated_apply(
     """Run the named `steps` as `fit_apply` does, with parameters from the range or the sorted values of each column."""
     if train.shape[1] != len(columns):
         raise UserError(f"ranges and values are stated of {len(columns)} columns, but the rows have {train.shape[1]}.")
-    made, names = maps(steps, columns), [name for name, _ in parse(steps)]
+    made, names = maps(steps, columns)[0], [name for name, _ in parse(steps)]
     # a missing value is in no part of a range
     check_missing(list(takewhile(lambda name: name not in _CUTS, names)), names, train, test)
     for place, (apply, _) in enumerate(made):
@@ -485,17 +485,12 @@ def split_apply(
     return train, y_train, test, y_test, record
 
 
-def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> list[tuple[Apply, Record]]:
-    """Return the map and the record of the clipping to ranges and of each named step; no row is read."""
-    return _made(steps, columns)[0]
-
-
 def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
     """Raise UserError unless the steps map every row that the statements allow into the unit ball; no row is read.
 
     Otherwise the norm of a private row would decide whether a release is refused.
     """
-    longest = _made(steps, columns)[1].norm
+    longest = maps(steps, columns)[1].norm
     if not longest <= 1 + 1e-9:
         raise UserError(
             f"dataset.steps=[{','.join(steps)}] may leave a row that is {longest:.4g} long, by what is stated of the "
@@ -504,7 +499,8 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
         )
 
 
-def _made(steps: Sequence[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
+def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
+    """Return the map and the record of the clipping to ranges and of each step, and the box in which all rows end."""
     parsed = parse(steps)
     check_order([name for name, _ in parsed], levels_of(columns))
     apply, box = into_ranges(columns)
@@ -565,7 +561,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
     """Return the number of features after the steps, from the statements, or the number after one-hot coding."""
     if not isinstance(columns, int):
         rows = np.empty((0, len(columns)))
-        for apply, _ in maps(steps, columns):
+        for apply, _ in maps(steps, columns)[0]:
             rows = apply(rows)
         return rows.shape[1]
     for name, number in parse(steps):

@@ -80,7 +80,6 @@ def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(files):
         ("indicator", "mean", "columns.crp: missing must be indicator, got 'mean'"),
         ("drop: [id]", "drop: id", "drop: must be a list of texts, got 'id'"),
         ("label: died", "label: [died]", "label: ['died'] is no text"),
-        ("  care:", "  crp is missing: boolean\n  care:", "two features are called 'crp is missing'"),
     ],
 )
 def test_mistakes_in_it_are_sentences(files, old, new, sentence):

@@ -31,7 +31,6 @@ from dpml.data.csv.columns import (
     as_text,
     day_of,
     range_content,
-    stated_kind,
 )
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
@@ -75,7 +74,8 @@ class ColumnBounds:
         cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
     ) -> "ColumnBounds":
         """Return the statements that columns are numbers in a range, or categories."""
-        return cls(path, {name: stated_kind(column) for name, column in columns.items()}, classes, target)
+        kinds = {name: Number(each) if isinstance(each, Range) else Category(each) for name, each in columns.items()}
+        return cls(path, kinds, classes, target)
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -163,12 +163,7 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
         raise UserError(f"{path}: {key}: {error}") from None
     if len(classes) == 1:
         raise UserError(f"{path}: classes must be a list of two or more labels.")
-    result = ColumnBounds(path, kinds, classes, target, reading)
-    features = Counter(feature for name, kind in kinds.items() for feature in kind.columns(name))
-    for name, count in features.items():
-        if count > 1:
-            raise UserError(f"{path}: columns: two features are called {name!r}.")
-    return result
+    return ColumnBounds(path, kinds, classes, target, reading)
 
 
 def _option(value: Any, is_list: bool) -> Any:

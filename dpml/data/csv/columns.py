@@ -182,11 +182,6 @@ Kinds = Mapping[str, ColumnKind]
 """The kind of each column that becomes a feature, in order."""
 
 
-def stated_kind(column: Column) -> ColumnKind:
-    """Return the kind of a column of numbers or of categories that has a statement."""
-    return Number(column) if isinstance(column, Range) else Category(column)
-
-
 def matrix(columns: Columns, kinds: Kinds) -> Array:
     """Return the features of the rows of a file, (n, p); NaN is a missing value for which nothing stands."""
     width = sum(len(kind.columns(name)) for name, kind in kinds.items())

@@ -26,7 +26,7 @@ from dpml.data.csv.columns import (
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, FileColumn, open_file, read
 from dpml.data.info import Range
-from dpml.data.sets.csv import CSV, needed, roles
+from dpml.data.sets.csv import CSV, read_columns, roles
 from dpml.errors import UserError
 
 
@@ -67,14 +67,14 @@ class Description:
 def describe(options: CSV) -> Description:
     """Return the content of a file; a label is optional."""
     options, noticed = as_meant(options)
-    path, label, party, stated = options.paths["rows"], options.label, options.party, options.statements
-    file = open_file(path, options.written)
+    label, party, stated = options.label, options.party, options.statements
+    file = open_file(options.paths["rows"], options.written)
     features = roles(file, options)
-    kinds = stated.of(features, path).kinds if stated else {}
-    columns = read(file, *needed(features, label, party, stated))
+    kinds = stated.of(features, file.path).kinds if stated else {}
+    columns = read_columns(file, features, options, stated)
     rows = len(columns[features[0]])
     if not rows:
-        raise UserError(f"{path} has no rows below the names.")
+        raise UserError(f"{file.path} has no rows below the names.")
     labels, y = None, None
     classes: tuple[float, ...] = ()
     if label is not None:

@@ -201,6 +201,9 @@ def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dic
 
     Pandas reads a number to the same bits as Python does, so that no word in another row changes a value.
     """
+    for name in names:
+        if name not in file.names:
+            raise UserError(f"{file.path} has no column {name!r}, which is needed: {nearest(name, file.names)}")
     with _readable(file.path):
         try:
             numbers = _numbers(file, [name for name in names if name not in text])

@@ -255,7 +255,7 @@ def _build(options: CSV, stated: ColumnBounds | None) -> tuple[Table, int, Label
     features = roles(file, options)
     if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
-    columns = read(file, *needed(features, options.label, options.party, stated))
+    columns = read_columns(file, features, options, stated)
     label = columns[options.label]
     if len(label) < 2:
         has = "one row" if len(label) else "no rows"
@@ -270,7 +270,7 @@ def _build(options: CSV, stated: ColumnBounds | None) -> tuple[Table, int, Label
         party = np.unique(party, return_inverse=True)[1]
     rows, left_of_test = len(y), 0
     if "test" in options.paths:
-        X_test, y_test, left_of_test = _test(file, kinds, labels, options)
+        X_test, y_test, left_of_test = _test(kinds, labels, options)
         X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
     return Table(np.ascontiguousarray(X), y, levels_of(kinds), party, left + left_of_test), rows, labels
 
@@ -307,12 +307,10 @@ def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
     return {each.name: each.kind for each in profiles}
 
 
-def needed(
-    features: Sequence[str], label: str | None, party: str | None, stated: ColumnBounds | None
-) -> tuple[list[str], set[str]]:
-    """Return the columns to be read, and those of which the texts are needed: labels, parties and stated texts."""
-    other = [name for name in (label, party) if name is not None]
-    return [*features, *other], {*other, *(stated.texts if stated else ())}
+def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: ColumnBounds | None) -> Columns:
+    """Read features, label and party; the texts of the last two, and of what is stated to be texts."""
+    other = [name for name in (options.label, options.party) if name is not None]
+    return read(file, [*features, *other], {*other, *(stated.texts if stated else ())})
 
 
 def _arrays(columns: Columns, kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, Index | None, int]:
@@ -354,13 +352,10 @@ def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
         )
 
 
-def _test(rows: CsvFile, kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, int]:
+def _test(kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, int]:
     """Return features and labels of the test rows, in the form of the training rows, and how many are left out."""
     file = open_file(options.paths["test"], options.written)
     names = [*kinds, str(options.label)]
-    for name in names:
-        if name not in file.names:
-            raise UserError(f"{file.path} has no column {name!r}, which {rows.path} has: {nearest(name, file.names)}")
     columns = read(file, names, [name for name in names if name not in kinds or kinds[name].is_text])
     if not len(columns[names[-1]]):
         raise UserError(f"{file.path} has no rows below the names.")
