@@ -190,10 +190,6 @@ def test_names_of_parties_that_are_numbers_are_texts(write):
     assert set(data.party) == set(range(5))  # 01, 1, 10, 2, 9
 
 
-def test_no_column_no_parties(write):
-    assert load(CSV(path=write(PARTIES), label="label")).party is None
-
-
 # ---- test rows
 
 

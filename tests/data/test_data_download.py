@@ -241,24 +241,23 @@ def test_two_processes_fetch_a_file_once(server, tmp_path):
 
 
 @pytest.mark.parametrize("served", ["mini/squares.csv", "other_name/squares.csv.gz", "squares.csv.xz"])
-@pytest.mark.parametrize("way", ["setting", "variable"])
-def test_a_mirror_is_laid_out_as_a_data_folder(server, monkeypatch, served, way):
+def test_a_mirror_is_laid_out_as_a_data_folder(server, monkeypatch, served):
     pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(Path(served).suffix, bytes)
     (server.folder / served).parent.mkdir(exist_ok=True)
     (server.folder / served).write_bytes(pack(CONTENT))
-    if way == "variable":
-        monkeypatch.setenv("DPML_MIRROR", server.url)
-    files = Files(mirror=f"{server.url}/" if way == "setting" else None)
-    path = files.find(mini("http://127.0.0.1:9/never-asked"), "squares.csv")
+    path = Files(mirror=f"{server.url}/").find(mini("http://127.0.0.1:9/never-asked"), "squares.csv")
     assert read_content(path).sha256 == SHA256
+    path.unlink()
+    monkeypatch.setenv("DPML_MIRROR", server.url)
+    assert Files().find(mini("http://127.0.0.1:9/never-asked"), "squares.csv") == path
 
 
-@pytest.mark.parametrize("way", ["setting", "variable"])
-def test_offline_fetches_nothing(server, info, monkeypatch, way):
-    if way == "variable":
-        monkeypatch.setenv("DPML_OFFLINE", "1")
+def test_offline_fetches_nothing(server, info, monkeypatch):
     with pytest.raises(UserError, match=r"Offline mode forbids fetching it: It is made here\. Put it there, or set"):
-        Files(offline=way == "setting").find(info, "squares.csv")
+        Files(offline=True).find(info, "squares.csv")
+    monkeypatch.setenv("DPML_OFFLINE", "1")
+    with pytest.raises(UserError, match="Offline mode forbids"):
+        Files().find(info, "squares.csv")
     assert server.hits == []
 
 
