@@ -197,10 +197,8 @@ def matrix(columns: Columns, kinds: Kinds) -> Array:
 
 def levels_of(kinds: Kinds) -> tuple[int, ...]:
     """Return the number of values of each feature that is of categories; 0 for the others."""
-    levels = []
-    for name, kind in kinds.items():
-        levels += [len(kind.values) if isinstance(kind, Category) else 0] + [0] * (len(kind.columns(name)) - 1)
-    return tuple(levels)
+    features = [column for name, kind in kinds.items() for column in kind.columns(name).values()]
+    return tuple(len(column) if isinstance(column, tuple) else 0 for column in features)
 
 
 def range_content(column: Range) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def read_rows(options: CSV) -> CsvRows:
         table, rows, labels = _build(options, stated)
         if options.stamp != replace(options).stamp:
             raise UserError(f"{options.path} changed while it was read: give the command again.")
-        return table, {"rows": rows, "labels": asdict(labels)}
+        return table, {"rows": rows, **asdict(labels)}
 
     if options.cache:
         used = [f.name for f in fields(CSV) if not f.metadata.get("place") and f.name not in AFTER_PARSING]
@@ -238,7 +238,7 @@ def read_rows(options: CSV) -> CsvRows:
         table, facts = cached("csv", key, build, private=True)
     else:
         table, facts = build()
-    labels = Labels(**facts["labels"] | {"classes": tuple(facts["labels"]["classes"])})
+    labels = Labels(facts["task"], tuple(facts["classes"]), facts["rest"])
     columns, target = (stated.columns, stated.target) if stated else ({}, None)
     result = CsvRows(**vars(table), rows=facts["rows"], labels=labels, columns=columns, target=target)
     if (left := result.left_out) and parent_process() is None:
@@ -263,26 +263,20 @@ def _build(options: CSV, stated: ColumnBounds | None) -> tuple[Table, int, Label
     kinds = stated.kinds if stated else _inferred_kinds(columns, features)
     positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
     labels = find_labels(label, options.task, positive, stated)
-    X, y, party, left = _arrays(columns, kinds, labels, options)
-    if len(y) < 2:
-        raise _too_few(file, left + len(y), left)
-    if party is not None:
-        party = np.unique(party, return_inverse=True)[1]
-    rows, left_of_test = len(y), 0
+    table = _complete_rows(columns, kinds, labels, options, least=2)
+    rows = len(table.y)
     if "test" in options.paths:
-        X_test, y_test, left_of_test = _test(kinds, labels, options)
-        X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
-    return Table(np.ascontiguousarray(X), y, levels_of(kinds), party, left + left_of_test), rows, labels
+        test = _test(kinds, labels, options)
+        X, y = np.concatenate([table.X, test.X]), np.concatenate([table.y, test.y])
+        table = replace(table, X=X, y=y, left_out=table.left_out + test.left_out)
+    return replace(table, X=np.ascontiguousarray(table.X)), rows, labels
 
 
 def roles(file: CsvFile, options: CSV) -> list[str]:
     """Return the features: all columns that have no other role."""
-    named: list[tuple[str, str | None]] = [("label", options.label), ("party", options.party)]
-    named += [("drop", name) for name in options.drop]
+    named = [("label", options.label), ("party", options.party), *(("drop", name) for name in options.drop)]
     keys: dict[str, str] = {}
-    for key, name in named:
-        if name is None:
-            continue
+    for key, name in ((key, name) for key, name in named if name is not None):
         if name not in file.names:
             raise UserError(
                 f"{file.path} has no column {name!r} (dataset.{key}): {nearest(name, file.names)} "
@@ -313,8 +307,8 @@ def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: C
     return read(file, [*features, *other], {*other, *(stated.texts if stated else ())})
 
 
-def _arrays(columns: Columns, kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, Index | None, int]:
-    """Return features, labels, party codes, and the number of rows left out because a value is missing."""
+def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV, least: int) -> Table:
+    """Return the rows that are not left out because a value is missing."""
     label = columns[str(options.label)]
     y, X = to_labels(label, labels), matrix(columns, kinds)
     incomplete = np.isnan(y)
@@ -329,15 +323,14 @@ def _arrays(columns: Columns, kinds: Kinds, labels: Labels, options: CSV) -> tup
         incomplete |= np.isnan(X).any(axis=1)
     if options.missing == "refuse":
         _refuse(label.file, incomplete, options, "a value")
-    kept = ~incomplete
-    return X[kept], y[kept], None if party is None else party[kept].astype(np.intp), int(incomplete.sum())
-
-
-def _too_few(file: CsvFile, rows: int, left: int) -> UserError:
-    return UserError(
-        f"{file.path} has {left:,} of {rows:,} rows with a missing value, so that too few are left: leave columns out "
-        "with dataset.drop, or set dataset.missing=keep with the step impute."
-    )
+    kept, left = ~incomplete, int(incomplete.sum())
+    if len(y) - left < least:
+        raise UserError(
+            f"{label.file.path} has {left:,} of {len(y):,} rows with a missing value, so that too few are left: leave "
+            "columns out with dataset.drop, or set dataset.missing=keep with the step impute."
+        )
+    whose = None if party is None else np.unique(party[kept], return_inverse=True)[1]
+    return Table(X[kept], y[kept], levels_of(kinds), whose, left)
 
 
 def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
@@ -352,14 +345,10 @@ def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
         )
 
 
-def _test(kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, int]:
-    """Return features and labels of the test rows, in the form of the training rows, and how many are left out."""
+def _test(kinds: Kinds, labels: Labels, options: CSV) -> Table:
     file = open_file(options.paths["test"], options.written)
     names = [*kinds, str(options.label)]
     columns = read(file, names, [name for name in names if name not in kinds or kinds[name].is_text])
     if not len(columns[names[-1]]):
         raise UserError(f"{file.path} has no rows below the names.")
-    X, y, _, left = _arrays(columns, kinds, labels, options)
-    if not len(y):
-        raise _too_few(file, left, left)
-    return X, y, left
+    return _complete_rows(columns, kinds, labels, options, least=1)

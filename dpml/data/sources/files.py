@@ -83,9 +83,10 @@ class Files:
 
     def find(self, info: Info, filename: str) -> Path:
         """Return the path of one of a data set's files, which is downloaded first if it is missing."""
-        if self.local(info, filename) is None:
-            self._fetch(info, filename)
         path = self.local(info, filename)
+        if path is None:
+            self._fetch(info, filename)
+            path = self.local(info, filename)
         if path is None:
             raise self._missing(info, filename, "")
         return path
