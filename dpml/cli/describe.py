@@ -89,4 +89,4 @@ def _sentences(description: Description) -> Iterator[str]:
         named["drop"] = (*options.drop, *(each.name for each in description.problems))
         given = {key: said for key, said in named.items() if said not in (getattr(usual, key), reading.get(key))}
         words = ["dataset=csv", *(f"dataset.{key}={value(said)}" for key, said in given.items())]
-        yield f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm"
+        yield f"A run: dpml-run {shlex.join(words)}, with the steps {', '.join(options.steps)}"

@@ -45,6 +45,11 @@ class Table:
     left_out: int = 0
     truth: Array | None = None
 
+    @property
+    def width(self) -> int:
+        """The number of columns after one-hot coding."""
+        return sum(count or 1 for count in self.levels) if self.levels else self.X.shape[1]
+
 
 @dataclass(frozen=True)
 class Tabular:
@@ -148,9 +153,8 @@ class Tabular:
     def _check(self, table: Table, source: str) -> None:
         """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
         info = self.info
-        features = sum(count or 1 for count in table.levels) if table.levels else table.X.shape[1]
         expected = after_one_hot(self.stated) if self.stated else info.features
-        facts = [("rows", len(table.y), info.rows), ("features", features, expected)]
+        facts = [("rows", len(table.y), info.rows), ("features", table.width, expected)]
         for label, rows in info.classes.items():
             facts.append((f"rows of class {label:g}", int(np.sum(table.y == label)), rows))
         for what, count, expected in facts:

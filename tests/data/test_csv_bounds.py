@@ -149,7 +149,7 @@ def test_what_is_asked_for_and_what_is_stated_agree(files):
         _ = CSV(**files(stated), label="income", task="binary").info
     assert CSV(**files(), label="income", task="multiclass").info.classes == {0: 2, 1: 2}
     assert load(CSV(**files(), label="income", positive="low")).provenance["classes"] == {"-1": "high", "+1": "low"}
-    with pytest.raises(UserError, match="dataset.steps must not have pca where ranges are stated"):
+    with pytest.raises(UserError, match=r"dataset\.steps must not have pca where ranges are stated"):
         CSV(**files(), label="income", steps=("one_hot", "pca:2")).size(None)
 
 

@@ -113,6 +113,8 @@ def test_repeated_options_add_up(files, run_command):
     words = ["--label", "died", "--na", "<0,5", "--na", "7", "--drop", "id", "--drop", "seen", "--decimal", "comma"]
     done = run_command("dpml", "data", "describe", files["path"], *words)
     assert '\'dataset.na=["<0,5","7"]\'' in done.out
+    stated = run_command("dpml", "data", "describe", files["path"], "--bounds", files["bounds"])
+    assert "with the steps one_hot, min_max" in stated.out  # and the column that it drops is none that it must state
     assert "'dataset.drop=[id,seen]'" in done.out
 
 

@@ -196,11 +196,6 @@ class CsvRows(Table):
     columns: Mapping[str, Column]
     target: Range | None
 
-    @property
-    def width(self) -> int:
-        """The number of columns after one-hot coding."""
-        return sum(count or 1 for count in self.levels)
-
 
 @lru_cache(maxsize=8)
 def checksums(options: CSV) -> dict[str, str]:
