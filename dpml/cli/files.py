@@ -34,7 +34,7 @@ def own_file(arguments: argparse.Namespace) -> list[str]:
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:
         raise UserError(f"one file of rows is released, got {' and '.join(files)}.")
-    given = {"path": file for file in files} | own_options(arguments)
+    given = ({"path": files[0]} if files else {}) | own_options(arguments)
     settings = [f"dataset.{key}={value(content)}" for key, content in given.items()]
     return ["dataset=csv"] * bool(files) + settings + [word for word in words if word not in files]
 
