@@ -12,8 +12,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from dpml.arrays import Array, blocks
+from dpml.data.partition import Parties, remembered
 from dpml.optim import NotConvergedError
-from dpml.optim.losses import Loss, ShiftedLogistic, scores
+from dpml.optim.logistic import fit_all
+from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss, scores
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.sums import TALL
 
@@ -262,3 +264,12 @@ def _value_and_gradient(
         return value, ((slope.T * share) @ X).ravel() + lam * w
 
     return evaluate
+
+
+@remembered
+def least(parties: Parties, loss: Loss, lam: float) -> float:
+    """Return the minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum if there is no minimum."""
+    X, y, counts = parties.folded
+    regularised = loss.name in ("logistic", "softmax") and lam > 0
+    best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]
+    return float(mean_loss(loss, X, y, best, counts)[0] + lam / 2 * np.sum(best * best))

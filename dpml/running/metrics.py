@@ -11,9 +11,9 @@ import numpy as np
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.optim.convex import least
 from dpml.optim.losses import Loss, correct, mean_loss, mean_over_rows, squared_error
 from dpml.optim.losses import scores as scores_of
-from dpml.optim.reference import least
 from dpml.packs import import_named
 
 Metric = Callable[[Array, Parties, Loss, float], Array]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import minimize
 
 from dpml.algorithms import Release
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, Sites
@@ -21,7 +22,7 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
-from dpml.optim.reference import least, least_found
+from dpml.optim.convex import least
 
 from .bounds import excess_risk_bound
 
@@ -90,9 +91,15 @@ class MeasuredDescent(NoisyDescent):
         """Return the minimum of the objective; for a loss that is not convex the least value from several starts."""
         if self.loss.convex:
             return least(parties, self.loss, self.lam)
-        return least_found(
-            lambda w: float(self.objective(parties, w[None])[0]),
-            lambda w: gradient(w[None])[0] + self.lam * w,
-            parties.problem.d,
-            STARTS,
-        )
+        rng, d = np.random.default_rng(0), parties.problem.d
+        lengths = np.geomspace(0.1, 30, STARTS - 1)[:, None]
+        starts = np.vstack([np.zeros(d), lengths * rng.standard_normal((STARTS - 1, d)) / np.sqrt(d)])
+
+        def value(w: Array) -> float:
+            return float(self.objective(parties, w[None])[0])
+
+        def slope(w: Array) -> Array:
+            return gradient(w[None])[0] + self.lam * w
+
+        found = [minimize(value, w, jac=slope, method="L-BFGS-B", options={"maxiter": 300}).fun for w in starts]
+        return float(min(found))

@@ -137,7 +137,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         rule = self.rule
         rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
         mu = math.sqrt(1 / rounds) * self.target_mu(budget, problem)
-        step = min((self.noise_step or rule.noise_step) * self.counted(problem) * mu, rule.largest)
+        step = min((self.noise_step or rule.noise_step) * problem.units(self.unit) * mu, rule.largest)
         length = FIRST_CLIP if clip == "adaptive" else step if clip == "step" else clip
         if self.lam:  # a longer step would overshoot
             step = min(step, length / self.lam)
@@ -145,10 +145,6 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         width = 2 / (math.sqrt(1 - counting) * mu)
         counts = 1 / (math.sqrt(counting) * mu) if counting else math.inf
         return Schedule(rounds, length, step, width, counts)
-
-    def counted(self, problem: Problem) -> int:
-        """Return the number of gradients in a sum."""
-        return problem.N if self.unit == "sample" else problem.M
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
@@ -166,7 +162,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
 
     def _rounds(self, carrier: Carrier, first: Schedule, step: Single) -> tuple[Array, Single]:
         """One sum after the other, for steps (B, 1)."""
-        n, lam = self.counted(carrier.problem), self.lam
+        n, lam = carrier.problem.units(self.unit), self.lam
 
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             towards = gradients / np.float32(n)

@@ -219,9 +219,9 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         """The trained models, and the mean of their training losses on the way (B,)."""
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
-        models = Models.of(np.repeat(carrier.start.weights, runs, axis=0), self.hidden)
+        w = np.repeat(carrier.start.weights, runs, axis=0)
         rate = self.rate or (0.01 if self.variant == "authors" else 1.0)
-        adam = Adam(models, rate) if self.variant == "authors" else None
+        adam = Adam(w, rate) if self.variant == "authors" else None
         rounds = -(-N // self.rows_per_round(N)) * self.epochs
         checks = set(np.linspace(0, rounds - 1, min(_CHECKS, rounds)).round().astype(int).tolist())
         path = []
@@ -229,17 +229,16 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         for step, rows in enumerate(self.minibatches(N, carrier.start.order)):
             n = len(rows) or N
             if self.private:
-                flat = carrier.ask(int(n < self.rows_per_round(N)), models.flat(), rows)
+                gradient = carrier.ask(int(n < self.rows_per_round(N)), w, rows)
             else:
-                flat = terms.total(models.flat(), rows)
-            gradient = Models.of(flat, self.hidden)
+                gradient = terms.total(w, rows)
             if adam is None:
-                models.descend(gradient, rate / n)
+                w -= rate / n * gradient
             else:
                 adam.step(gradient)
             if step in checks:
-                path.append(score(models, X, y, self.loss, counts)[0])
-        return models, np.mean(path, axis=0)
+                path.append(score(Models.of(w, self.hidden), X, y, self.loss, counts)[0])
+        return Models.of(w, self.hidden), np.mean(path, axis=0)
 
     def minibatches(self, N: int, order: int) -> Iterator[Index]:
         """The rows of every round; `ALL` stands for all of them."""
@@ -255,10 +254,10 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
 def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
     """One network as it is before the first round."""
-    start = Models.zeros(hidden, 1, d)
-    start.inner[..., :-1] = rng.standard_normal((hidden, 1, d)) * math.sqrt(2 / d)
-    start.outer[:-1] = rng.standard_normal((hidden, 1)) * math.sqrt(2 / hidden)
-    return start
+    inner, outer = np.zeros((hidden, 1, d + 1)), np.zeros((hidden + 1, 1))
+    inner[..., :-1] = rng.standard_normal((hidden, 1, d)) * math.sqrt(2 / d)
+    outer[:-1] = rng.standard_normal((hidden, 1)) * math.sqrt(2 / hidden)
+    return Models(inner, outer)
 
 
 def with_ones(X: Array) -> Array:

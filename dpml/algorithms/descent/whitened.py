@@ -100,7 +100,7 @@ class WhitenedDescent(
         """The part of mu^2 that X'X gets: by the rule little where it would be hidden all the same."""
         if self.budget_share is not None:
             return self.budget_share
-        n = problem.N if self.unit == "sample" else problem.M
+        n = problem.units(self.unit)
         mu, rule = self.target_mu(budget, problem, self._moments), self.rule
         edge = spectral_edge(problem.d) * math.sqrt(2 / rule.share) / (n * mu)
         return rule.unseen if edge > HIDDEN else rule.share
@@ -138,7 +138,7 @@ class WhitenedDescent(
 
     def run(self, carrier: Carrier) -> Release:
         """`rounds` and `clip`, the last one, are those used."""
-        d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
+        d, n = carrier.problem.d, carrier.problem.units(self.unit)
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
         reach = n * carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])

@@ -23,11 +23,7 @@ from dpml.algorithms.quadratic.coefficients import (
 )
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import (
-    VARIANTS,
-    Release,
-    Variant,
-)
+from dpml.mechanism.algorithm import VARIANTS, Release, Variant
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
