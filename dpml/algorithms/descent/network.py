@@ -228,10 +228,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         X, y, counts = terms.folded
         for step, rows in enumerate(self.minibatches(N, carrier.start.order)):
             n = len(rows) or N
-            if self.private:
-                gradient = carrier.ask(int(n < self.rows_per_round(N)), w, rows)
-            else:
-                gradient = terms.total(w, rows)
+            gradient = carrier.ask(int(n < self.rows_per_round(N)), w, rows) if self.private else terms.total(w, rows)
             if adam is None:
                 w -= rate / n * gradient
             else:
