@@ -33,9 +33,9 @@ def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
 
     Proof: docs/privacy/hamm2016.md, Theorem 1. `classes` is K for softmax, or 1 if it is not known.
     """
-    if loss.name == "softmax" and classes == 1:
+    binary = loss.task == "binary"
+    if not binary and classes == 1:
         return 1 / lam
-    binary = loss.name == "logistic"
     K = 2 if binary else classes
     shift = loss.shift if isinstance(loss, ShiftedLogistic) else 0.0
     at_zero = float(expit(shift)) if binary else math.sqrt(1 - 1 / K)

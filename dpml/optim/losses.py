@@ -70,10 +70,6 @@ class Loss:
         """Return whether every label is in the domain of the formula."""
         raise NotImplementedError
 
-    def width(self, y: Array) -> int:
-        """Return the number of scores per model: 1, or the number of classes."""
-        return 1
-
     def outputs(self, classes: int) -> int:
         """Return the number of scores per model for rows with so many classes."""
         return 1
@@ -221,9 +217,6 @@ class Softmax(Loss):
 
     def accepts(self, y: Array) -> bool:
         return bool(np.all((y >= 0) & (y == np.round(y))))
-
-    def width(self, y: Array) -> int:
-        return int(y.max()) + 1
 
     def outputs(self, classes: int) -> int:
         return classes

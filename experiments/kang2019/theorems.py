@@ -10,7 +10,7 @@ and mu too large.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,7 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.message import Statistic
 from dpml.optim.convex import least
 
 from .bounds import excess_risk_bound
@@ -53,11 +54,13 @@ class MeasuredDescent(NoisyDescent):
         seen: list[Array] = []
         rounds = iter(range(self.rounds))
 
-        def keep(models: Array) -> None:
+        def keep(of: Statistic, at: tuple[Array, ...]) -> None:
             if next(rounds) % EVERY == 0:
-                seen.append(carrier.by_budget(models))
+                seen.append(carrier.by_budget(at[0]))
 
-        last: Array = carrier.by_budget(self.descend(carrier, 0, keep))
+        heard = replace(carrier.mechanism, announce=keep)
+        own = Carrier(heard, carrier.budgets, carrier.rng, carrier.draws, carrier.observer)
+        last: Array = carrier.by_budget(self.descend(own, 0))
         noises = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
         path = np.array([*seen, last])
         return Release(last, self._measured(carrier, path, noises))

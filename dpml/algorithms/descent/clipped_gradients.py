@@ -119,7 +119,7 @@ class ClippedTerms(Terms):
         of, parties = self.statistic, self.parties
 
         def made() -> list[PartyGradients]:
-            exact, found = of.loss.name == "squared" and maps is not None, []
+            exact, found = of.loss.task == "regression" and maps is not None, []
             for one in [None] if maps is None else maps:
                 X = parties.X if one is None else parties.X @ one if exact else gradients.mapped(parties.X, one)[0]
                 dtype = np.float64 if exact else np.float32

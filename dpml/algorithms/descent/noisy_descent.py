@@ -17,7 +17,7 @@ loss on the other fifth is trained on all rows. There is one choice for each see
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -403,17 +403,12 @@ class NoisyDescent(
         weights: Array = np.einsum("g,edgj->edj", self.layout.model_weights(carrier.problem), last)
         return weights
 
-    def descend(self, carrier: Carrier, number: int, heard: Callable[[Array], None] | None = None) -> Array:
-        """Return the last models of all runs, (B, d), or of local rounds the last models of all clients, (B, M d).
-
-        `heard` gets the models before every round.
-        """
+    def descend(self, carrier: Carrier, number: int) -> Array:
+        """Return the last models of all runs, (B, d), or of local rounds the last models of all clients, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
         for _ in range(self.rounds):
-            if heard is not None:
-                heard(w)
             w = (1 - self.lam * steps) * w - steps * carrier.ask(number, w)
         return w
 
