@@ -26,16 +26,17 @@ from dpml.mechanism.algorithm import (
     Unit,
     require_domain,
 )
-from dpml.mechanism.carriers import Carrier, Prepared
-from dpml.mechanism.discrete import target_mu
+from dpml.mechanism.carriers import Carrier, Prepared, Simulated, Way
 from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import RING, Statistic, Sum, eps_of, imprecision, mu_of, sums_in
 from dpml.mechanism.sharing import Sharing, secure_sharing
+from dpml.mechanism.ways import InRing, OnGrid
 from dpml.optim.losses import LOSSES, Loss
 from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
 _ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
+_GRID = 1e-6  # what is left of a mu for the rounding of sums to a grid
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "lam": (), "variant": ("paper",), "unit": UNITS, "protocol": SUM_PROTOCOLS, "noise": NOISES,
@@ -165,6 +166,12 @@ class Program(ABC):
         """What private rows decide outside the budget; None: nothing."""
         return None
 
+    def way(self, carrier: Carrier) -> Way:
+        """Return how the sums of a release are carried out."""
+        if self.noise == "discrete":
+            return OnGrid(carrier)
+        return (InRing if self.protocol == "secagg" else Simulated)(carrier)
+
     # How much noise a budget asks for.
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
@@ -175,7 +182,7 @@ class Program(ABC):
         if math.isinf(budget.eps):
             return math.inf
         mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * (1 - _ARITHMETIC)
-        mu = target_mu(mu) if self.noise == "discrete" else mu / (1 + self.imprecision(problem, of))
+        mu = mu * (1 - _GRID) if self.noise == "discrete" else mu / (1 + self.imprecision(problem, of))
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:

@@ -229,7 +229,7 @@ class Coefficients(Statistic):
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
         """A party's mean is rounded once in every coordinate, so that two of them move apart by one step more there.
 
-        That is at most ``d 2^(-2 bits)`` of mu, less than half of what `discrete.target_mu` leaves.
+        That is at most ``d 2^(-2 bits)`` of mu, less than half of what `Program.target_mu` leaves.
         """
         if self.unit == "sample":
             return 0.0
