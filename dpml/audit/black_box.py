@@ -92,7 +92,7 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
         for row, other, turned in ((first, first, low), (even, even, low), (first, -first, high)):
             pair = one_replaced(loss.task, problem, row, other, (high, turned), rows)
             pair = tuple(with_rows(each, each.X, np.append(labels, each.y[-1])) for each in pair)  # type: ignore[assignment]
-            yield (whole_party(pair[0]), whole_party(pair[1])) if unit == "party" else pair
+            yield whole_party(pair) if unit == "party" else pair
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:

@@ -26,11 +26,9 @@ from dpml.arrays import Array
 from dpml.audit import black_box, output_density
 from dpml.audit.exposure import Pair
 from dpml.audit.neighbours import (
-    for_loss,
     highest,
     in_a_crowd,
     one_replaced,
-    one_replaced_for_loss,
     polar,
     synthetic_parties,
     turned_label,
@@ -63,16 +61,16 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
     """The farthest of several: a label turns, a row becomes its opposite, or a label where all others are balanced."""
-    if algorithm.loss.task == "regression":
-        pairs = [one_replaced_for_loss(algorithm.loss, problem, [1.0], [end], other_label=-1.0) for end in (1.0, -1.0)]
+    task = algorithm.loss.task
+    if task == "regression":
+        pairs = [one_replaced(task, problem, [1.0], [end]) for end in (1.0, -1.0)]
     else:
-        opposite = one_replaced("binary", problem, [1.0], [-1.0], (1.0, 1.0))
-        pairs = [turned_label(problem), opposite, undecided(problem)]
+        opposite = one_replaced(task, problem, [1.0], [-1.0], (1.0, 1.0))
+        pairs = [turned_label(problem, task), opposite, undecided(problem, task=task)]
     if algorithm.unit == "party":
-        pairs = [(whole_party(first), whole_party(second)) for first, second in pairs]
-        if algorithm.loss.task != "regression":
-            pairs.append(undecided(problem, "party"))
-    pairs = [for_loss(pair, algorithm.loss, problem.classes) for pair in pairs]
+        pairs = [whole_party(pair) for pair in pairs]
+        if task != "regression":
+            pairs.append(undecided(problem, "party", task))
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
 
@@ -89,12 +87,12 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
     constant = message.units[0] if message.of.constant else math.inf
     scales = Scales(constant, message.units[-3], message.units[-1])
     worst = worst_neighbours(message.of.quadratic, scales, problem.d)
-    if algorithm.loss.task == "multiclass":  # two rows of one class, as if at an obtuse angle with opposite labels
-        pair = one_replaced("binary", problem, [1.0], [-each for each in worst.other], labels=(1.0, 1.0))
-        pair = for_loss(pair, algorithm.loss, problem.classes)
+    task = algorithm.loss.task
+    if task == "multiclass":  # two rows of one class, as if at an obtuse angle with opposite labels
+        pair = one_replaced(task, problem, [1.0], [-each for each in worst.other], (1.0, 1.0))
     else:
-        pair = one_replaced_for_loss(algorithm.loss, problem, [1.0], worst.other, other_label=-worst.label)
-    return (whole_party(pair[0]), whole_party(pair[1])) if algorithm.unit == "party" else pair
+        pair = one_replaced(task, problem, [1.0], worst.other, (1.0, -worst.label if task == "regression" else -1.0))
+    return whole_party(pair) if algorithm.unit == "party" else pair
 
 
 @worst_case.register
@@ -103,14 +101,15 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
     if not algorithm.laplace:
         return of_coefficients(algorithm, budget, problem)  # type: ignore[arg-type]
     even = np.full(problem.d, 1 / math.sqrt(problem.d))
-    return one_replaced_for_loss(algorithm.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
+    return one_replaced(algorithm.loss.task, problem, even, even * (-1.0) ** np.arange(problem.d))
 
 
 @worst_case.register(ClippedDescent)
 @worst_case.register(PreconditionedDescent)
 def of_balanced_labels(algorithm: ClippedDescent | PreconditionedDescent, budget: Budget, problem: Problem) -> Pair:
     """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
-    return for_loss(undecided(problem, algorithm.unit), algorithm.loss, problem.classes)
+    multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
+    return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
 
 @worst_case.register
@@ -144,7 +143,7 @@ def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, p
     """Many rows hold w where a row and its successor have long gradients; else a row changes its label."""
     loss = algorithm.loss
     if algorithm.variant == "authors" or loss.lipschitz is None or problem.d == 1:
-        return one_replaced_for_loss(loss, problem, [1.0], [1.0], other_label=-1.0)
+        return turned_label(problem, loss.task)
     sent = algorithm.objective(budget, problem)
     return output_density.held_pair(
         loss, problem, sent.ridge, lambda pair: output_density.largest_loss(loss, pair, sent.ridge, sent.scale)
