@@ -70,12 +70,9 @@ class LocalClassifiers(
     """
 
     unit: ClassVar[Unit] = "party"  # type: ignore[misc]
+    published_variants: ClassVar[bool] = True
     proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/hamm2016.md"
     lam: Annotated[Lam, POSITIVE] = 1e-4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_published_only()
 
     @property
     def reading(self) -> NoiseReading:

@@ -15,7 +15,7 @@ from scipy.special import lambertw
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
-from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
+from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
@@ -122,7 +122,7 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 
     def reached(crowd: Parties) -> Array:
         """The models of every round along `ahead`, if there was no noise."""
-        terms, models = GradientTerms(crowd), []
+        terms, models = Gradients().on(crowd), []
 
         def exact(w: Array, t: int) -> Array:
             models.append(w[0].copy())

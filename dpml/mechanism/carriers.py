@@ -39,14 +39,14 @@ class Prepared:
     start: Any = None
     transport: Any = None
     announce: Callable[[Statistic, tuple[Array, ...]], None] | None = None
-    _terms: dict[Statistic, Terms] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _terms: dict[Statistic, Terms[Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     @property
     def problem(self) -> Problem:
         """The public facts about the parties."""
         return self.parties.problem
 
-    def terms(self, statistic: Statistic) -> Terms:
+    def terms(self, statistic: Statistic) -> Terms[Any]:
         """A statistic of the rows."""
         if statistic not in self._terms:
             self._terms[statistic] = statistic.on(self.parties)

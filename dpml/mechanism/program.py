@@ -72,6 +72,8 @@ class Program(ABC):
     """Where the guarantee of published noise is claimed; None: nowhere."""
     linear: ClassVar[bool] = True
     """Whether it releases linear models, which can be published."""
+    published_variants: ClassVar[bool] = False
+    """Whether variants other than `paper` have published noise only."""
     proof: ClassVar[str] = "all noisy sums compose as one Gaussian: docs/privacy.md"
     allows: ClassVar[Mapping[str, tuple[str, ...]]] = {"loss": tuple(LOSSES), "calibration": CALIBRATIONS}
 
@@ -122,10 +124,7 @@ class Program(ABC):
                 f"algo.noise=discrete of algo={self.name} is the least noise that is proven to be enough: set "
                 "calibration=tight."
             )
-
-    def check_published_only(self) -> None:
-        """Raise UserError when another variant than the paper's is to have tight noise: there is none."""
-        if self.variant != "paper" and self.calibration == "tight":
+        if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
                 f"algo={self.name} algo.variant={self.variant} is a reading of the published noise only: "
                 f"set calibration=published."

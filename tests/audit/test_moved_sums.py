@@ -49,8 +49,6 @@ MANY = Problem(1, 100_000, 1)
 class RootTerms(Terms):
     """sqrt(y x) of every row, which is no number for some, where an author forgot them."""
 
-    parties: Any
-
     def total(self, w: np.ndarray) -> np.ndarray:
         signed = self.parties.y[:, None] * self.parties.X
         return np.where(signed < -0.5, np.nan, np.sqrt(np.abs(signed))).sum(axis=0) + 0 * w
@@ -58,11 +56,10 @@ class RootTerms(Terms):
 
 @dataclass(frozen=True)
 class Roots(Statistic):
+    terms = RootTerms
+
     def lengths(self, d: int) -> tuple[int, ...]:
         return (d,)
-
-    def on(self, parties: Any) -> RootTerms:
-        return RootTerms(parties)
 
     def largest(self, problem: Problem) -> float:
         return problem.N

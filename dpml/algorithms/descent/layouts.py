@@ -13,7 +13,6 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.data.partition import Parties
 from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Channel, Sampler, Sharing, TrustedCurator
 from dpml.optim.gradients import Rows
@@ -23,48 +22,8 @@ from dpml.sums import single_imprecision
 
 
 @dataclass(frozen=True)
-class MeanGradients(Statistic):
-    """The mean gradient of all rows at models w (B, d), or of every client's rows at its own model, w (B, M d).
-
-    Args:
-        slopes: of the loss.
-        by_party: whether it is the mean of the parties' means.
-        clients: M, of local rounds; 0: all rows have one model.
-    """
-
-    slopes: Slopes
-    by_party: bool = False
-    clients: int = 0
-
-    @property
-    def single(self) -> bool:
-        return True
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return (d,) * max(self.clients, 1)
-
-    def drawn(self, d: int) -> tuple[int, ...]:
-        return self.lengths(d)
-
-    def on(self, parties: Parties) -> "GradientMeans":
-        return GradientMeans(self, parties)
-
-    def largest(self, problem: Problem) -> float:
-        return self.slopes.lipschitz
-
-    def imprecision(self, problem: Problem) -> float:
-        return single_imprecision(problem.N, problem.d)
-
-    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        return "<f8", (d * max(self.clients, 1),)
-
-
-@dataclass(frozen=True)
-class GradientMeans(Terms):
+class GradientMeans(Terms["MeanGradients"]):
     """The gradients of some rows, in single precision."""
-
-    statistic: MeanGradients
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         models = np.split(at[0], len(self.groups), axis=1)
@@ -85,6 +44,42 @@ class GradientMeans(Terms):
             yield X, y, np.repeat(1 / (len(sizes) * sizes), sizes)
         else:
             yield X, y, np.full(len(y), 1 / len(y))
+
+
+@dataclass(frozen=True)
+class MeanGradients(Statistic):
+    """The mean gradient of all rows at models w (B, d), or of every client's rows at its own model, w (B, M d).
+
+    Args:
+        slopes: of the loss.
+        by_party: whether it is the mean of the parties' means.
+        clients: M, of local rounds; 0: all rows have one model.
+    """
+
+    terms = GradientMeans
+
+    slopes: Slopes
+    by_party: bool = False
+    clients: int = 0
+
+    @property
+    def single(self) -> bool:
+        return True
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (d,) * max(self.clients, 1)
+
+    def drawn(self, d: int) -> tuple[int, ...]:
+        return self.lengths(d)
+
+    def largest(self, problem: Problem) -> float:
+        return self.slopes.lipschitz
+
+    def imprecision(self, problem: Problem) -> float:
+        return single_imprecision(problem.N, problem.d)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (d * max(self.clients, 1),)
 
 
 def moved(lipschitz: float, problem: Problem) -> float:

@@ -38,38 +38,8 @@ ALL: Index = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True)
-class NetworkGradients(Statistic):
-    """The sum of the gradients of networks (B, size) of some of the rows.
-
-    Args:
-        loss: logistic.
-        hidden: units in the hidden layer.
-        clip: the longest gradient of a row; None: its terms are clipped as the authors do.
-    """
-
-    loss: Loss
-    hidden: int
-    clip: float | None
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return (self.hidden * (d + 2) + 1,)
-
-    def on(self, parties: Parties) -> "NetworkTerms":
-        return NetworkTerms(self, parties)
-
-    def largest(self, problem: Problem) -> float:
-        return problem.N * (2.0 if self.clip is None else self.clip)
-
-    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        return "<f8", self.lengths(d)
-
-
-@dataclass(frozen=True)
-class NetworkTerms(Terms):
+class NetworkTerms(Terms["NetworkGradients"]):
     """The training rows with a one at their ends."""
-
-    statistic: NetworkGradients
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         """For networks (B, size) and the numbers of the rows, or `ALL`."""
@@ -92,6 +62,32 @@ class NetworkTerms(Terms):
         """The rows, their labels, and how often each is there, to score networks on; None: once."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
+
+
+@dataclass(frozen=True)
+class NetworkGradients(Statistic):
+    """The sum of the gradients of networks (B, size) of some of the rows.
+
+    Args:
+        loss: logistic.
+        hidden: units in the hidden layer.
+        clip: the longest gradient of a row; None: its terms are clipped as the authors do.
+    """
+
+    terms = NetworkTerms
+
+    loss: Loss
+    hidden: int
+    clip: float | None
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (self.hidden * (d + 2) + 1,)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N * (2.0 if self.clip is None else self.clip)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", self.lengths(d)
 
 
 class Start(NamedTuple):
@@ -118,6 +114,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
     proof: ClassVar[str] = "Theorem 3, docs/privacy/imtiaz2019.md"
     linear: ClassVar[bool] = False
+    published_variants: ClassVar[bool] = True
     audited_rows: ClassVar[int] = 20
     """Of a party, in an audit: networks need few, and take long with many."""
 
@@ -128,10 +125,6 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
     batch: Annotated[int | None, POSITIVE] = None
     rate: Annotated[float | None, POSITIVE] = None
     clip: Annotated[float, POSITIVE] = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_published_only()
 
     @property
     def name(self) -> str:  # type: ignore[override]

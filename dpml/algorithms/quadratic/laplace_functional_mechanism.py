@@ -56,14 +56,11 @@ class LaplaceFunctionalMechanism(
     """
 
     name: ClassVar[str] = "dpfm"
+    published_variants: ClassVar[bool] = True
 
     variant: Variant = "paper"
     radius: Annotated[float | None, POSITIVE] = None
     ridge: Annotated[float, NOT_NEGATIVE] = 1.25
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_published_only()
 
     @property
     def proof(self) -> str:  # type: ignore[override]
