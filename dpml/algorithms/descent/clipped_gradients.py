@@ -21,7 +21,6 @@ import numpy as np
 
 from dpml import sums
 from dpml.arrays import Array, Index
-from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Unit
 from dpml.mechanism.discrete import BITS, checked, whole_steps
@@ -49,18 +48,6 @@ def models_of(of: "ClippedGradients", at: tuple[Any, ...]) -> tuple[Single, Arra
 def packed(of: "ClippedGradients", sums: Numbers, counts: Numbers) -> Any:
     """Sums (..., K d), and where parties are counted their numbers (...,) beside them."""
     return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
-
-
-def integers_of_parties(of: "ClippedGradients", each: Array, below: Array, secure: bool) -> Integers:
-    """The steps of parties' clipped gradients (M, B, K d), and of who is counted (M, B), or their sums."""
-    whole = checked(to_integers(each, BITS, 1.0), 1 << BITS)
-    parts = packed(of, whole, below.astype(np.int64) << BITS)
-    return parts if secure else parts.sum(axis=0)[None]
-
-
-def offsets_of(parties: Parties, secure: bool) -> Index:
-    """Where the rows of the parties begin and end; of one that has all, unless sums are secure."""
-    return parties.offsets if secure else np.array([0, len(parties.y)])
 
 
 def in_whole_steps(rows: Array) -> Array:
@@ -130,10 +117,13 @@ class ClippedTerms(Terms["ClippedGradients"]):
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             each, below = self._of_parties(PartyGradients.clipped, w, clip, maps)
-            return integers_of_parties(self.statistic, each, below, secure)
+            whole = checked(to_integers(each, BITS, 1.0), 1 << BITS)
+            parts: Integers = packed(self.statistic, whole, below.astype(np.int64) << BITS)
+            return parts if secure else parts.sum(axis=0)[None]
         (rows,), K = self._rows(maps, secure=False, rounded=True), self.statistic.classes
         runs = [slice(None)] if maps is None else [slice(b, b + 1) for b in range(len(w))]
-        offsets, d = offsets_of(self.parties, secure), self.parties.X.shape[1]
+        offsets = self.parties.offsets if secure else np.array([0, len(self.parties.y)])
+        d = self.parties.X.shape[1]
         total = np.zeros((len(offsets) - 1, len(w), K, d))
         scale = (resolutions * (rows.common / 2 / clip)).astype(np.float32)[:, None]
         for some, half, slopes in self._cut(rows, clip).parts(w):

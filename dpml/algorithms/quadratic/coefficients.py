@@ -393,14 +393,6 @@ def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 
-def units_in(carrier: Carrier, of: Coefficients) -> int:
-    """How many units a sum is over."""
-    sizes = carrier.mechanism.parties.sizes
-    if of.last:
-        return int(sizes[-1])
-    return len(sizes) if of.unit == "party" else int(sizes.sum())
-
-
 def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor, variance: float = 0.5) -> Release:
     """Ask for the coefficients, and minimise the noisy polynomial + lam/2 ||w||^2.
 
@@ -410,7 +402,8 @@ def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor
     """
     of = carrier.statistic(0)
     assert isinstance(of, Coefficients)
-    d, count = carrier.problem.d, units_in(carrier, of)
+    d = carrier.problem.d
+    count = int(carrier.mechanism.parties.sizes[-1]) if of.last else carrier.problem.units(of.unit)
     noisy = carrier.by_budget(carrier.ask(0))
     b, A = polynomial(noisy, d, count, lam, of.classes)
     if of.classes > 1:
