@@ -13,7 +13,7 @@ from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
-from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.optim.network import Models, clipped_sum, score, sum_of_clipped_terms
 from dpml.privacy import Budget, Problem, gdp
 
 LOSS = LOSSES["logistic"]
