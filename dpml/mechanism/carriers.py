@@ -150,20 +150,19 @@ class Carrier:
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
         """Report a message of one budget, and the unit noise of its sources, in units of the message's noise."""
         assert self.observer is not None
+        assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
         wide = widths * np.repeat(of.deviations(self.problem.d), of.lengths(self.problem.d))
         scale = np.where(wide > 0, wide, _EXACT)
-        if parts is not None:
-            drawn = parts * widths
-            if self.constant is not None:
-                drawn = drawn + float(self.messages[0][number].constant or 0.0) * self.constant
-            self.observer.drawn(drawn / scale)
+        drawn = parts * widths
+        if self.constant is not None:
+            drawn = drawn + float(self.messages[0][number].constant or 0.0) * self.constant
         at = tuple(np.array(each) for each in at)
 
         def exact(mechanism: Prepared) -> Array:
             return np.broadcast_to(mechanism.terms(of).total(*at), noisy.shape) / scale
 
-        self.observer.sent(noisy / scale, exact)
+        self.observer(noisy / scale, drawn / scale, exact)
 
 
 def _joined(blocks: Sequence[Release]) -> Release:

@@ -116,10 +116,7 @@ class Messages:
     def __init__(self, mechanism: Any) -> None:
         self.mechanism, self.off = mechanism, [0.0]
 
-    def drawn(self, parts: np.ndarray) -> None:
-        pass
-
-    def sent(self, message: np.ndarray, exact: Any) -> None:
+    def __call__(self, message: np.ndarray, parts: np.ndarray, exact: Any) -> None:
         own = np.asarray(exact(self.mechanism), dtype=float)
         self.off.append(float(np.max(np.linalg.norm(message - own, axis=-1) / np.linalg.norm(own, axis=-1))))
 
