@@ -148,17 +148,9 @@ class Pooled:
         """The noise in the released mean gradient."""
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
-    def units(self, problem: Problem) -> tuple[float, ...]:
-        """A row's weight in the released mean gradient, of the smallest party."""
-        return (self.sum_std(problem),)
-
-    def sensitivity(self, problem: Problem) -> float:
-        """How far a row moves the gradients of a round, in these units."""
-        return 2 * self.lipschitz
-
-    def round_noise(self, problem: Problem) -> float:
-        """The noise of a round, in these units."""
-        return 1.0
+    def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
+        """The units of a round's gradients, a row's weight; how far a row moves them, and their noise, in these."""
+        return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
         """The weights of the last models in the release."""
@@ -237,20 +229,13 @@ class Clients:
     def model_weights(self, problem: Problem) -> Array:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
-    def units(self, problem: Problem) -> tuple[float, ...]:
-        """A row's weight in the mean; of local rounds the noise of every client."""
-        return (1 / problem.N,) if self.synchronous else tuple(self.client_noise(problem, sizes_of(problem)).tolist())
-
-    def sensitivity(self, problem: Problem) -> float:
-        """The worst client of local rounds is the smallest."""
+    def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
+        """In units of a row's weight in the mean; in local rounds, of every client's noise: the smallest is worst."""
         if self.synchronous:
-            return 2 * self.lipschitz
-        return (
-            2 * self.lipschitz / (problem.smallest * float(self.client_noise(problem, np.array([problem.smallest]))[0]))
-        )
-
-    def round_noise(self, problem: Problem) -> float:
-        return self.sum_std(problem) * problem.N if self.synchronous else 1.0
+            return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
+        noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])
+        apart = 2 * self.lipschitz / (problem.smallest * float(self.client_noise(problem, least)[0]))
+        return tuple(noises.tolist()), apart, 1.0
 
     def sharing(self, problem: Problem) -> Sharing:
         if not self.synchronous:

@@ -334,9 +334,8 @@ class NoisyDescent(
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         """All rounds with each step size that is tried; a row moves the gradient by 2 G in units of its weight."""
         layout = self.layout
-        units, wide = layout.units(problem), layout.round_noise(problem)
+        units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
-        apart = layout.sensitivity(problem)
         return tuple(
             Sum(of, apart, float(each) * wide, units, times=self.rounds) for each in self.per_rows(budget, problem)
         )
