@@ -106,7 +106,8 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 
 @worst_case.register(ClippedDescent)
 @worst_case.register(PreconditionedDescent)
-def of_balanced_labels(algorithm: ClippedDescent | PreconditionedDescent, budget: Budget, problem: Problem) -> Pair:
+@worst_case.register(Network)
+def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
     """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
     multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
@@ -163,13 +164,7 @@ def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: 
     )
 
 
-# Networks and noisy descents, whose rounds start at a public point.
-
-
-@worst_case.register
-def of_network(algorithm: Network, budget: Budget, problem: Problem) -> Pair:
-    """A row turns its label, where the network is steep: both gradients are longer than the clip, and opposite."""
-    return undecided(problem)
+# Noisy descents, whose rounds start at a public point.
 
 
 @worst_case.register

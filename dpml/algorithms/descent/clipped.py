@@ -68,11 +68,6 @@ Move = Callable[[int, Single, Single, Single], Single]
 units of the clips c (B,)."""
 
 
-def averaged(rounds: int) -> int:
-    """How many models are averaged."""
-    return max(1, round(AVERAGED * rounds))
-
-
 def take_rounds(
     carrier: Carrier,
     number: int,
@@ -90,7 +85,7 @@ def take_rounds(
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
-    last, parties = averaged(first.rounds), len(carrier.mechanism.parties.sizes)
+    last, parties = max(1, round(AVERAGED * first.rounds)), len(carrier.mechanism.parties.sizes)
     for t in range(first.rounds):
         clip = clip if clips is None else clips[t]
         about = (w, clip, *more) if first.adaptive or clips is not None else (w, *more)
