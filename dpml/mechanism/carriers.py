@@ -63,15 +63,18 @@ class Prepared:
         for i, budget in enumerate(budgets):
             messages = self.algorithm.messages(budget, self.problem)
             alike.setdefault(tuple((message.of, message.times) for message in messages), []).append(i)
-        most = self.algorithm.together(self.problem) or draws
-        found: list[tuple[list[int], Release]] = []
+        sizes = [some.stop - some.start for some in blocks(draws, most=self.algorithm.together(self.problem) or draws)]
+        releases = []
         for numbers in alike.values():
-            own = rng if len(alike) == 1 else deepcopy(rng)
-            some = [budgets[i] for i in numbers]
-            sizes = [block.stop - block.start for block in blocks(draws, most=most)]
-            releases = [self.algorithm.run(Carrier(self, some, own, size, observer)) for size in sizes]
-            found.append((numbers, _joined(releases)))
-        return found[0][1] if len(found) == 1 else _in_order(found)
+            own, some = rng if len(alike) == 1 else deepcopy(rng), [budgets[i] for i in numbers]
+            each = [self.algorithm.run(Carrier(self, some, own, size, observer)) for size in sizes]
+            releases.append(_joined(each, axis=1))
+        release = _joined(releases, axis=0)
+        if len(releases) == 1:
+            return release
+        order = np.argsort(np.concatenate(list(alike.values())))
+        weights = None if release.weights is None else release.weights[order]
+        return Release(weights, {key: values[order] for key, values in release.metrics.items()})
 
 
 class Carrier:
@@ -99,6 +102,7 @@ class Carrier:
         self.secagg = algorithm.protocol == "secagg"
         self.widening = 1.0
         self._widths: dict[int, Array] = {}
+        self.constant = self._drawn_once()
         self.way: Way = algorithm.way(self)
 
     # What a loop reads.
@@ -111,10 +115,6 @@ class Carrier:
         if self.observer is not None:
             self.observe(number, noisy, parts, at)
         return noisy
-
-    @property
-    def constant(self) -> Array | None:
-        return self.way.constant
 
     def statistic(self, number: int) -> Statistic:
         """What message `number` is of."""
@@ -164,46 +164,35 @@ class Carrier:
 
         self.observer(noisy / scale, drawn / scale, exact)
 
+    def _drawn_once(self) -> Array | None:
+        messages = self.messages[0]
+        if not messages or messages[0].constant is None:
+            return None
+        M, (size,) = self.problem.M, messages[0].of.lengths(self.problem.d)
+        if self.secagg or self.observer is not None:
+            return noise.gaussian_messages(self.rng, self.draws, M, size).transpose(1, 0, 2) / np.sqrt(M)
+        return noise.gaussian(self.rng, (self.draws, size))[None]
 
-def _joined(blocks: Sequence[Release]) -> Release:
-    """The draws of one block after those of the other."""
-    if len(blocks) == 1:
-        return blocks[0]
-    weights = [block.weights for block in blocks if block.weights is not None]
-    metrics = {key: np.concatenate([block.metrics[key] for block in blocks], axis=1) for key in blocks[0].metrics}
-    return Release(np.concatenate(weights, axis=1) if weights else None, metrics)
 
-
-def _in_order(found: Sequence[tuple[list[int], Release]]) -> Release:
-    """The releases of some budgets, by their numbers, as one of all."""
-    order = np.argsort([i for numbers, _ in found for i in numbers])
-    weights = [release.weights for _, release in found if release.weights is not None]
-    metrics = {
-        key: np.concatenate([release.metrics[key] for _, release in found])[order] for key in found[0][1].metrics
-    }
-    return Release(np.concatenate(weights)[order] if weights else None, metrics)
+def _joined(parts: Sequence[Release], axis: int) -> Release:
+    """Concatenate releases of different budgets (axis 0) or draws (axis 1)."""
+    if len(parts) == 1:
+        return parts[0]
+    weights = [part.weights for part in parts if part.weights is not None]
+    metrics = {key: np.concatenate([part.metrics[key] for part in parts], axis=axis) for key in parts[0].metrics}
+    return Release(np.concatenate(weights, axis=axis) if weights else None, metrics)
 
 
 class Way(ABC):
-    """How the sums of one release are carried out. `constant` is as of `Carrier`."""
+    """How the sums of one release are carried out."""
 
     def __init__(self, carrier: Carrier) -> None:
         self.carrier, self.sharing, self.problem = carrier, carrier.sharing, carrier.problem
         self.rng, self.draws = carrier.rng, carrier.draws
-        self.constant = self._drawn_once()
 
     @abstractmethod
     def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         """The noisy sum of message `number` about `at`."""
-
-    def _drawn_once(self) -> Array | None:
-        messages = self.carrier.messages[0]
-        if not messages or messages[0].constant is None:
-            return None
-        M, (size,) = self.problem.M, messages[0].of.lengths(self.problem.d)
-        if self.carrier.secagg or self.carrier.observer is not None:
-            return noise.gaussian_messages(self.rng, self.draws, M, size).transpose(1, 0, 2) / np.sqrt(M)
-        return noise.gaussian(self.rng, (self.draws, size))[None]
 
     def _noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
         """Exact sums (budgets or 1, draws or 1, k) with unit noise (draws, k) as wide as declared: (B, k)."""
@@ -228,7 +217,8 @@ class Simulated(Way):
         carrier = self.carrier
         unit, parts = carrier.unit_noise(number)
         exact = self._shaped(number, carrier.mechanism.terms(carrier.statistic(number)).total(*at))
-        return self._noisy(number, exact, unit, None if self.constant is None else self.constant.sum(axis=0)), parts
+        constant = None if carrier.constant is None else carrier.constant.sum(axis=0)
+        return self._noisy(number, exact, unit, constant), parts
 
 
 def beside(lots: Sequence[Any]) -> Array:

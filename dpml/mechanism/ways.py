@@ -35,7 +35,7 @@ class InRing(Way):
         if self.sharing.zero_sum is not None:
             return self._by_cape(number, each[:, 0, 0], self.sharing.zero_sum)
         parts = of.project(self.sharing.parts(self.rng, self.draws, problem.M, sum(of.drawn(problem.d))), problem.d)
-        constants = [None] * problem.M if self.constant is None else self.constant
+        constants = [None] * problem.M if self.carrier.constant is None else self.carrier.constant
         sent = np.array([self._noisy(number, *each_of) for each_of in zip(each, parts, constants, strict=True)])
         sent = sent.reshape(problem.M, -1)
         bound = of.largest(problem) + self._reach(number)
