@@ -66,6 +66,8 @@ class Statistic(ABC):
 
     terms: ClassVar[type[Terms[Any]]]
     """What adds up its rows."""
+    single: bool = False
+    """Whether simulated noise is drawn in single precision, in half the time."""
 
     @abstractmethod
     def lengths(self, d: int) -> tuple[int, ...]:
@@ -86,11 +88,6 @@ class Statistic(ABC):
         are computed in double precision, in blocks of at most 1024, and these are added up two by two.
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
-
-    @property
-    def single(self) -> bool:
-        """Whether simulated noise is drawn in single precision, in half the time."""
-        return False
 
     # For noise that is drawn for more numbers than are sent.
 

@@ -57,14 +57,11 @@ class MeanGradients(Statistic):
     """
 
     terms = GradientMeans
+    single = True
 
     slopes: Slopes
     by_party: bool = False
     clients: int = 0
-
-    @property
-    def single(self) -> bool:
-        return True
 
     def lengths(self, d: int) -> tuple[int, ...]:
         return (d,) * max(self.clients, 1)
