@@ -21,7 +21,7 @@ from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.mechanism.statistics import ClippedRows
-from dpml.optim.losses import correct, scores, squared_error
+from dpml.optim.losses import LOSSES, correct, scores
 from dpml.privacy import Budget, Problem
 
 LARGEST = 4.0
@@ -42,7 +42,7 @@ class Errors:
     def __call__(self, X: Array, y: Array, w: Array) -> Array:
         found = scores(X, w, self.classes)
         if self.regression:
-            error = np.minimum(squared_error(found, y) / LARGEST, 1.0) - 0.5
+            error = np.minimum(LOSSES["squared"].value(found, y) / LARGEST, 1.0) - 0.5
         else:
             error = np.where(correct(found, y), -0.5, 0.5)
         return error.T[..., None]

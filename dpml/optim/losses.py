@@ -249,11 +249,6 @@ def scores(X: Array, weights: Array, classes: int = 1) -> Array:
     return (X @ weights.reshape(-1, X.shape[1]).T).reshape(len(X), len(weights), classes)
 
 
-def squared_error(scores: Array, y: Array) -> Array:
-    """Return the squared errors (n, B) of scores (n, B) as predictions of y (n,)."""
-    return (scores - y[:, None]) ** 2
-
-
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
     """Return whether the class predicted by the scores (n, B), or (n, B, K) of K classes, is that of y (n,): (n, B)."""
     if scores.ndim == 3:

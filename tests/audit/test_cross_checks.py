@@ -19,9 +19,8 @@ from dpml.algorithms.perturbation import ObjectivePerturbation
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.audit.search import distance, moved
 from dpml.audit.views import exposures
-from dpml.audit.worst_cases import worst_case
+from dpml.audit.worst_cases import distance, moved, worst_case
 from dpml.errors import UserError
 from dpml.optim.losses import LOSSES
 from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours

@@ -43,10 +43,9 @@ from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.audit import ROUNDS
-from dpml.audit.search import moved
 from dpml.audit.transcript import Transcript
 from dpml.audit.views import exposures
-from dpml.audit.worst_cases import worst_case
+from dpml.audit.worst_cases import moved, worst_case
 from dpml.mechanism.carriers import Carrier
 from dpml.optim import gradients, losses
 from dpml.optim.gradients import PartyGradients, Rows
