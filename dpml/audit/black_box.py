@@ -59,17 +59,17 @@ def _released(algorithm: Any, pair: Pair, budget: Budget) -> BlackBox:
 
 def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
     """The neighbours whose releases an attacker tells apart best, by a few draws."""
-    (delta, *_) = (each.delta for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
+    held = next(each for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
     found: list[tuple[tuple[float, float], Pair]] = []
     error = None
-    for pair in candidates(algorithm.loss, problem, getattr(algorithm, "unit", "sample")):
+    for pair in candidates(algorithm.loss, problem, held.unit):
         try:
             pilot = Scores.of([_released(algorithm, pair, budget)], _PILOT, generator(len(found), "audit", "pilot"))
         except UserError as refused:
             error = refused
             continue
         (scores,) = pilot.values()
-        found.append(((scores.lower(delta, CONFIDENCE)[0], scores.mu(CONFIDENCE)), pair))
+        found.append(((scores.lower(held.delta, CONFIDENCE)[0], scores.mu(CONFIDENCE)), pair))
     if not found:
         raise UserError(f"algo={algorithm.name} cannot be audited: it takes none of the data sets tried: {error}")
     return max(found, key=lambda each: each[0])[1]

@@ -211,7 +211,7 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
         n = n if counts is None else int(counts.sum())
         w, _ = minimise_quadratic(weighted.T @ X / n + lam / 2 * np.eye(d), -2 * weighted.T @ y / n)
         return w
-    if loss.name == "logistic" and lam == 0 and n < d:
+    if loss.task == "binary" and loss.convex and lam == 0 and n < d:
         separating = _separating(X, y)
         if separating is not None:
             return separating * (_MARGIN + (loss.shift if isinstance(loss, ShiftedLogistic) else 0.0))

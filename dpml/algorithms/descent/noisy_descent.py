@@ -40,7 +40,7 @@ from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.optim.losses import mean_loss
-from dpml.optim.slopes import CLIPPED, Slopes
+from dpml.optim.slopes import Slopes
 from dpml.options import POSITIVE, check_choice
 from dpml.privacy import Budget, Problem, View, gdp
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
@@ -182,10 +182,9 @@ class NoisyDescent(
         if self.clip is not None:
             if self.calibration == "published":
                 raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
-            if self.loss.name not in CLIPPED:
-                needed = " or ".join(f"loss={name}" for name in CLIPPED)
-                raise UserError(f"algo.clip needs {needed}, not loss={self.loss.name}.")
-        elif self.calibration == "tight" and self.loss.name in CLIPPED:
+            if not self.loss.convex:
+                raise UserError(f"algo.clip needs loss=logistic or loss=squared, not loss={self.loss.name}.")
+        elif self.calibration == "tight" and self.loss.convex:
             object.__setattr__(self, "clip", SLOPE_CLIP)
             object.__setattr__(self, "ruled", ("clip",))
         elif self.loss.lipschitz is None:
