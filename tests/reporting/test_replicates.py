@@ -26,7 +26,7 @@ LINES = pd.DataFrame(
 def test_an_official_split_in_full_has_the_same_rows_for_every_seed():
     y = np.zeros(45_222)
     drawn = {
-        kind: [kind().rows(y[:n], None, generator(seed, "data")) for seed in (0, 1)]
+        kind: [kind().split(y[:n], None, generator(seed, "data")) for seed in (0, 1)]
         for kind, n in ((Adult, 45_222), (BreastCancer, 699))
     }
     sets = {kind: [frozenset(train.tolist()) for train, _ in both] for kind, both in drawn.items()}
