@@ -92,6 +92,7 @@ class Carrier:
         start: what was drawn before any noise.
         constant: unit noise that is in every sum, of one party after the other or of all: (P, draws, k), or None.
         widening: by how much the noise of the last sum is wider than declared, because parties dropped out.
+        scaled_up: what the last sum of the surviving parties was multiplied by to stand for all.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Carrier:
         self.messages = [algorithm.messages(budget, self.problem) for budget in budgets]
         self.sharing = algorithm.sharing(self.problem)
         self.secagg = algorithm.protocol == "secagg"
-        self.widening = 1.0
+        self.widening = self.scaled_up = 1.0
         self._widths: dict[int, Array] = {}
         self.way: Way = (OnGrid if algorithm.noise == "discrete" else InRing if self.secagg else Simulated)(self)
 
@@ -352,6 +353,6 @@ def _between(carrier: Carrier) -> tuple[Any, Any]:
 def _made_up(carrier: Carrier, survivors: Index) -> float:
     """Return by what the sum of the surviving parties is multiplied to stand for all parties."""
     sizes = np.ones(carrier.problem.M) if carrier.algorithm.unit == "party" else carrier.mechanism.parties.sizes
-    factor = float(sizes.sum() / sizes[survivors].sum())
+    carrier.scaled_up = factor = float(sizes.sum() / sizes[survivors].sum())
     carrier.widening = factor * float(np.sqrt(len(survivors) / carrier.problem.M))
     return factor
