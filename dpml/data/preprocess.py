@@ -436,10 +436,8 @@ def bias(extent: Extent) -> Step:
 
 STEPS: dict[str, Callable[..., Step]] = {
     step.__name__: step
-    for step in (
-        impute, one_hot, treatment, min_max, symmetric, max_abs, centre, constant, pca, max_norm, sample_norm, clip, bias
-    )  # fmt: skip
-} | {"bin": binned, "spline": splined}
+    for step in (impute, one_hot, treatment, min_max, symmetric, max_abs, centre, constant, pca, max_norm, sample_norm)
+} | {"clip": clip, "bias": bias, "bin": binned, "spline": splined}
 
 
 # ---- several steps in order

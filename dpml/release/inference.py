@@ -73,7 +73,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     named = list(_contrasts(model, per or {}))
     fitted = model.moments.estimated()
     directions = np.array([direction for _, _, direction in named])
-    hidden = _hidden(directions, fitted)
+    hidden = hidden_directions(directions, fitted)
     if 2 * hidden.sum() > len(named):
         raise UserError(
             f"the noise hides {hidden.sum()} of {len(named)} coefficients, so that there is no table: use more rows, a "
@@ -93,7 +93,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     return lines
 
 
-def _hidden(directions: Array, fitted: Estimated) -> Array:
+def hidden_directions(directions: Array, fitted: Estimated) -> Array:
     """Return which directions (m, d) have a part that the noise hides and that may shift the estimate: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     errors = np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
@@ -144,8 +144,7 @@ def heading(model: Model, level: float) -> str:
     moments = model.moments
     assert moments is not None
     return (
-        f"Linear regression of {label}: the coefficients of the best linear fit in the population, with numbers clipped "
-        f"to their stated ranges. {level:.0%} intervals and p-values count the sample of {moments.rows:,} rows and the "
-        "noise that protects them; they assume independent rows, and columns that were chosen without a look at these."
+        f"Linear regression of {label}: the coefficients of the best linear fit in the population, with numbers "
+        f"clipped to their stated ranges. {level:.0%} intervals and p-values count the sample of {moments.rows:,} rows "
+        "and the noise that protects them. They assume independent rows, and columns chosen without a look at the rows."
     )
-
