@@ -75,7 +75,15 @@ def markdown(lines: list[Headline]) -> str:
     """The table of the README: what is proven is rounded up, and what an attack reached, a lower bound, down."""
     head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack", "the claim")
     rows = [
-        (x.paper, f"`{x.algo}`", x.view, f"{x.claimed:g}", written(x.proven, 3), written_below(x.attacked, 3), x.verdict)
+        (
+            x.paper,
+            f"`{x.algo}`",
+            x.view,
+            f"{x.claimed:g}",
+            written(x.proven, 3),
+            written_below(x.attacked, 3),
+            x.verdict,
+        )
         for x in lines
     ]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))

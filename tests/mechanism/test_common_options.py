@@ -39,7 +39,9 @@ NEEDS_LAM = {"avg", "batch", "gop", "indiv", "la", "psgd", "soft", "vote"}
 UNCHECKED = {("constant", "variant")}  # has none
 
 ANY = "ceiling constant nonpriv"
-SQUARED = f"{ANY} regression adassp capefm conv dpfm fm jayaraman local objpert outpert ssp ssp_descent wang wddp dpgd wdgd"
+SQUARED = (
+    f"{ANY} regression adassp capefm conv dpfm fm jayaraman local objpert outpert ssp ssp_descent wang wddp dpgd wdgd"
+)
 NOT_LOGISTIC = {"adassp", "regression"}
 SOFTMAX = f"{ANY} avg batch dpgd indiv soft ssp vote wdgd"
 SIGMOID = f"{ANY} jayaraman jayaraman_local wang wddp"
