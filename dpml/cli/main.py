@@ -132,7 +132,7 @@ _OPTIONS = {
     "--copies": _path("plan.json", "that others signed", **_SEVERAL),
     "--aggregator": _option("HOST:PORT", "where parties call", required=True),
     "--listen": _option("HOST:PORT", required=True),
-    "--ca": _path("FILE.pem", "the authority of the aggregator's certificate"),
+    "--ca": _path("FILE.pem", "the aggregator's certificate, or the authority that has signed it"),
     "--certificate-key": _path("FILE.pem"),
     # tables and figures
     "path": _path("RUN", "the folder of a run or a sweep, RESULTS/PAPER/FIGURE, or a model of algo=regression"),
@@ -259,7 +259,7 @@ def _add_federation(commands: Any) -> None:
     add("plan", "put cards together to the plan that all agree on", *_AGREED_ON, "cards", *_ADVERSARY, _to("plan.json"))
     key = ("--key", _path(None, "the signing key; without it signatures are only put together"))
     add("sign", "sign a plan, and take in the signatures of other copies of it", "plan", key, "--copies")
-    text = "write an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key"
+    text = "write the aggregator's certificate as server.pem and, for the parties, ca.pem, and its key server.key"
     add("tls", text, "host", "--folder")
     text = "take part in a release: call the aggregator, answer, and get the model"
     joined = ("data", "--plan", "--key", "--aggregator", "--ca", *_CAP, "--wait", *_WRITTEN)
