@@ -192,7 +192,7 @@ def run_init(arguments: Namespace) -> None:
     adversary = ["--colluders", str(arguments.colluders), *["--floating"] * arguments.floating]
     adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
     plan = _agreed(arguments, [Seat(name, _ROWS, os.urandom(32)) for name in names])  # nobody has keys yet
-    write_consortium(names, address, plan.stated, ("--set", *arguments.overrides), adversary, arguments.folder)
+    write_consortium(names, address, plan.stated, ("--set", *_words(arguments)), adversary, arguments.folder)
     _say_what_is_agreed(plan)
     print(f"{arguments.folder} has a folder for each of {', '.join(names)}, and for the aggregator: send each its own.")
     print("Each makes its signing key there, and keeps it. STEPS.md says how.")
@@ -209,7 +209,11 @@ def _seat(arguments: Namespace, name: str, data: Path, key: Path, reading: Mappi
 def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
     """Return what is stated of the columns, and the terms, which have what the bounds file says of the reading."""
     stated = load(arguments.bounds)
-    return replace(stated, reading={}), agreed_of(arguments.overrides, stated.reading)
+    return replace(stated, reading={}), agreed_of(_words(arguments), stated.reading)
+
+
+def _words(arguments: Namespace) -> list[str]:
+    return [*arguments.overrides, *([f"dataset.label={arguments.label}"] if arguments.label else [])]
 
 
 def _agreed(arguments: Namespace, seats: Sequence[Seat]) -> FederationPlan:

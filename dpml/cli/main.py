@@ -155,8 +155,10 @@ _OPTIONS = {
 
 
 _SETTING = ("overrides", "--config-dir")
+_COLUMNS = ("--label", "--party", "--drop")
 _WRITTEN = ("--encoding", "--separator", "--decimal", "--na")
-_AGREED_ON = (("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True)), "--set")
+_STATED = ("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True))
+_AGREED_ON = (_STATED, "--label", "--set")
 _ADVERSARY = ("--colluders", "--dropouts", "--floating")
 _LOCAL = ("--config-dir", "--data-dir")
 _CHOSEN = ("path", "--y", "--where", "--force")
@@ -186,25 +188,15 @@ def parser() -> argparse.ArgumentParser:
     add("check", "read every raw file that is here again and compare its content", *_LOCAL, "names")
     text = "print how a run would read a CSV or Parquet file of your own. It is as private as the rows"
     bounds = ("--bounds", _path("FILE.yaml", "count the values outside what this file states"))
-    add(
-        "describe",
-        text,
-        "file",
-        "--label",
-        "--party",
-        "--drop",
-        *_WRITTEN,
-        bounds,
-        "--bounds-out",
-        run="describe.run_describe",
-    )
+    add("describe", text, "file", *_COLUMNS, *_WRITTEN, bounds, "--bounds-out", run="describe.run_describe")
     text = "deal the rows of a data set as a run would, and print how unequal the parties are"
     add("partition", text, *_SETTING, "--figure")
 
     add = _adder(commands, "models.run_{}")
     words = ("overrides", _option("FILE | KEY=VALUE", "a file, and settings as for dpml-run; no seed", nargs="*"))
     text = "make one model for publication, with secret noise; a ledger records it first"
-    add("release", text, words, "--config-dir", "--bounds", _MODEL, *_CAP, "--declared", "--floating")
+    own_file = ("--bounds", *_COLUMNS, *_WRITTEN)
+    add("release", text, words, "--config-dir", *own_file, _MODEL, *_CAP, "--declared", "--floating")
     add("show", "print what a published model says, and its coefficients", "model", "--shapes")
     text = "print the predictions of a published model for the rows of a file, as CSV"
     table = ("--output", _path(None, "default: the screen"))

@@ -12,7 +12,7 @@ def require_complete(dataset: DictConfig) -> None:
     """Set the default of a release, to refuse rows with missing values, in the settings of a data set."""
     if "missing" not in dataset:
         return
-    if dataset.missing is None:
+    if not dataset.missing:
         bounds = Path(str(dataset.bounds)).expanduser()
         stated = load(bounds).reading.get("missing") if bounds.is_file() else None
         dataset.missing = stated or "refuse"

@@ -76,7 +76,7 @@ class Agreed:
     missing: Word = "refuse"
     steps: Texts = USUAL["steps"]
     encoding: Word = USUAL["encoding"]
-    separator: Text | None = CSV.separator
+    separator: Text | None = None
     decimal: Text = USUAL["decimal"]
     na: Texts = ()
     count_errors: Epsilon | None = None
