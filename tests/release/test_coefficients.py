@@ -58,7 +58,7 @@ def test_steps_that_change_the_coefficients_are_refused_before_anything_is_spent
 
 
 def test_coefficients_that_the_noise_hides_have_no_numbers(staff, run_command):
-    assert released(run_command, "algo=regression", "eps=0.002").code == 0
+    assert released(run_command, "algo=regression", "eps=0.0005").code == 0
     refused = run_command("dpml", "table", "model.json")
     assert refused.code == 2
     assert "the noise hides" in refused.err
