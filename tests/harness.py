@@ -47,7 +47,7 @@ def algorithms():
     config = compose([f"+algo@all.{name}={name}" for name in names])
     dataset, nodes = instantiate(config.dataset, "dataset"), OmegaConf.to_container(config["all"], resolve=True)
     others = {"loss": None, "calibration": config.calibration}
-    chosen = {"adassp": {"loss": "squared"}}
+    chosen = {name: {"loss": "squared"} for name in ("adassp", "regression")}
     return {name: build_algorithm({"algo": nodes[name], **others, **chosen.get(name, {})}, dataset) for name in names}
 
 

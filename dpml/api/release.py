@@ -28,6 +28,7 @@ from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
 from dpml.release.facts import exact_algorithm
+from dpml.release.inference import STEPS
 from dpml.release.ledger import beside
 from dpml.release.release import Request
 
@@ -104,6 +105,8 @@ def _setting(config: DictConfig, dataset: Source, rule: Partition, algorithm: Al
 def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
     """Set the defaults of a release: no test rows, and complete rows."""
     node = config.dataset
+    if config.algo.get("_target_", "").rpartition(".")[2] == "Regression" and "dataset.steps" not in given:
+        node.steps = list(STEPS)
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node.test_fraction = 0.0
     require_complete(node)
