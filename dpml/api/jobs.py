@@ -80,7 +80,8 @@ def ask(settings: Settings) -> Asked:
     wanted |= {option for experiment in found for option in options_of(experiment, overrides)}
     listed = {group: options(group, settings.config_dir) for group in GROUPS}
     extra = [(group, name) for group, name in wanted if name in listed[group]]
-    config = (_without_options(settings) if found else settings).composed(extra, hydra_too=True)
+    common = settings.only(lambda key: key.partition(".")[0] not in (*GROUPS, PACKAGE)) if found else settings
+    config = common.composed(extra, hydra_too=True)
     content = OmegaConf.create({key: config._get_node(key) for key in config if key not in ("hydra", EXTRA)})
     plain: Any = OmegaConf.to_container(content, resolve=True)
     check_keys(plain)
@@ -247,16 +248,6 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
         content = OmegaConf.to_container(config[PACKAGE], resolve=True)
     homes = (known[name].parent.parent, packs.home(name.rpartition("/")[0]).parent)
     return replace(Experiment.from_content(name, content), folders=homes)
-
-
-def _without_options(settings: Settings) -> Settings:
-    """Return the settings that are not options of an experiment's blocks."""
-
-    def kept(key: str) -> bool:
-        return key.partition(".")[0] not in (*GROUPS, PACKAGE)
-
-    words = [word for word in settings.words if kept(parsed(word).key_or_group)]
-    return replace(settings, words=words, values={k: v for k, v in settings.values.items() if kept(k)}, lists={})
 
 
 def _published(

@@ -31,8 +31,8 @@ from dpml.release.facts import exact_algorithm
 from dpml.release.ledger import beside
 from dpml.release.release import Request
 
-_DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
-"""Where those of an experiment are another."""
+_DEFAULTS = ("calibration=tight", "algo=wdgd")
+"""The settings of a release whose defaults are not those of an experiment."""
 
 _PUBLIC = {
     "dataset": (
@@ -57,8 +57,8 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     given = settings.given
     for key in {"seed", "draws"} & given.keys():
         raise UserError(f"a release is one model with noise from the operating system: remove {key}=.")
-    defaults = {key: value for key, value in _DEFAULTS.items() if key not in given}
-    config, _ = compose_one(replace(settings, values={**defaults, **settings.values}), "release")
+    defaults = [word for word in _DEFAULTS if word.partition("=")[0] not in given]
+    config, _ = compose_one(replace(settings, words=[*defaults, *settings.words]), "release")
     _choose_for_a_release(config, given)
     dataset: Source = instantiate(config.dataset, "dataset")
     stated, label = _stated(dataset, config)

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpml.cli.console import print_table
-from dpml.cli.files import AS_PRIVATE, value, written
+from dpml.cli.files import AS_PRIVATE, written
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.data.sets.csv import CSV, FITTED
 from dpml.errors import UserError
 from dpml.files import write_atomically
+from dpml.options import word_of
 from dpml.screen import Screen
 
 _SHOWN = 3  # categories shown per column
@@ -91,5 +92,5 @@ def _sentences(description: Description) -> Iterator[str]:
         named = {key: getattr(options, key) for key in ("path", "label", "party", "bounds", "drop", *WRITTEN)}
         named["drop"] = (*options.drop, *(each.name for each in description.problems))
         given = {key: said for key, said in named.items() if said not in (getattr(usual, key), reading.get(key))}
-        words = ["dataset=csv", *(f"dataset.{key}={value(said)}" for key, said in given.items())]
+        words = ["dataset=csv", *(word_of(f"dataset.{key}", said) for key, said in given.items())]
         yield f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm"

@@ -1,12 +1,12 @@
 """Files of the user's own: options that say how one is written, and none that is overwritten."""
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dpml.errors import UserError
+from dpml.options import word_of
 
 AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
 
@@ -24,20 +24,9 @@ def own_file(words: Sequence[str], bounds: Path | None) -> list[str]:
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:
         raise UserError(f"one file of rows is released, got {' and '.join(files)}.")
-    settings = [f"dataset.path={value(files[0])}"] if files else []
-    settings += [f"dataset.bounds={value(bounds)}"] if bounds else []
+    settings = [word_of("dataset.path", files[0])] if files else []
+    settings += [word_of("dataset.bounds", bounds)] if bounds else []
     return ["dataset=csv"] * bool(files) + settings + [word for word in words if word not in files]
-
-
-def value(content: Any) -> str:
-    """Return a text, or a list of texts, as a value for `dpml-run`: in quotes where Hydra needs them."""
-    if isinstance(content, list | tuple):
-        return f"[{','.join(map(value, content))}]"
-    text = str(content)
-    if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
-        return text
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{quoted}"'
 
 
 def refuse_replacing(output: Path | None, *read: Path | None) -> None:
