@@ -1,14 +1,17 @@
 """Packs: one folder for each paper, with a `CARD`, experiments, published numbers and Python that only they need.
 
 The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``; child processes find them in the
-environment variable `ENVIRONMENT`. The Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
+environment variable `ENVIRONMENT`. Installed distributions add theirs by entry points of the group ``dpml.packs``. The
+Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
 """
 
 import os
 import re
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
@@ -24,13 +27,25 @@ __path__: list[str] = []  # makes this module a package; `_put_in_place` adds it
 
 
 def known() -> dict[str, Path]:
-    """Return the folder of every pack by name: those of dpml and those of the user."""
+    """Return the folder of every pack by name: those of dpml, those of the user, and those that are installed."""
     folders = {path.parent.name: path.parent for path in sorted(shipped_folder("experiments").glob(f"*/{CARD}"))}
-    for folder in map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))):
+    for folder in (*map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))), *_installed()):
         folders.setdefault(folder.name, folder)
     for name, folder in folders.items():
         _put_in_place(f"{__name__}.{name}", folder)
     return folders
+
+
+@cache
+def _installed() -> list[Path]:
+    """Return the folders of the packages that entry points name."""
+    specs = [find_spec(point.module) for point in entry_points(group=__name__)]
+    return [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
+
+
+def options() -> list[Path]:
+    """Return the folders of the options that packs add: ``conf`` in a pack's folder."""
+    return [folder / "conf" for folder in known().values() if (folder / "conf").is_dir()]
 
 
 def add(folders: list[Path]) -> None:

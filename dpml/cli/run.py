@@ -17,7 +17,7 @@ from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, me
 from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import GROUPS, class_of
-from dpml.config.compose import VERSION_BASE, options
+from dpml.config.compose import VERSION_BASE, options, search_path
 from dpml.config.docstrings import meanings
 from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
@@ -187,6 +187,7 @@ def _by_hydra(settings: Settings, multirun: bool) -> None:
     # Hydra does not know the keys of an option's class
     words = [word if _is_plain(word) else f"++{word}" for word in settings.words]
     folder = ["--config-dir", str(settings.config_dir)] if settings.config_dir else []
+    folder += [search_path(packs.options())] if packs.options() else []
     sys.argv[1:] = [*(["-m"] if multirun else []), *folder, *words]
     hydra.main(str(shipped_folder("conf")), "config", **VERSION_BASE)(_job)()
 

@@ -16,11 +16,13 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
+from dpml import packs
 from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread
 from dpml.config.experiments import PACKAGE, natural
 from dpml.errors import UserError, nearest
 from dpml.files import shipped_folder
+from dpml.options import word_of
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Hydra 1.3 warns without this argument, and 1.4 with it."""
@@ -59,12 +61,17 @@ def refuse_sweep(override: Override) -> None:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the options of a configuration group: those of dpml, and the user's own in `config_dir`."""
+    """Return the options of a configuration group: those of dpml, of packs, and the user's own in `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
-    folders = [shipped_folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     return sorted({path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}, key=natural)
+
+
+def _added(config_dir: Path | None) -> list[Path]:
+    """Return the folders of options that are not dpml's."""
+    return [*packs.options(), *([config_dir] if config_dir else [])]
 
 
 def existing(config_dir: Path) -> Path:
@@ -136,23 +143,25 @@ def _is_choice(word: Override, config_dir: Path | None) -> bool:
 
 
 def _composed(words: tuple[str, ...], config_dir: Path | None) -> DictConfig:
-    # the user's own files can change meanwhile
-    config: DictConfig = pickle.loads(_kept(words)) if config_dir is None else _by_hydra(words, config_dir)
+    added = _added(config_dir)
+    # files that are not dpml's can change meanwhile
+    config: DictConfig = _by_hydra([search_path(added), *words]) if added else pickle.loads(_kept(words))
     return config
 
 
 @lru_cache(maxsize=64)
 def _kept(words: tuple[str, ...]) -> bytes:
-    return pickle.dumps(_by_hydra(words, None))  # a deep copy takes six times as long as reading a pickle
+    return pickle.dumps(_by_hydra(words))  # a deep copy takes six times as long as reading a pickle
 
 
-def _by_hydra(words: Sequence[str], config_dir: Path | None) -> DictConfig:
-    searchpath = []
-    if config_dir is not None:
-        path = str(config_dir.resolve()).replace("\\", "\\\\").replace("'", "\\'")
-        searchpath = [f"hydra.searchpath=['file://{path}']"]
+def search_path(folders: Iterable[Path]) -> str:
+    """Return the word by which Hydra finds the options in some folders."""
+    return word_of("hydra.searchpath", [f"file://{folder.resolve()}" for folder in folders])
+
+
+def _by_hydra(words: Sequence[str]) -> DictConfig:
     with _initialised(), user_errors():
-        config = hydra.compose("config", [*searchpath, *words], return_hydra_config=True)
+        config = hydra.compose("config", list(words), return_hydra_config=True)
     OmegaConf.set_struct(config, False)
     OmegaConf.set_readonly(config.hydra, False)
     for group in GROUPS:

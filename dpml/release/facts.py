@@ -217,8 +217,9 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """What the file of the algorithm `name` says."""
-    return dict(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
+    """Return the content of the file of the algorithm `name`, of dpml or of a pack."""
+    files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
+    return dict(OmegaConf.load(next(file for file in files if file.is_file())))
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
