@@ -1,16 +1,15 @@
 """Settings of a run: words as on the command line. A function's arguments become such words, too."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig, OmegaConf
 
 from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread
-from dpml.config.compose import compose, parsed
+from dpml.config.compose import Composed, Option, compose, parsed
 from dpml.errors import UserError
 from dpml.options import convert, word_of
 
@@ -47,14 +46,11 @@ class Settings:
         words = [word for word in self.words if not parsed(word).is_sweep_override()]
         return replace(self, words=words, lists=lists)
 
-    def composed(self, extra: Sequence[tuple[str, str]] = (), hydra_too: bool = False) -> DictConfig:
-        """Return the configuration: the defaults, changed by the words.
-
-        Of an option that is swept it has the first one. `extra` and `hydra_too` are as in `compose`.
-        """
+    def composed(self, extra: Iterable[Option] = ()) -> Composed:
+        """Return the configuration: the defaults, changed by the words, and the first option of a swept group."""
         words = [word for word in self.words if parsed(word).key_or_group.partition(".")[0] not in self.lists]
         words += [word_of(group, self.lists[group][0]) for group in GROUPS if group in self.lists]
-        return compose(words, self.config_dir, extra, hydra_too)
+        return compose(words, self.config_dir, extra)
 
 
 def is_private(word: str) -> bool:
@@ -119,14 +115,14 @@ def refuse_several(settings: Settings) -> None:
             raise UserError(f"{group} takes one name, got {group}=[{several}]: {how}.")
 
 
-def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | None]:
+def compose_one(settings: Settings, command: str) -> tuple[dict[str, Any], int | None]:
     """Return the configuration of one setting, and the number of features if `d` is set."""
     refuse_several(settings)
-    config = settings.only(lambda key: key != "d").composed()
+    config = settings.only(lambda key: key != "d").composed().values
     check_keys(config)
     for key in ("eps", "delta", "M", "N", "seed", "draws"):
         given = config[key]
-        if OmegaConf.is_list(given) or spread(given, key) is not given:
+        if isinstance(given, list) or spread(given, key) is not given:
             raise UserError(f"dpml {command} takes one {key}, got {key}={given}.")
     d = settings.given.get("d")
     return config, None if d is None else convert(d, int, "d")

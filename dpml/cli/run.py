@@ -80,11 +80,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _help(settings: Settings) -> str:
-    from omegaconf import OmegaConf
+    import yaml
 
-    config = settings.composed()
+    config = settings.composed().values
     lines = [_HEADER, *(f"{group}: {', '.join(options(group, settings.config_dir))}" for group in GROUPS)]
-    lines += ["", "== Keys (KEY=VALUE) and their values now ==", OmegaConf.to_yaml(config)]
+    lines += ["", "== Keys (KEY=VALUE) and their values now ==", yaml.safe_dump(config, sort_keys=False)]
     lines += ["== What the keys of these options mean =="]
     for group in GROUPS:
         with suppress(UserError):  # the class does not exist

@@ -28,12 +28,12 @@ GROUPS = ("dataset", "partition", "algo")
 """The keys of a run that are chosen by name: each option is a class with keys of its own."""
 
 
-def build_algorithm(config: Mapping[str, Any] | DictConfig, dataset: Source) -> Algorithm:
+def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
     """Return the algorithm of a composed configuration, with the loss set by `loss` or by the data set's task."""
     return algorithm_of(config["algo"], for_task(dataset.info.task, config["loss"]), config["calibration"])
 
 
-def algorithm_of(node: Mapping[str, Any] | DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
+def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -> Algorithm:
     """Return the algorithm that `node` describes by ``_target_`` and its options.
 
     If `calibration` is None, it is the default of the algorithm's own field, or `published` if that has no default.
@@ -57,7 +57,7 @@ def build_adversary(node: Any) -> Adversary:
     return made(Adversary, node, "adversary")
 
 
-def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
+def check_keys(config: Mapping[str, Any]) -> None:
     """Raise UserError for an unknown or missing top-level key, or a value of the wrong kind."""
     for key in config:
         if key not in KEYS:
@@ -71,7 +71,7 @@ def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
     build_adversary(config["adversary"])
 
 
-def value_of(config: Mapping[str, Any] | DictConfig, key: str) -> Any:
+def value_of(config: Mapping[str, Any], key: str) -> Any:
     """Return the value of a key at the top of a configuration, which has one value."""
     return convert(config[key], _TYPES[key], key)
 
@@ -86,17 +86,17 @@ def epsilon(value: Any, key: str) -> float:
     return float(convert(value, Epsilon, key))
 
 
-def files(config: Mapping[str, Any] | DictConfig) -> Files:
+def files(config: Mapping[str, Any]) -> Files:
     """Return where the data of a configuration are stored, and where they are downloaded from."""
     return Files(*(value_of(config, key) for key in ("data_dir", "mirror", "offline")))
 
 
-def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) -> Any:
+def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
     """Build the object that ``_target_`` names from the node's other keys, which must be its parameters."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
-    options: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else dict(node)
-    return made(class_of(options.pop("_target_"), key), options, key, **extra)
+    options = {name: value for name, value in node.items() if name != "_target_"}
+    return made(class_of(node["_target_"], key), options, key, **extra)
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
@@ -200,7 +200,7 @@ _LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 def grid(value: Any, key: str) -> list[Any]:
     """Return one value, a range, or a list of at least one value as a list."""
     value = spread(value, key)
-    values = list(value) if OmegaConf.is_list(value) or isinstance(value, list | range) else [value]
+    values = list(value) if isinstance(value, list | range) else [value]
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
     return values

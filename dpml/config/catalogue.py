@@ -25,7 +25,8 @@ def source(name: str, config_dir: Path | None = None) -> Source:
     check_option("dataset", name, config_dir)
     shipped = shipped_folder("conf") / f"dataset/{name}.yaml"
     # Hydra is slow, and reads the files that are not dpml's
-    node: Any = OmegaConf.load(shipped) if shipped.is_file() else compose([f"dataset={name}"], config_dir).dataset
+    shipped_node: Any = OmegaConf.to_container(OmegaConf.load(shipped)) if shipped.is_file() else None
+    node = shipped_node or compose([f"dataset={name}"], config_dir).values["dataset"]
     try:
         dataset: Source = instantiate(node, "dataset")
     except UserError as error:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -26,8 +26,7 @@ from dpml.options import word_of
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Hydra 1.3 warns without this argument, and 1.4 with it."""
-EXTRA = "_options"
-"""The key that holds further options, by group and name."""
+_EXTRA = "_options"  # the key that holds further options, by group and name
 _LONG = 1_000  # characters of a word
 
 
@@ -98,19 +97,31 @@ def check_option(group: str, name: str, config_dir: Path | None) -> None:
 # ---- composition
 
 
-def compose(
-    overrides: Iterable[str],
-    config_dir: Path | None = None,
-    extra: Iterable[tuple[str, str]] = (),
-    hydra_too: bool = False,
-) -> DictConfig:
+Option = tuple[str, str]
+"""The group and the name of an option."""
+
+
+class Composed(NamedTuple):
+    """A configuration.
+
+    Attributes:
+        values: the plain values of all keys, without Hydra's own.
+        options: the contents of further options.
+        whole: the same with Hydra's own settings, as Hydra has it.
+    """
+
+    values: dict[str, Any]
+    options: dict[Option, dict[str, Any]]
+    whole: DictConfig
+
+
+def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Iterable[Option] = ()) -> Composed:
     """Return the configuration of `dpml-run` for `overrides`.
 
     Args:
         overrides: the words, with one value each.
         config_dir: a folder of the user's own options.
-        extra: further options (group, name), which are placed under `EXTRA`.
-        hydra_too: keep Hydra's own settings, under ``hydra``.
+        extra: further options.
     """
     if config_dir is not None:
         existing(config_dir)
@@ -121,7 +132,7 @@ def compose(
     for word in chosen:
         if word.key_or_group in GROUPS:
             check_option(word.key_or_group, str(word.get_value_element_as_str()).strip("'\""), config_dir)
-    named = [f"+{group}@{EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
+    named = [f"+{group}@{_EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
     config = _composed((*(str(word.input_line) for word in chosen), *named), config_dir)
     # a class comes before its keys
     for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
@@ -130,9 +141,10 @@ def compose(
             del _holder(config, key)[key.rpartition(".")[2]]
         elif word not in chosen:
             set_value(config, key, word.value(), word.is_add() or word.is_force_add())
-    if not hydra_too:
-        del config["hydra"]
-    return config
+    own: Any = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    values: Any = OmegaConf.to_container(own, resolve=True)
+    nodes = values.pop(_EXTRA, {})
+    return Composed(values, {(group, name): node for group in nodes for name, node in nodes[group].items()}, config)
 
 
 def _is_choice(word: Override, config_dir: Path | None) -> bool:

@@ -18,6 +18,7 @@ from dpml.config.build import (
     instantiate,
     value_of,
 )
+from dpml.config.compose import Option
 from dpml.data import Files
 from dpml.errors import UserError
 from dpml.options import convert
@@ -30,8 +31,6 @@ from dpml.running.store import Record
 DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
 _SHARED = ("eps", "delta")  # one fit serves all values of these
-Option = tuple[str, str]
-"""The group and the name of an option."""
 
 
 @dataclass
@@ -66,7 +65,7 @@ class Expansion:
     """Turns blocks of settings into points, on top of a plain configuration, by the content of options."""
 
     config: Mapping[str, Any]
-    options: Mapping[Option, Mapping[str, Any]]
+    options: Mapping[Option, Mapping[str, Any]] = field(default_factory=dict)
     _built: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -82,20 +81,20 @@ class Expansion:
         for name, block in _blocks(experiment, overrides):
             axes = {key: _values(value, key) for key, value in block.items() if key not in (*_SHARED, "metrics")}
             shared = (_values(block.get(key, self.config[key]), key) for key in _SHARED)
-            budgets = tuple(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
-            metrics = tuple(_list(block.get("metrics", shown)))
+            budgets = list(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
+            metrics = _list(block.get("metrics", shown))
             for path in metrics:
                 named(convert(path, str, "metrics"))  # raises an error if it is not callable
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
-                    points += [Point(name, settings, cell) for cell in self._cells(settings, budgets, metrics)]
+                    points += [Point(name, settings, cell) for cell in self.cells(settings, budgets, metrics)]
                 except UserError as error:
                     points.append(Point(name, settings, None, str(error), status="skipped"))
         return points
 
-    def _cells(self, settings: Mapping[str, Any], budgets: tuple[Budget, ...], metrics: tuple[str, ...]) -> list[Cell]:
-        """Return the cells of one combination: several if there are many draws."""
+    def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
+        """Return the cells of one combination of settings: several if there are many draws."""
         config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
         for group in (*GROUPS, "adversary"):
             if group in GROUPS and group in settings:
@@ -119,10 +118,10 @@ class Expansion:
             M=value_of(config, "M"),
             N=value_of(config, "N"),
             seed=value_of(config, "seed"),
-            budgets=budgets,
+            budgets=tuple(budgets),
             draws=min(draws, DRAWS),
             adversary=self._once("adversary", config["adversary"], lambda: build_adversary(config["adversary"])),
-            metrics=metrics,
+            metrics=tuple(metrics),
             files=self.files,
         )
         firsts = range(DRAWS, draws, DRAWS)

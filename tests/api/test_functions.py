@@ -137,7 +137,7 @@ def test_a_program_that_uses_hydra_itself_finds_it_as_it_was(folder):
 )  # fmt: skip
 def test_values_are_kept_as_they_were_given(value):
     settings = settings_of([], {"mirror": value}, None)
-    found = settings.composed().mirror
+    found = settings.composed().values["mirror"]
     assert found == value
     assert type(found) is type(value)
 

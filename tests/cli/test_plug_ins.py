@@ -58,7 +58,7 @@ def test_an_installed_pack(tmp_path) -> None:
         "dpml_mypaper/mypaper2026/card.yaml": "title: Mine\n",
         "dpml_mypaper/mypaper2026/methods.py": content,
         "dpml_mypaper/mypaper2026/conf/algo/mine.yaml": "_target_: dpml.packs.mypaper2026.methods.MeanModel\n",
-        "dpml_mypaper/mypaper2026/fig1.yaml": "{title: t, source: s, metrics: [accuracy], settings: {algo: [mine, fm], M: 1}}",
+        "dpml_mypaper/mypaper2026/fig1.yaml": "{title: t, source: s, metrics: [loss], settings: {algo: [mine, fm]}}",
     }
     for name, text in files.items():
         path = tmp_path / "site" / name
