@@ -63,6 +63,7 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
     guarantees_: list[Guarantee]
     statement_: tuple[str, ...]
     setting_: str
+    _weights: Array  # for rows in the unit ball, (K, d)
     _constant: bool  # `fit_intercept` at the fit; the parameter can change later
 
 
@@ -237,12 +238,6 @@ class _PrivateLinear(_Fitted):
         rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), *self.bounds_, self._constant)
         return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
 
-    @property
-    def _weights(self) -> Array:
-        """Return the weights for rows in the unit ball, (K, d)."""
-        weights = np.atleast_2d(self.coef_)
-        return np.column_stack([weights, np.atleast_1d(self.intercept_)]) if self._constant else weights
-
     def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
         """Write the model to a file for `dpml predict`, at an unused `path`.
 
@@ -308,7 +303,7 @@ class _PrivateLinear(_Fitted):
 
     def _keep(self, weights: Array) -> None:
         """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
-        self.coef_ = weights
+        self._weights = self.coef_ = weights
         self.intercept_ = np.zeros(len(weights))
         self._constant = bool(self.fit_intercept)
         if self._constant:

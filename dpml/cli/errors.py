@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor
 
 from dpml.errors import UserError
 from dpml.files import shipped_folder
@@ -64,15 +63,7 @@ def sentence(error: Exception) -> str | None:
         return f"{path}{os.strerror(error.errno).lower()}."
     if isinstance(error, MemoryError):
         return "there is not enough memory: ask for fewer rows, draws, parties or workers."
-    if isinstance(error, BrokenExecutor):
-        return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
-    if "hydra" not in sys.modules:  # half of dpml would be loaded with it
-        return None
-    from hydra.errors import HydraException
-
-    from dpml.config.compose import hydras
-
-    return hydras(error) if isinstance(error, HydraException) else None
+    return None
 
 
 def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:

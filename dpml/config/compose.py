@@ -200,15 +200,11 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except HydraException as error:
-        raise UserError(hydras(error)) from None
-
-
-def hydras(error: HydraException) -> str:
-    """Return an error of Hydra's as one sentence."""
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, name = error.missing_cfg_file.rpartition("/")
-        return unknown_option(group, name, error.options or ())
-    return " ".join(str(error).split()).removesuffix(".") + "."
+        message = " ".join(str(error).split()).removesuffix(".") + "."
+        if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+            group, _, name = error.missing_cfg_file.rpartition("/")
+            message = unknown_option(group, name, error.options or ())
+        raise UserError(message) from None
 
 
 # ---- values
