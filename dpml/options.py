@@ -1,7 +1,6 @@
 """The values that options may have, declared by their types: ``rounds: Annotated[int, between(1, 100)] = 10``."""
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache
@@ -93,23 +92,3 @@ def check_choice(key: str, value: Any, allowed: tuple[Any, ...]) -> None:
 
 def _as_typed(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def word_of(key: str, *values: Any) -> str:
-    """Return KEY=VALUE for a value, or KEY=A,B for several: in quotes where Hydra needs them."""
-    return f"{key}={','.join(map(_as_word, values))}"
-
-
-def _as_word(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{','.join(map(_as_word, value))}]"
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    if isinstance(value, int | float):
-        return repr(value)
-    text = str(value)
-    if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
-        return text
-    # Hydra reads a backslash as itself, except before a quote
-    escaped = re.sub(r'(\\*)("|$)', lambda match: 2 * match[1] + match[2].replace('"', '\\"'), text)
-    return f'"{escaped}"'

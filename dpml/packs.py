@@ -55,8 +55,6 @@ def add(folders: list[Path]) -> None:
             raise UserError(f"--pack={folder} is not a pack: it has no {CARD}.")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
             raise UserError(f"--pack={folder}: a pack's name has small letters, digits and _ only; rename the folder.")
-        if os.pathsep in str(folder):
-            raise UserError(f"--pack={folder}: the path of a pack must not contain {os.pathsep!r}.")
         if home(folder.name) != folder and home(folder.name).is_dir():
             raise UserError(f"--pack={folder}: another pack is called {folder.name!r} already; rename the folder.")
         if folder.name not in known():

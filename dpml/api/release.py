@@ -16,7 +16,6 @@ from dpml.config.build import (
     instantiate,
     value_of,
 )
-from dpml.config.complete import require_complete
 from dpml.data import Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.reading import open_file
@@ -25,7 +24,7 @@ from dpml.data.sets.csv import CSV, USUAL, roles
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
-from dpml.release.facts import exact_algorithm
+from dpml.release.facts import exact_algorithm, require_all_rows
 from dpml.release.ledger import beside
 from dpml.release.release import Request
 
@@ -100,11 +99,15 @@ def _setting(config: Mapping[str, Any], dataset: Source, rule: Partition, algori
 
 
 def _choose_for_a_release(config: dict[str, Any], given: Container[str]) -> None:
-    """Set the defaults of a release: no test rows, and complete rows."""
+    """Set the defaults of a release: no test rows, and no rows with missing values."""
     node = config["dataset"]
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node["test_fraction"] = 0.0
-    require_complete(node)
+    if "missing" in node:
+        if node["missing"] is None:
+            bounds = Path(str(node["bounds"])).expanduser()
+            node["missing"] = (load(bounds).reading.get("missing") if bounds.is_file() else None) or "refuse"
+        require_all_rows(node["missing"])
     if "M" not in given and config["partition"].get("_target_", "").rpartition(".")[2] != "Natural":
         config["M"] = 1
     if config["adversary"]["colluders"] is None and "M" in given and 1 < value_of(config, "M") <= 3:

@@ -10,8 +10,9 @@ import numpy as np
 
 from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread
 from dpml.config.compose import Composed, Option, compose, parsed
+from dpml.config.words import word_of
 from dpml.errors import UserError
-from dpml.options import convert, word_of
+from dpml.options import convert
 
 _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE, written
+from dpml.config.words import word_of
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.data.sets.csv import CSV, FITTED
 from dpml.errors import UserError
 from dpml.files import write_atomically
-from dpml.options import word_of
 from dpml.screen import Screen
 
 _SHOWN = 3  # categories shown per column

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dpml.config.words import word_of
 from dpml.errors import UserError
-from dpml.options import word_of
 
 AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
 

@@ -3,7 +3,7 @@
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -100,29 +100,22 @@ def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Build an object from the options under `key`; the user may not set those in `extra`."""
-    values = convert_options(options, target, key, tuple(extra))
-    try:
-        _signature(target).bind(**values, **extra)
-    except TypeError as error:
-        raise UserError(f"{key}: {error}.") from None
-    return target(**values, **extra)
-
-
-def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
-    """Convert options to the types of `target`'s annotations; the user may not set those in `extra`."""
+    """Build an object from the options under `key`, of the annotated types; the user may not set those in `extra`."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
         raise UserError(f"{key} has keys of its own: {names}.")
-    hints = _hints(target)
     values = {}
     for name, value in options.items():
         if name not in parameters:
             raise UserError(f"unknown key '{key}.{name}': {nearest(name, parameters, f'{key}.')}")
         unset = value is None and parameters[name].default is None
-        values[name] = None if unset else convert(value, hints.get(name), f"{key}.{name}")
-    return values
+        values[name] = None if unset else convert(value, _hints(target).get(name), f"{key}.{name}")
+    try:
+        _signature(target).bind(**values, **extra)
+    except TypeError as error:
+        raise UserError(f"{key}: {error}.") from None
+    return target(**values, **extra)
 
 
 def completed(option: DictConfig) -> DictConfig:

@@ -20,9 +20,9 @@ from dpml import packs
 from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread
 from dpml.config.experiments import PACKAGE, natural
+from dpml.config.words import word_of
 from dpml.errors import UserError, nearest
 from dpml.files import shipped_folder
-from dpml.options import word_of
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Hydra 1.3 warns without this argument, and 1.4 with it."""

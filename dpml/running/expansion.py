@@ -70,12 +70,12 @@ class Expansion:
 
     @cached_property
     def files(self) -> Files:
-        """The location of the data, as a path that is valid in every worker."""
+        """Return the location of the data, as a path that is valid in every worker."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
-        """Every combination of every block of an experiment, in the file's order."""
+        """Return every combination of every block of an experiment, in the file's order."""
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
@@ -136,7 +136,7 @@ class Expansion:
 
 
 def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Option]:
-    """The options that an experiment names."""
+    """Return the options that an experiment names."""
     blocks = [block for _, block in _blocks(experiment, overrides)]
     return {(group, name) for block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
 
@@ -150,7 +150,7 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
+    """Return one value, or those of a list or a range without duplicates: the same setting twice is one setting."""
     return list({repr(item): item for item in grid(value, key)}.values())
 
 
