@@ -100,7 +100,7 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
     for folder in map(Path, folders or []):
         yield from _below(folder)
     if not folders:
-        folder = Path(file).parent
+        folder = Path(str(file)).parent
         yield from _named_from(folder, folder.glob("*.py"))
 
 

@@ -1,8 +1,7 @@
 """Packs: one folder for each paper, with a `CARD`, experiments, published numbers and Python that only they need.
 
-The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``; child processes find them in the
-environment variable `ENVIRONMENT`. Installed distributions add theirs by entry points of the group ``dpml.packs``. The
-Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
+The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``, and distributions by entry points
+``dpml.packs``. The Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
 """
 
 import os
@@ -21,7 +20,7 @@ from dpml.files import shipped_folder
 
 CARD = "card.yaml"
 ENVIRONMENT = "DPML_PACKS"
-"""The folders of the user's packs, separated as in PATH."""
+"""The folders of the user's packs, for child processes: separated as in PATH."""
 
 __path__: list[str] = []  # makes this module a package; `_put_in_place` adds its modules
 

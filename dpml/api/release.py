@@ -14,6 +14,7 @@ from dpml.config.build import (
     build_partition,
     files,
     instantiate,
+    require_all_rows,
     value_of,
 )
 from dpml.data import Source
@@ -24,7 +25,7 @@ from dpml.data.sets.csv import CSV, USUAL, roles
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
-from dpml.release.facts import exact_algorithm, require_all_rows
+from dpml.release.facts import exact_algorithm
 from dpml.release.ledger import beside
 from dpml.release.release import Request
 

@@ -91,6 +91,15 @@ def files(config: Mapping[str, Any]) -> Files:
     return Files(*(value_of(config, key) for key in ("data_dir", "mirror", "offline")))
 
 
+def require_all_rows(missing: str) -> None:
+    """Raise UserError if rows with missing values would be left out."""
+    if missing == "drop":
+        raise UserError(
+            "dataset.missing=drop leaves rows out because of their content, so a replaced row could change the number "
+            "of rows: a release needs dataset.missing=refuse, or keep with the step impute."
+        )
+
+
 def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
     """Build the object that ``_target_`` names from the node's other keys, which must be its parameters."""
     if not isinstance(node, Mapping) or "_target_" not in node:

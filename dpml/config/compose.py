@@ -102,27 +102,15 @@ Option = tuple[str, str]
 
 
 class Composed(NamedTuple):
-    """A configuration.
+    """A configuration."""
 
-    Attributes:
-        values: the plain values of all keys, without Hydra's own.
-        options: the contents of further options.
-        whole: the same with Hydra's own settings, as Hydra has it.
-    """
-
-    values: dict[str, Any]
-    options: dict[Option, dict[str, Any]]
-    whole: DictConfig
+    values: dict[str, Any]  # the plain values of all keys, without Hydra's own
+    options: dict[Option, dict[str, Any]]  # the contents of extra options
+    whole: DictConfig  # with Hydra's own settings
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Iterable[Option] = ()) -> Composed:
-    """Return the configuration of `dpml-run` for `overrides`.
-
-    Args:
-        overrides: the words, with one value each.
-        config_dir: a folder of the user's own options.
-        extra: further options.
-    """
+    """Return the configuration of `dpml-run` for words with one value each, and the contents of `extra` options."""
     if config_dir is not None:
         existing(config_dir)
     words = [parsed(word) for word in overrides]

@@ -15,7 +15,7 @@ from inspect import isclass
 from typing import Any
 
 from dpml.algorithms import Algorithm
-from dpml.config.build import algorithm_of, budget, class_of, epsilon
+from dpml.config.build import algorithm_of, budget, class_of, epsilon, require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV, USUAL
 from dpml.errors import UserError, nearest
@@ -25,7 +25,7 @@ from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
 from dpml.options import convert
 from dpml.privacy import Budget
-from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, require_all_rows, require_exact
+from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, require_exact
 
 Scalar = str | float | int | bool | None
 

@@ -231,15 +231,6 @@ def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None
     return algorithm_of(node, loss, calibration)
 
 
-def require_all_rows(missing: str) -> None:
-    """Raise UserError if rows with missing values would be left out."""
-    if missing == "drop":
-        raise UserError(
-            "dataset.missing=drop leaves rows out because of their content, so a replaced row could change the number "
-            "of rows: a release needs dataset.missing=refuse, or keep with the step impute."
-        )
-
-
 def require_exact(algorithm: Algorithm) -> None:
     """Raise UserError unless the algorithm's noise is exact."""
     if not has_exact_noise(algorithm):

@@ -1,8 +1,8 @@
 """Where cells and computed blocks are computed: in this process, in joblib's workers, or on a Dask cluster.
 
 Workers load the data themselves and return records. Only this process writes to disk. The numbers are bit-identical
-wherever and by however many workers they are computed. The numbers of cells in step depend by rounding on which cells
-are waiting.
+wherever and by however many workers they are computed, but those of cells in step depend by rounding on which cells are
+waiting.
 """
 
 import importlib
@@ -81,10 +81,7 @@ def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> O
 def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Outcomes:
     """Yield (number of the job, outcome) in the order in which the jobs finish.
 
-    Args:
-        jobs: the jobs to run.
-        workers: number of processes; a Dask cluster has its own workers.
-        address: of the scheduler of a Dask cluster, tcp://HOST:PORT.
+    They run in `workers` processes, or on the Dask cluster whose scheduler is at `address`, tcp://HOST:PORT.
     """
     together: dict[Any, Batch] = {}
     for number, job in enumerate(jobs):

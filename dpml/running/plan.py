@@ -154,10 +154,7 @@ def make_plans(
 ) -> list[Plan]:
     """Determine which cells are finished, which cannot be computed, and which are waiting.
 
-    Args:
-        asked: experiments, each with its points and the CPU seconds that a cell of each block took elsewhere.
-        store: the finished cells.
-        options: which cells are computed again.
+    `asked` are experiments, each with its points and the CPU seconds that a cell of each block took elsewhere.
     """
     plans = [Plan(experiment, points, store, reference) for experiment, points, reference in asked]
     checksum_of, code_of = cache(_checksum), cache(partial(code.digest, code.NUMBERS))
