@@ -1,6 +1,6 @@
 """Packs: one folder for each paper, with a `CARD`, experiments, published numbers and Python that only they need.
 
-The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``, and distributions by entry points
+The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``, distributions by entry points
 ``dpml.packs``. The Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
 """
 

@@ -50,6 +50,13 @@ class Headline:
     proven: float
     attacked: float
 
+    @property
+    def verdict(self) -> str:
+        """Whether the claim is true, by the proof and by the attack."""
+        if self.proven <= self.claimed:
+            return "holds"
+        return "**false**" if self.attacked > self.claimed else "not proven"
+
 
 def headlines(audit: pd.DataFrame) -> list[Headline]:
     """One for each paper: the loss and view with the largest proven ε of those that its claim is about."""
@@ -66,9 +73,9 @@ def headlines(audit: pd.DataFrame) -> list[Headline]:
 
 def markdown(lines: list[Headline]) -> str:
     """The table of the README: what is proven is rounded up, and what an attack reached, a lower bound, down."""
-    head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack")
+    head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack", "the claim")
     rows = [
-        (x.paper, f"`{x.algo}`", x.view, f"{x.claimed:g}", written(x.proven, 3), written_below(x.attacked, 3))
+        (x.paper, f"`{x.algo}`", x.view, f"{x.claimed:g}", written(x.proven, 3), written_below(x.attacked, 3), x.verdict)
         for x in lines
     ]
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
