@@ -69,17 +69,14 @@ def options(group: str, config_dir: Path | None = None) -> list[str]:
 
 
 def _added(config_dir: Path | None) -> list[Path]:
-    """Return the folders of options that are not dpml's."""
-    return [*packs.options(), *([config_dir] if config_dir else [])]
-
-
-def existing(config_dir: Path) -> Path:
-    """Return the folder of the user's own options, or raise UserError if it does not exist."""
+    """Return the folders of options that are not dpml's, and have the classes in `config_dir` found."""
+    if config_dir is None:
+        return packs.options()
     if not config_dir.is_dir():
         raise UserError(f"--config-dir={config_dir} is not a folder.")
     if (folder := str(config_dir.resolve())) not in sys.path:
-        sys.path.append(folder)  # the options there name classes of the user's
-    return config_dir
+        sys.path.append(folder)
+    return [*packs.options(), config_dir]
 
 
 def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
@@ -111,8 +108,6 @@ class Composed(NamedTuple):
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Iterable[Option] = ()) -> Composed:
     """Return the configuration of `dpml-run` for words with one value each, and the contents of `extra` options."""
-    if config_dir is not None:
-        existing(config_dir)
     words = [parsed(word) for word in overrides]
     for word in words:
         refuse_sweep(word)
