@@ -105,7 +105,7 @@ def _choose_for_a_release(config: dict[str, Any], given: Container[str]) -> None
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node["test_fraction"] = 0.0
     if "missing" in node:
-        if node["missing"] is None:
+        if not node["missing"]:
             bounds = Path(str(node["bounds"])).expanduser()
             node["missing"] = (load(bounds).reading.get("missing") if bounds.is_file() else None) or "refuse"
         require_all_rows(node["missing"])

@@ -131,7 +131,7 @@ _OPTIONS = {
     "--copies": _path("plan.json", "that others signed", **_SEVERAL),
     "--aggregator": _option("HOST:PORT", "where parties call", required=True),
     "--listen": _option("HOST:PORT", required=True),
-    "--ca": _path("FILE.pem", "the authority of the aggregator's certificate"),
+    "--ca": _path("FILE.pem", "the aggregator's certificate, or the authority that has signed it"),
     "--certificate-key": _path("FILE.pem"),
     # tables and figures
     "path": _path("RUN", "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE"),
@@ -152,8 +152,10 @@ _OPTIONS = {
 
 
 _SETTING = ("overrides", "--config-dir")
+_COLUMNS = ("--label", "--party", "--drop")
 _WRITTEN = ("--encoding", "--separator", "--decimal", "--na")
-_AGREED_ON = (("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True)), "--set")
+_STATED = ("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True))
+_AGREED_ON = (_STATED, "--label", "--set")
 _ADVERSARY = ("--colluders", "--dropouts", "--floating")
 _LOCAL = ("--config-dir", "--data-dir")
 _CHOSEN = ("path", "--y", "--where", "--force")
@@ -183,25 +185,15 @@ def parser() -> argparse.ArgumentParser:
     add("check", "read every raw file that is here again and compare its content", *_LOCAL, "names")
     text = "print how a run would read a CSV or Parquet file of your own. It is as private as the rows"
     bounds = ("--bounds", _path("FILE.yaml", "count the values outside what this file states"))
-    add(
-        "describe",
-        text,
-        "file",
-        "--label",
-        "--party",
-        "--drop",
-        *_WRITTEN,
-        bounds,
-        "--bounds-out",
-        run="describe.run_describe",
-    )
+    add("describe", text, "file", *_COLUMNS, *_WRITTEN, bounds, "--bounds-out", run="describe.run_describe")
     text = "deal the rows of a data set as a run would, and print how unequal the parties are"
     add("partition", text, *_SETTING, "--figure")
 
     add = _adder(commands, "models.run_{}")
     words = ("overrides", _option("FILE | KEY=VALUE", "a file, and settings as for dpml-run; no seed", nargs="*"))
     text = "make one model for publication, with secret noise; a ledger records it first"
-    add("release", text, words, "--config-dir", "--bounds", _MODEL, *_CAP, "--declared", "--floating")
+    own_file = ("--bounds", *_COLUMNS, *_WRITTEN)
+    add("release", text, words, "--config-dir", *own_file, _MODEL, *_CAP, "--declared", "--floating")
     add("show", "print what a published model says, and its coefficients", "model", "--shapes")
     text = "print the predictions of a published model for the rows of a file, as CSV"
     table = ("--output", _path(None, "default: the screen"))
@@ -255,7 +247,7 @@ def _add_federation(commands: Any) -> None:
     add("plan", "put cards together to the plan that all agree on", *_AGREED_ON, "cards", *_ADVERSARY, _to("plan.json"))
     key = ("--key", _path(None, "the signing key; without it signatures are only put together"))
     add("sign", "sign a plan, and take in the signatures of other copies of it", "plan", key, "--copies")
-    text = "write an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key"
+    text = "write the aggregator's certificate as server.pem and, for the parties, ca.pem, and its key server.key"
     add("tls", text, "host", "--folder")
     text = "take part in a release: call the aggregator, answer, and get the model"
     joined = ("data", "--plan", "--key", "--aggregator", "--ca", *_CAP, "--wait", *_WRITTEN)

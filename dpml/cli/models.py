@@ -36,7 +36,7 @@ def run_release(arguments: Namespace) -> None:
     from dpml.api.settings import Settings
     from dpml.release.release import release
 
-    settings = Settings(own_file(arguments.overrides, arguments.bounds), config_dir=arguments.config_dir)
+    settings = Settings(own_file(arguments), config_dir=arguments.config_dir)
     allowed = {"floating": arguments.floating, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)

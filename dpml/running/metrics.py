@@ -11,9 +11,9 @@ import numpy as np
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.optim.losses import Loss, correct, mean_loss, mean_over_rows, squared_error
+from dpml.optim.convex import least
+from dpml.optim.losses import LOSSES, Loss, correct, mean_loss, mean_over_rows
 from dpml.optim.losses import scores as scores_of
-from dpml.optim.reference import least
 from dpml.packs import import_named
 
 Metric = Callable[[Array, Parties, Loss, float], Array]
@@ -37,7 +37,7 @@ def evaluate(
         found["optimality_gap"] = mean + lam / 2 * np.einsum("bj,bj->b", flat, flat) - least(parties, loss, lam)
     if len(data.y_test):
         if data.task == "regression":
-            found["rmse"] = np.sqrt(mean_over_rows(squared_error, data.X_test, data.y_test, flat))
+            found["rmse"] = np.sqrt(mean_loss(LOSSES["squared"], data.X_test, data.y_test, flat))
         else:
             found["accuracy"], found["balanced_accuracy"] = accuracies(flat, data.X_test, data.y_test)
     if data.truth is not None and data.truth.shape == flat.shape[1:]:
