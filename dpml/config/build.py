@@ -78,12 +78,7 @@ def value_of(config: Mapping[str, Any], key: str) -> Any:
 
 def budget(eps: Any, delta: Any) -> Budget:
     """Return the (eps, delta) of a configuration."""
-    return Budget(epsilon(eps, "eps"), convert(delta, _TYPES["delta"], "delta"))
-
-
-def epsilon(value: Any, key: str) -> float:
-    """Return an eps, or raise a UserError that names the key."""
-    return float(convert(value, Epsilon, key))
+    return Budget(float(convert(eps, Epsilon, "eps")), convert(delta, _TYPES["delta"], "delta"))
 
 
 def files(config: Mapping[str, Any]) -> Files:
