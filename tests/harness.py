@@ -44,7 +44,7 @@ def algorithms():
     """Every algorithm with its own defaults, by name: Hydra composes one as long as all of them."""
     composed = compose([], extra=[("algo", name) for name in options("algo")])
     dataset = instantiate(composed.values["dataset"], "dataset")
-    chosen = {"adassp": {"loss": "squared"}}
+    chosen = {name: {"loss": "squared"} for name in ("adassp", "regression")}
     return {
         name: build_algorithm({**composed.values, "algo": node, **chosen.get(name, {})}, dataset)
         for (_, name), node in composed.options.items()

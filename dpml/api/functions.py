@@ -113,6 +113,18 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     return _load(config, instantiate(config["dataset"], "dataset"))
 
 
+def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
+    """Return the coefficients of a published model of algo=regression with intervals and p-values: `dpml table`.
+
+    Columns: column, unit, estimate, low, high, p, note. `per` says by how much a number increases, by column.
+    """
+    from dpml.release.inference import coefficient_table
+    from dpml.release.model import read_model
+    from dpml.reporting.coefficients import frame
+
+    return frame(coefficient_table(read_model(Path(model)), level, per))
+
+
 def rows(path: str | Path) -> "pd.DataFrame":
     """Return the rows that a run or a sweep wrote into a folder, or those of a figure, RESULTS/PAPER/FIGURE."""
     from dpml.reporting.tables import read_rows  # slow to load

@@ -26,6 +26,7 @@ from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
 from dpml.release.facts import exact_algorithm
+from dpml.release.inference import STEPS
 from dpml.release.ledger import beside
 from dpml.release.release import Request
 
@@ -102,6 +103,8 @@ def _setting(config: Mapping[str, Any], dataset: Source, rule: Partition, algori
 def _choose_for_a_release(config: dict[str, Any], given: Container[str]) -> None:
     """Set the defaults of a release: no test rows, and no rows with missing values."""
     node = config["dataset"]
+    if config["algo"].get("_target_", "").rpartition(".")[2] == "Regression" and "dataset.steps" not in given:
+        node["steps"] = list(STEPS)
     if "test_fraction" in node and "dataset.test_fraction" not in given:
         node["test_fraction"] = 0.0
     if "missing" in node:

@@ -134,13 +134,15 @@ _OPTIONS = {
     "--ca": _path("FILE.pem", "the aggregator's certificate, or the authority that has signed it"),
     "--certificate-key": _path("FILE.pem"),
     # tables and figures
-    "path": _path("RUN", "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE"),
+    "path": _path("RUN", "the folder of a run or a sweep, RESULTS/PAPER/FIGURE, or a model of algo=regression"),
     "folders": _path("RUN", "folders that a dpml-run wrote to, with rows.csv in them", nargs="+"),
     "results": _path(None, "default: %(default)s", nargs="?", default=Path("results")),
     "--x": _option(None, "eps, delta, M, N, another setting, or inverse_eps (default: what varies)"),
     "--y": _option("METRIC", "default: accuracy or rmse, and the optimality gap", nargs="+", action="extend"),
     "--where": _option("KEY=VALUE", "only rows with these settings: algo=capefm,fm M=5", **_SEVERAL),
     "--width": _option(None, "such as 3.3in or 8cm (default: %(default)s, a column)", default="3.3in"),
+    "--level": _number(float, 0.95, "of a model's intervals"),
+    "--per": _option("COLUMN=NUMBER", "by how much a number of a model's rows increases (default: 1)", **_SEVERAL),
     "--force": _flag("replace the file"),
     "name": _option(None, "dpml, or a paper as in results/ (default: all)", nargs="?"),
     "-M": _number(int, 10, "parties"),
@@ -220,7 +222,8 @@ def parser() -> argparse.ArgumentParser:
     figure = ("--output", _path(None, ".pdf, .png or .svg (default: %(default)s)", default=Path("figure.pdf")))
     add("plot", "draw a figure for a paper from a run, a sweep or a figure", *_CHOSEN, "--x", "--width", figure)
     table = ("--output", _path(None, ".md, .csv, .parquet or .tex (default: print Markdown)"))
-    add("table", "write a table for a paper from a run, a sweep or a figure", *_CHOSEN, table)
+    text = "write a table for a paper from a run, a sweep or a figure; or of a model's coefficients, with intervals"
+    add("table", text, *_CHOSEN, "--level", "--per", table)
     merged = ("--output", _path(None, "default: %(default)s", default=Path("results/merged")))
     add("merge", "put the tables of several runs or sweeps together", "folders", merged)
     text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"

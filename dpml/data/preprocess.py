@@ -194,6 +194,27 @@ def one_hot(extent: Extent) -> Step:
     return Step(apply, SCHEMA, lambda train: {"columns": len(group)}, box)
 
 
+def treatment(extent: Extent) -> Step:
+    """As `one_hot`, without a column for the first value of each symbolic feature: an unknown value counts as it."""
+    if not isinstance(extent, Box):
+        raise UserError(
+            "dataset.steps must not have treatment with dataset.bounds=fitted: set dataset.bounds=public, or to a file "
+            "with the columns' values."
+        )
+    step = one_hot(extent)
+    if not any(extent.levels):
+        return step
+    groups = step.after(extent).group
+    first = np.append(True, groups[1:] != groups[:-1])
+    kept = np.flatnonzero(~first | (np.arange(len(groups)) < extent.levels.count(0)))
+
+    def box(before: Box) -> Box:
+        after = step.after(before)
+        return replace(after, low=after.low[kept], high=after.high[kept], group=after.group[kept])
+
+    return replace(step, apply=lambda X: step.apply(X)[:, kept], box=box)
+
+
 def binned(extent: Extent) -> Step:
     """Replace each numeric column that has edges by a 0/1 column for each part of its range."""
     return _cut(extent, "bin", indicators)
@@ -379,6 +400,17 @@ def _in_ball(box: Box) -> Box:
     return Box(low, high, np.arange(len(low)), box.levels, 1.0)
 
 
+def constant(extent: Extent) -> Step:
+    """Append the feature 1: the intercept. Used before max_norm."""
+
+    def box(before: Box) -> Box:
+        group = np.append(before.group, before.group.max() + 1)
+        low, high = np.append(before.low, 1.0), np.append(before.high, 1.0)
+        return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0))
+
+    return Step(lambda X: np.column_stack([X, np.ones(len(X))]), EACH_ROW, box=box)
+
+
 def bias(extent: Extent) -> Step:
     """Append a constant feature and keep rows in the unit ball: (x, 1) / sqrt 2."""
 
@@ -395,15 +427,16 @@ def bias(extent: Extent) -> Step:
 
 STEPS: dict[str, Callable[..., Step]] = {
     step.__name__: step
-    for step in (impute, one_hot, min_max, symmetric, max_abs, centre, pca, max_norm, sample_norm, clip, bias)
-} | {"bin": binned, "spline": splined}
+    for step in (impute, one_hot, treatment, min_max, symmetric, max_abs, centre, constant, pca, max_norm, sample_norm)
+} | {"clip": clip, "bias": bias, "bin": binned, "spline": splined}
 
 
 # ---- several steps in order
 
 _BLOCK = 1 << 14  # rows transformed at once
-_CUTS = {"bin": {"impute", "one_hot"}, "spline": {"impute", "one_hot"}}
-_FIRST = {"one_hot": {"impute"}} | _CUTS
+_CODED = ("one_hot", "treatment")
+_CUTS = {"bin": {"impute", *_CODED}, "spline": {"impute", *_CODED}}
+_FIRST = {name: {"impute"} for name in _CODED} | _CUTS
 """The steps for columns as they were, and the steps that may come before them."""
 
 
@@ -439,7 +472,7 @@ def fit_apply(
     elif names[:1] != ["pca"]:
         raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
     # a scale that is fitted to a missing value is none, so the first step that is fitted fills them in
-    check_missing([name for name in names if name != "one_hot"][:1], names, train, test)
+    check_missing([name for name in names if name not in _CODED][:1], names, train, test)
     record: list[Record] = []
     for name, number in parsed:
         step = STEPS[name](TrainingRows(train, levels), *number)
@@ -534,7 +567,7 @@ def check_missing(filling: Collection[str], names: Sequence[str], *parts: Featur
 
 def check_order(names: Sequence[str], levels: Sequence[int]) -> None:
     """Raise UserError when the named steps do not suit the symbolic columns, or each other."""
-    if any(levels) and "one_hot" not in names:
+    if any(levels) and not set(_CODED) & set(names):
         raise UserError(
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
             f"for example [{', '.join(['one_hot', *names])}]."
@@ -565,7 +598,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
             rows = apply(rows)
         return rows.shape[1]
     for name, number in parse(steps):
-        columns = number[0] if number else columns + (name == "bias")
+        columns = number[0] if number else columns + (name in ("bias", "constant"))
     return columns
 
 

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -148,7 +148,7 @@ def aggregate(
         error = float(release.metrics["error"][0, 0]) * divisor(plan.stated) ** 2
         errors = counted_errors(plan, error, sum(plan.seats[party].rows for party in run.last), len(run.last))
     weights = release.weights.reshape(plan.problem.classes, -1)
-    model = model_of(plan, weights, errors, provenance()["versions"])
+    model = replace(model_of(plan, weights, errors, provenance()["versions"]), moments=release.moments)
     return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 

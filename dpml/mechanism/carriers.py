@@ -89,6 +89,7 @@ class Carrier:
         start: what was drawn before any noise.
         constant: unit noise that is in every sum, of one party after the other or of all: (P, draws, k), or None.
         widening: by how much the noise of the last sum is wider than declared, because parties dropped out.
+        scaled_up: what the last sum of the surviving parties was multiplied by to stand for all.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Carrier:
         self.messages = [algorithm.messages(budget, self.problem) for budget in budgets]
         self.sharing = algorithm.sharing(self.problem)
         self.secagg = algorithm.protocol == "secagg"
-        self.widening = 1.0
+        self.widening = self.scaled_up = 1.0
         self._widths: dict[int, Array] = {}
         self.constant = self._drawn_once()
         self.way: Way = algorithm.way(self)

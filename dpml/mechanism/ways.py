@@ -129,6 +129,6 @@ def _between(carrier: Carrier) -> tuple[Any, Any]:
 def _made_up(carrier: Carrier, survivors: Index) -> float:
     """Return by what the sum of the surviving parties is multiplied to stand for all parties."""
     sizes = np.ones(carrier.problem.M) if carrier.algorithm.unit == "party" else carrier.mechanism.parties.sizes
-    factor = float(sizes.sum() / sizes[survivors].sum())
+    carrier.scaled_up = factor = float(sizes.sum() / sizes[survivors].sum())
     carrier.widening = factor * float(np.sqrt(len(survivors) / carrier.problem.M))
     return factor

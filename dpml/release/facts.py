@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 
 from dpml import packs
 from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.config.build import algorithm_of
 from dpml.errors import UserError
 from dpml.files import shipped_folder
@@ -237,7 +238,8 @@ def statement(facts: Facts) -> tuple[str, ...]:
         proven = verify.statement(dict(facts.certificate))
     else:
         proven = (f"Unit of privacy: {verify.UNITS[facts.unit]} (replace one).", _nothing(facts), _noise(facts))
-    return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED)
+    weights = () if facts.algorithm == Regression.name else (_FOR_PREDICTION,)
+    return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED, *weights)
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
@@ -305,6 +307,9 @@ def _ranges(facts: Facts) -> str:
     )
 
 
+_FOR_PREDICTION = (
+    "Not covered: effects. The weights are for prediction; they estimate no effect, and no interval is known for them."
+)
 _NOT_COVERED = (
     "Not covered: what was learned from the records before (features, algorithm, parameters), other releases about the "
     "same people (see the ledger), the other records of a person who has several, the time a computation takes, and "

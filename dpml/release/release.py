@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.regression import Moments, Regression
 from dpml.data import Dataset, Files, Source
 from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
 from dpml.data.partition import LabelRule, Natural, Partition, partition
@@ -15,9 +16,10 @@ from dpml.data.preprocess import check_ball
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.files import reserved
-from dpml.privacy import Adversary, Budget
+from dpml.privacy import Adversary, Budget, Problem
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.facts import Facts, facts_about, gaps, require_exact, require_linear_model, statement
+from dpml.release.inference import check_steps
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
 from dpml.running.cell import limit_blas
@@ -86,9 +88,10 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         holdings = dataset.holdings if isinstance(rule, Natural) and isinstance(dataset, CSV) else None
         entry = ledger.enter(request.setting, facts.held, cap, holdings)
         try:
-            weights = mechanism.release([budget], entropy(), 1).weights
-            assert weights is not None  # `require_linear_model`
-            model = replace(model, weights=np.reshape(weights[0, 0], model.weights.shape))
+            released = mechanism.release([budget], entropy(), 1)
+            assert released.weights is not None  # `require_linear_model`
+            weights = np.reshape(released.weights[0, 0], model.weights.shape)
+            model = replace(model, weights=weights, moments=released.moments)
             text = model.text()
             write(text)
             # before the file gets its name, so that no model is there that the ledger does not know
@@ -108,6 +111,8 @@ def _check_setting(request: Request) -> None:
     if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     require_linear_model(algorithm)
+    if isinstance(algorithm, Regression):
+        check_steps(request.dataset.steps)  # type: ignore[attr-defined]
     check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
 
 
@@ -132,7 +137,14 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
         versions=provenance()["versions"],
         scale=divisor(stated),
         certificate=facts.certificate,
+        moments=_longest_moments(facts.problem) if isinstance(request.algorithm, Regression) else None,
     )
+
+
+def _longest_moments(problem: Problem) -> Moments:
+    d = problem.d
+    square, linear = np.full((d, d), _LONGEST), np.full(d, _LONGEST)
+    return Moments(square, linear, _LONGEST, _LONGEST, _LONGEST, problem.N, _LONGEST)
 
 
 def divisor(stated: ColumnBounds) -> float:

@@ -280,7 +280,7 @@ def test_every_algorithm_runs_without_further_keys(tmp_path, name):
     """On the default data set; few rounds and epochs, where there are any, for the test's sake."""
     options = completed(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
     few = [f"algo.{key}=3" for key in ("rounds", "epochs") if key in options]
-    few += ["loss=squared"] if name == "adassp" else []  # the only one that it has
+    few += ["loss=squared"] if name in ("adassp", "regression") else []  # the only one that it has
     rows, _ = tables([f"algo={name}", "draws=1", *few], tmp_path)
     assert set(rows["algo"]) == {name}
     assert np.isfinite(rows["value"]).any()

@@ -44,7 +44,7 @@ def test_a_file_says_only_what_its_class_does_not(group: str, name: str) -> None
 
 @pytest.mark.parametrize("name", options("algo"))
 def test_an_algorithm_of_a_configuration_is_that_of_its_class(every: dict, name: str) -> None:
-    loss = "squared" if name == "adassp" else "logistic"
+    loss = "squared" if name in ("adassp", "regression") else "logistic"
     config = {"algo": every["algo"][name], "loss": loss, "calibration": None}
     built = build_algorithm(config, Synthetic(recipe="logistic"))
     own = OmegaConf.to_container(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))

@@ -51,7 +51,7 @@ NO_LAW = {
 """Options that change the numbers of a law and nothing else; all losses are gone through, and sites have files each."""
 JUDGED = {"adassp", "amp", "avg", "capefm", "conv", "dpfm", "dpgd", "fm", "gop", "jayaraman", "jayaraman_local", "la"}
 JUDGED |= {"local", "newton", "nn_cape", "nn_conv", "objpert", "outpert", "psgd", "ssp", "ssp_descent", "wang", "wddp"}
-JUDGED |= {"wdgd"}
+JUDGED |= {"wdgd", "regression"}
 
 
 def varied(name: str) -> Iterator[dict[str, Any]]:

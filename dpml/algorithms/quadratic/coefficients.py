@@ -212,7 +212,8 @@ class CoefficientTerms(Terms["Coefficients"]):
         d, where = z.shape[1], entries(z.shape[1])
         for rows in map(parties.of, range(parties.problem.M)) if party or secure else [slice(None)]:
             products = whole_products(z[rows], y[rows], bits)
-            sums = np.concatenate([*[products[d:, :d].ravel()] * self.statistic.linear, products[where]])
+            constant = [products[d:, d:].ravel()] * self.statistic.constant
+            sums = np.concatenate([*constant, *[products[d:, :d].ravel()] * self.statistic.linear, products[where]])
             yield divide(sums, len(z[rows])) if party else sums
 
 
@@ -281,7 +282,7 @@ class Coefficients(Statistic):
         if self.classes > _MOST_CLASSES:
             raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
         q = self.quadratic
-        units = (*(q.slope,) * self.linear, q.square, q.square)
+        units = (*(1.0,) * self.constant, *(q.slope,) * self.linear, q.square, q.square)
         width = max(width / unit for width, unit in zip(widths, units, strict=True))
         finest = min(1 << 2 * BITS, _SUMS // problem.N)
         coarsest = 4 ** (((problem.d << _FINE).bit_length() + 1) // 2)
@@ -290,7 +291,8 @@ class Coefficients(Statistic):
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
         q, one = self.quadratic, 4.0**resolution
         label = 2.0**resolution if self.classes == 1 else float(self.classes * ((1 << resolution) // self.classes))
-        return (*(-q.slope / (label * 2.0**resolution),) * self.linear, q.square / one, q.square / one)
+        linear = (-q.slope / (label * 2.0**resolution),) * self.linear
+        return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
         """A party's mean is rounded once in every coordinate, so that two of them move apart by one step more there.
