@@ -1,6 +1,5 @@
 """What is written for an experiment: summaries whose lines agree with those of the comparison."""
 
-import json
 import re
 
 import pandas as pd
@@ -56,7 +55,7 @@ def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_compu
     for manifest in (known, mine):
         path = tmp_path / f"{manifest['experiment']}.json"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(manifest))
+        Manifest(path).keep(manifest)
     paths = [str(path.relative_to(tmp_path)) for path in artifacts.write_claims(tmp_path)]
     assert paths == ["claims.md", "hamm2016/claims.md", "mine/claims.md"]
     page = (tmp_path / "hamm2016" / "claims.md").read_text()
