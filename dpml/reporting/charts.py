@@ -11,6 +11,7 @@ import pandas as pd
 from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
+from dpml.reporting.numerals import scientific
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS
 from dpml.reporting.words import METRICS, REFERENCES, SYMBOLS, dataset
@@ -102,7 +103,8 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1 and float(value).is_integer() else re.sub(r"e-0?", "e-", f"{value:g}")
+    written = f"{value:,.0f}" if value >= 1 and float(value).is_integer() else f"{value:g}"
+    return scientific(value) if "e" in written else written
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:

@@ -113,7 +113,7 @@ def test_two_settings_never_share_an_entry():
 
 
 def test_a_proven_eps_is_rounded_up():
-    lines = [{"algo": algo, "eps": 1, "metric": "proven_eps", "mean": 1.23412} for algo in ("fm", "claimed")]
+    lines = [{"algo": algo, "eps": 1, "metric": "proven_eps", "mean": 1.23412, "interval": 0.0} for algo in ("fm", "claimed")]
     assert wide(pd.DataFrame(lines), "eps").iloc[0].tolist() == ["1", "1.24", "1.23"]
 
 
