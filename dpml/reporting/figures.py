@@ -147,18 +147,16 @@ def _shared(plots: Sequence[_Plot], columns: int) -> list[_Plot]:
 
 
 def _looks(plots: Sequence[_Plot]) -> dict[str, Look]:
-    """Return the looks of all curves by label; an algorithm's curves are sorted by their numeric settings and names."""
-    by_algorithm: dict[str, dict[str, list[float]]] = {}
+    """Return the looks of all curves by label; those of an algorithm are in the order of their numbers and names."""
+
+    def order(name: str) -> tuple[list[float], bool, str]:
+        numbers = re.findall(r"=(-?[\d.]+(?:e-?\d+)?)(?!\S)", name)
+        return [float(number) for number in numbers], "variant=" in name, name  # the paper's own variant is first
+
+    labels: dict[str, set[str]] = {}
     for name, curve in (pair for each in plots for pair in each.labelled):
-        numbers = [float(number) for number in re.findall(r"=(-?[\d.]+(?:e-?\d+)?)(?!\S)", name)]
-        by_algorithm.setdefault(curve.algo, {}).setdefault(name, numbers)
-    labels = {
-        # the paper's own variant has the colour of the algorithm
-        algo: sorted(own, key=lambda name: (own[name], "variant=" in name, name))
-        for algo, own in by_algorithm.items()
-    }
-    ordered = [algo for algo, own in by_algorithm.items() if len(set(map(tuple, own.values()))) == len(own)]
-    return looks(labels, ordered)
+        labels.setdefault(curve.algo, set()).add(name)
+    return looks({algo: sorted(own, key=order) for algo, own in labels.items()})
 
 
 # ---- the legend
