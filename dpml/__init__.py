@@ -10,7 +10,7 @@ from dpml.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from dpml.api.estimators import PrivateClassifier, PrivateRegressor
-    from dpml.api.functions import attack, check, guarantee, load, rows
+    from dpml.api.functions import attack, check, guarantee, load, read_table, rows
     from dpml.api.run import run
     from dpml.errors import PrivacyWarning, UserError
     from dpml.privacy import Budget, Guarantee
@@ -28,12 +28,13 @@ __all__ = [
     "check",
     "guarantee",
     "load",
+    "read_table",
     "rows",
     "run",
 ]
 _HOMES = {
     "dpml.api.estimators": ("PrivateClassifier", "PrivateRegressor"),
-    "dpml.api.functions": ("attack", "check", "guarantee", "load", "rows"),
+    "dpml.api.functions": ("attack", "check", "guarantee", "load", "read_table", "rows"),
     "dpml.api.run": ("run",),
     "dpml.errors": ("PrivacyWarning", "UserError"),
     "dpml.privacy": ("Budget", "Guarantee"),

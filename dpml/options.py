@@ -48,10 +48,7 @@ def _declared(kind: Any) -> dict[str, Any]:
 
 
 def convert(value: Any, hint: Any, key: str) -> Any:
-    """Return a value as its annotation has it, or raise a UserError that says what is allowed.
-
-    Values of types that a command line cannot confuse are returned unchanged.
-    """
+    """Return a value as its annotation has it, or raise UserError; a value of another kind is returned unchanged."""
     if get_origin(hint) is Annotated:
         value = convert(value, hint.__origin__, key)
         for bound in hint.__metadata__:
@@ -60,7 +57,7 @@ def convert(value: Any, hint: Any, key: str) -> Any:
         return value
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple):
-            example = "" if value is None else f": write {key}=[{value}]"
+            example = "" if value is None else f": write {key}=[{_as_typed(value)}]"
             raise UserError(f"{key} must be a list, got {key}={_as_typed(value)}{example}.")
         return tuple(convert(item, get_args(hint)[0], key) for item in value)
     kinds = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
@@ -77,7 +74,8 @@ def convert(value: Any, hint: Any, key: str) -> Any:
     if isinstance(value, bool | str):
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     else:
-        fits = isinstance(value, Real) and (kind is float or (kind is int and value % 1 == 0))
+        small = not isinstance(value, int) or abs(value) < 10**300  # else no float is as large
+        fits = small and isinstance(value, Real) and (kind is float or (kind is int and value % 1 == 0))
     if not fits:
         quoted = f""": write {key}='"{value}"'""" if kind is str and isinstance(value, int | float) else ""
         raise UserError(f"{key} must be {_WORDS[kind]}, got {key}={_as_typed(value)}{quoted}.")
@@ -91,4 +89,4 @@ def check_choice(key: str, value: Any, allowed: tuple[Any, ...]) -> None:
 
 
 def _as_typed(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)[:200]

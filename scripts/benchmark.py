@@ -2,12 +2,6 @@
 
 Prints each side's CPU seconds and the ratio, as median (min to max) over the repeats, and writes results/benchmarks.md.
 Where the slow side would take minutes, it does a share of the work and its time is scaled up. The table says so.
-
-    python scripts/benchmark.py experiments [WORDS]
-
-prints what a run has cost: the cells of every experiment and their CPU seconds, as the run has kept them. WORDS are
-those of that run, such as ``results_dir=DIR`` or ``experiment=NAME`` (by default all). Cells that other code has made
-count as cells to run.
 """
 
 import argparse
@@ -15,30 +9,21 @@ import math
 import os
 import platform
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.ensemble import Soft
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
-from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
-from dpml.data import Dataset, Files
+from dpml.data import Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
-from dpml.mechanism.algorithm import Noise
-from dpml.optim.gradients import Rows
 from dpml.optim.logistic import fit_parties
 from dpml.optim.losses import LOSSES
 from dpml.optim.merged_descent import MergedDescent
@@ -69,12 +54,6 @@ def labelled_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.where(X @ rng.standard_normal(d) * 9 + rng.logistic(size=n) > 0, 1.0, -1.0)
 
 
-def capefm_parties() -> Parties:
-    """800 rows, 101 features, 5 parties: the size of Communities & Crime in Imtiaz et al. 2019, fig. 4."""
-    data = Synthetic(d=101, rows=800).load(Files(), None, np.random.default_rng(0))
-    return partition(data, Equal(), 5, np.random.default_rng(1))
-
-
 def capefm_by_hand(parties: Parties, eps: float, rng: np.random.Generator) -> np.ndarray:
     """One capeFM release as a user would write it from the paper: site by site, then the ridge and the trimmed spectrum
     of Zhang et al. 2012, Sec. 6. The ridge is ours, 1.25 times the spectral edge of the noise on A."""
@@ -103,9 +82,10 @@ def capefm_by_hand(parties: Parties, eps: float, rng: np.random.Generator) -> np
 
 
 def capefm_cases() -> list[Case]:
-    """1000 draws x 9 eps of capeFM at d = 101."""
-    parties, budgets = capefm_parties(), [Budget(eps, DELTA) for eps in EPSILONS]
-    draws, tried = 1000, 20
+    """1000 draws x 9 eps of capeFM at the size of Communities & Crime in Imtiaz et al. 2019, fig. 4."""
+    data = Synthetic(d=101, rows=800).load(Files(), None, np.random.default_rng(0))
+    parties = partition(data, Equal(), 5, np.random.default_rng(1))
+    budgets, draws, tried = [Budget(eps, DELTA) for eps in EPSILONS], 1000, 20
     prepared = FunctionalMechanism(LOSSES["squared"], sites="cape").prepare(parties, np.random.default_rng(0))
     lengths: list[np.ndarray] = []
 
@@ -193,71 +173,20 @@ def kang_cases() -> list[Case]:
         for _ in range(round(rounds * 2 * n * d * runs / 2048**3)):
             np.matmul(square, square)
 
-    def unblocked(X: np.ndarray) -> Callable[[], None]:
-        labels = y.astype(X.dtype)[:, None]
-
-        def work() -> None:
-            rng, w = np.random.default_rng(0), np.zeros((d, runs), X.dtype)
-            width = np.repeat(scales, draws).astype(X.dtype)
-            for _ in range(rounds // 10):
-                slopes = -labels / (1 + np.exp(labels * (X @ w)))
-                w -= X.dtype.type(step) * (X.T @ slopes / n + width * rng.standard_normal((d, runs), X.dtype))
-
-        return work
+    def unblocked(X: np.ndarray) -> None:
+        labels, width = y.astype(X.dtype)[:, None], np.repeat(scales, draws).astype(X.dtype)
+        rng, w = np.random.default_rng(0), np.zeros((d, runs), X.dtype)
+        for _ in range(rounds // 10):
+            slopes = -labels / (1 + np.exp(labels * (X @ w)))
+            w -= X.dtype.type(step) * (X.T @ slopes / n + width * rng.standard_normal((d, runs), X.dtype))
 
     title = f"noisy descent, {rounds} rounds of {runs} runs, n = {n}, d = {d}"
-    single = X.astype(np.float32)
+    definition = "the definition in NumPy, all runs at once"
     return [
         Case(title, "as many multiplications in float32 products of 2048 x 2048", ours, multiply, 1.0),
-        Case(title, "the definition in NumPy, all runs at once, float32", ours, unblocked(single), 0.1),
-        Case(title, "the definition in NumPy, all runs at once, float64", ours, unblocked(X), 0.1),
+        Case(title, f"{definition}, float32", ours, partial(unblocked, X.astype(np.float32)), 0.1),
+        Case(title, f"{definition}, float64", ours, partial(unblocked, X), 0.1),
     ]
-
-
-def sums_cases() -> list[Case]:
-    """Exact noise against continuous noise at Adult's size, and integer sums against sums in double precision."""
-    data = Synthetic(d=105, rows=32_561, recipe="logistic").load(Files(), None, np.random.default_rng(0))
-    parties = partition(data, Equal(), 1, np.random.default_rng(1))
-
-    def release(make: Callable[..., Any], noise: Noise, eps: Sequence[float], draws: int) -> Callable[[], object]:
-        algorithm, budgets = make(LOSSES["logistic"], noise=noise), [Budget(each, 1e-5) for each in eps]
-        return lambda: algorithm.prepare(parties, None).release(budgets, np.random.default_rng(0), draws)
-
-    cases = [
-        Case(
-            f"{name}, discrete noise, {draws * len(eps)} releases of 32561 x 105", "the same with continuous noise",
-            release(make, "discrete", eps, draws), release(make, "continuous", eps, draws), 1.0,
-        )
-        for name, make in (("dpgd", ClippedDescent), ("dpfm", partial(LaplaceFunctionalMechanism, calibration="tight")))
-        for eps, draws in (((1.0,), 1), (np.geomspace(0.1, 10, 8).tolist(), 8))
-    ]  # fmt: skip
-    X, y = labelled_rows(1_000_000, 100)
-    many = partition(Dataset("made", "binary", X, y, X[:1], y[:1]), Equal(), 1, np.random.default_rng(0))
-    of = ClippedGradients(LOSSES["logistic"], "sample", 0.1)
-    terms, rows = of.on(many), Rows.of(LOSSES["logistic"], many.X, many.y, dtype=np.float64, clip=0.1)
-    for runs in (1, 16):
-        w = np.random.default_rng(0).standard_normal((runs, 100))
-        steps = np.full(runs, of.resolution([1.0], many.problem))
-        title = f"sums of gradients in integers, 1000000 x 100, {runs} models"
-        ours = partial(terms.integers, steps, False, w.astype(np.float32))
-        ours()  # rows become integers once
-        cases.append(Case(title, "the same sums in double precision", ours, partial(rows.gradient, w), 1.0))
-    return cases
-
-
-def experiments(words: Sequence[str]) -> None:
-    """Print the CPU seconds of the run of these words by experiment, as far as its cells are kept."""
-    words = list(words) if any(word.startswith("experiment=") for word in words) else ["experiment=all", *words]
-    results = next((word.partition("=")[2] for word in words if word.startswith("results_dir=")), "results")
-    run = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()", *words, "run.dry=true"]
-    subprocess.run(run, stdout=subprocess.DEVNULL, check=True)
-    plan = pd.read_csv(Path(results) / "plan.csv", low_memory=False)
-    cells = plan[plan["status"] != "computed"].drop_duplicates("key")  # a shared cell stands at its first experiment
-    by_experiment = cells.groupby("experiment", sort=False)
-    table = by_experiment["seconds"].agg(kept="count", seconds="sum").round(1)
-    table["to run"] = by_experiment["status"].agg(lambda status: (status == "to run").sum())
-    table.loc["all"] = table.sum()
-    print(table.to_string())
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -275,9 +204,6 @@ def spread(values: list[float]) -> str:
 def main() -> None:
     """Run every case `--repeats` times, the two sides in turn."""
     threadpool_limits(1)  # on a busy machine, BLAS threads mostly wait for each other
-    if sys.argv[1:2] == ["experiments"]:
-        experiments(sys.argv[2:])
-        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
@@ -288,7 +214,7 @@ def main() -> None:
         "| work | against | ours, s | theirs, s | times faster |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for case in [*capefm_cases(), *hamm_cases(), *kang_cases(), *sums_cases()]:
+    for case in [*capefm_cases(), *hamm_cases(), *kang_cases()]:
         pairs = [(seconds(case.ours), seconds(case.theirs) / case.share) for _ in range(repeats)]
         against = case.against + ("" if case.share == 1 else f", {case.share:.0%} of it timed")
         row = (case.title, against, *map(spread, zip(*pairs, strict=True)), spread([b / a for a, b in pairs]))  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ from dpml.reporting.style import base_look, in_style
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "concepts"
 DELTA = 1e-5
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#7F7F7F"
-WIDE, HIGH = 5.6, 3.3  # inches
+EPS = [0.1, 0.3, 1, 3, 10]
 START = "dpml-run -m algo=capefm,conv,nonpriv calibration=tight delta=1e-5 eps=[0.1,0.3,1,3,10] seed=[0,1,2,3,4]"
 
 
@@ -43,20 +43,16 @@ def adjacency(figure: Figure) -> None:
     """The eps of one noisy sum under the two adjacencies: replacing a row moves it twice as far as adding one."""
     axes = figure.subplots()
     noise = np.geomspace(1, 20, 60)
+    scale = 1 / gdp.mu_of(1.0, DELTA)
     for moves, colour, dashes, name in (
         (2.0, ORANGE, "-", "replace one: the sum moves by up to 2"),
         (1.0, BLUE, "--", "add or remove one: by up to 1"),
     ):
-        eps = [Accountant().gaussian(moves / scale).eps(DELTA) for scale in noise]
+        *eps, here = (Accountant().gaussian(moves / each).eps(DELTA) for each in [*noise, scale])
         axes.plot(noise, eps, dashes, color=colour, label=name)
-    scale = 1 / gdp.mu_of(1.0, DELTA)
-    for moves, colour in ((2.0, ORANGE), (1.0, BLUE)):
-        eps_here = Accountant().gaussian(moves / scale).eps(DELTA)
-        axes.plot(scale, eps_here, "o", color=colour)
-        axes.annotate(
-            f"ε = {written(eps_here, 3)}", (scale, eps_here), (8, 4), textcoords="offset points", color=colour
-        )
-    _numbers(axes.xaxis, [1, 2, 5, 10, 20]), _numbers(axes.yaxis, [0.2, 0.5, 1, 2, 5, 10])
+        axes.plot(scale, here, "o", color=colour)
+        axes.annotate(f"ε = {written(here, 3)}", (scale, here), (8, 4), textcoords="offset points", color=colour)
+    numbers(axes.xaxis, [1, 2, 5, 10, 20]), numbers(axes.yaxis, [0.2, 0.5, 1, 2, 5, 10])
     axes.set(xlabel="standard deviation of the noise on a sum of rows in the unit ball", ylabel="ε at δ = 1e-5")
     axes.legend()
 
@@ -76,7 +72,7 @@ def levels(figure: Figure) -> None:
         part = summary[summary["algo.unit"] == unit]
         axes.plot(part["M"], part["mean"], color=colour, marker=marker, label=name)
     axes.axhline(constant, color=GREY, linestyle=":", label="the mean for every row")
-    _numbers(axes.xaxis, [10, 100, 1000, 10_000]), _numbers(axes.yaxis, [0.02, 0.05, 0.1, 0.2, 0.5])
+    numbers(axes.xaxis, [10, 100, 1000, 10_000]), numbers(axes.yaxis, [0.02, 0.05, 0.1, 0.2, 0.5])
     axes.set(xlabel="parties M, of 20,000 rows together", ylabel="test RMSE")
     axes.legend()
 
@@ -101,18 +97,17 @@ def views(figure: Figure) -> None:
 def claims(figure: Figure) -> None:
     """The proven eps against the claimed one, for an algorithm of each of four papers."""
     axes = figure.subplots()
-    claimed = np.array([0.1, 0.3, 1.0, 3.0, 10.0])
     papers = {"psgd": "Rajkumar & Agarwal 2012", "wddp": "Kang et al. 2019", "capefm": "Imtiaz et al. 2019"}
     for algo, paper in {**papers, "soft": "Hamm et al. 2016"}.items():
         also = {"partition.auxiliary": 0.1} if algo == "soft" else {}
-        proven = [_worst_claimed(algo=algo, eps=eps, **also) for eps in claimed]
+        proven = [_worst_claimed(algo=algo, eps=eps, **also) for eps in EPS]
         colour, marker = base_look(algo)
-        axes.plot(claimed, proven, color=colour, marker=marker)
+        axes.plot(EPS, proven, color=colour, marker=marker)
         name = f"{algo} ({paper})"
         axes.annotate(name, (10, proven[-1]), (8, -3), textcoords="offset points", color=colour, fontsize=8)
-    axes.plot(claimed, claimed, ":", color="black")
+    axes.plot(EPS, EPS, ":", color="black")
     axes.annotate("as claimed", (10, 10), (8, -3), textcoords="offset points", fontsize=8)
-    _numbers(axes.xaxis, list(claimed)), _numbers(axes.yaxis, [0.01, 0.1, 1, 10, 100, 1000])
+    numbers(axes.xaxis, EPS), numbers(axes.yaxis, [0.01, 0.1, 1, 10, 100, 1000])
     axes.set(xlabel="ε claimed", ylabel="ε proven", xlim=(0.08, 300))
 
 
@@ -130,7 +125,7 @@ def calibration(figure: Figure) -> None:
     axes.annotate(f"{at_one:.2f}", (1, at_one), (5, 5), textcoords="offset points", color=BLUE)
     axes.text(0.2, 1.15, "more noise than is needed", color=BLUE, fontsize=8)
     axes.text(14, 0.78, "too little noise:\nε does not hold", color=ORANGE, fontsize=8, ha="right")
-    _numbers(axes.xaxis, [0.1, 0.3, 1, 3, 10, 30])
+    numbers(axes.xaxis, [0.1, 0.3, 1, 3, 10, 30])
     axes.set(xlabel="ε, at δ = 1e-5", ylabel="noise / least noise", ylim=(0.6, 1.8))
     axes.legend()
 
@@ -178,20 +173,18 @@ def gaussian_dp(figure: Figure) -> None:
 def accuracy(figure: Figure) -> None:
     """The optimality gap against eps, with intervals over seeds."""
     axes = figure.subplots()
-    budgets = {"eps": [0.1, 0.3, 1, 3, 10], "delta": DELTA}
-    rows = _run(algo=["dpgd", "capefm"], calibration="tight", seed=[0, 1, 2, 3, 4], **budgets)
+    rows = _run(algo=["dpgd", "capefm"], calibration="tight", delta=DELTA, eps=EPS, seed=[0, 1, 2, 3, 4])
     summary = summarise(rows[rows["metric"] == "optimality_gap"])
     for algo, part in summary.groupby("algo"):
         colour, marker = base_look(str(algo))
-        axes.errorbar(
-            part["eps"], part["mean"], part["interval"], color=colour, marker=marker, capsize=3, label=str(algo)
-        )
-    _numbers(axes.xaxis, [0.1, 0.3, 1, 3, 10])
+        look = {"color": colour, "marker": marker, "label": str(algo)}
+        axes.errorbar(part["eps"], part["mean"], part["interval"], capsize=3, **look)
+    numbers(axes.xaxis, EPS)
     axes.set(xlabel="ε, at δ = 1e-5", ylabel="optimality gap", ylim=(0, None))
     axes.legend(title="mean, 95 % interval over 5 seeds", title_fontsize=8)
 
 
-def _numbers(axis: Axis, ticks: list[float]) -> None:
+def numbers(axis: Axis, ticks: list[float]) -> None:
     """A logarithmic axis that is labelled by plain numbers."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
@@ -238,7 +231,7 @@ def write(name: str, folder: Path = FOLDER) -> Path:
     """Draw a picture into a folder."""
     picture = io.BytesIO()
     with in_style():
-        figure = Figure(figsize=(WIDE, HIGH), layout="constrained")
+        figure = Figure(figsize=(5.6, 3.3), layout="constrained")
         PICTURES[name](figure)
         figure.savefig(picture)
     return _written(picture.getvalue(), folder / f"{name}.png")
@@ -246,10 +239,7 @@ def write(name: str, folder: Path = FOLDER) -> Path:
 
 def start(folder: Path = FOLDER.parent) -> Path:
     """The figure of the sweep of docs/start.md."""
-    rows = _run(
-        algo=["capefm", "conv", "nonpriv"], calibration="tight", delta=DELTA, eps=[0.1, 0.3, 1, 3, 10],
-        seed=[0, 1, 2, 3, 4],
-    )  # fmt: skip
+    rows = _run(algo=["capefm", "conv", "nonpriv"], calibration="tight", delta=DELTA, eps=EPS, seed=[0, 1, 2, 3, 4])
     with tempfile.TemporaryDirectory() as scratch:
         return _written(plot(rows, Path(scratch))[0].read_bytes(), folder / "start.png")
 

@@ -15,21 +15,19 @@ def files() -> dict[str, str]:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     names = [author["name"] for author in project["authors"]]
     both = {key: project[key] for key in ("description", "keywords", "license")} | {"version": citation["version"]}
-    head = {"@context": "https://w3id.org/codemeta/3.0", "@type": "SoftwareSourceCode"}
-    codemeta = (
-        head
-        | both
-        | {
-            "name": project["name"],
-            "alternateName": citation["title"],
-            "author": [{"@type": "Organization", "name": name} for name in names],
-            "license": f"https://spdx.org/licenses/{project['license']}",
-            "datePublished": str(citation["date-released"]),
-            "programmingLanguage": "Python",
-            "runtimePlatform": f"Python {project['requires-python']}",
-            "operatingSystem": "Linux",
-        }
-    )
+    codemeta = {
+        "@context": "https://w3id.org/codemeta/3.0",
+        "@type": "SoftwareSourceCode",
+        **both,
+        "name": project["name"],
+        "alternateName": citation["title"],
+        "author": [{"@type": "Organization", "name": name} for name in names],
+        "license": f"https://spdx.org/licenses/{project['license']}",
+        "datePublished": str(citation["date-released"]),
+        "programmingLanguage": "Python",
+        "runtimePlatform": f"Python {project['requires-python']}",
+        "operatingSystem": "Linux",
+    }
     zenodo = both | {
         "title": citation["title"],
         "creators": [{"name": name} for name in names],

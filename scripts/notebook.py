@@ -31,10 +31,5 @@ def _cell(kind: str, text: str) -> dict[str, Any]:
     return {"cell_type": kind, "metadata": {}, "source": text.strip().splitlines(keepends=True)} | code
 
 
-def main() -> None:
-    """Write it."""
-    NOTEBOOK.write_text(notebook(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    NOTEBOOK.write_text(notebook(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -7,10 +7,12 @@ import hashlib
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from concept_pictures import numbers
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -31,7 +33,12 @@ PAPERS = {
     "soft": "Hamm, Cao & Belkin 2016",
 }
 """The main algorithm of each paper."""
-CLAIMED, PROVEN, ATTACKED = "#7F7F7F", "#0072B2", "#D55E00"
+ATTACKED = "#D55E00"
+LOOKS: dict[str, dict[str, Any]] = {
+    "claimed": {"color": "#7F7F7F", "marker": "|", "markersize": 14, "markeredgewidth": 2},
+    "proven by dpml": {"color": "#0072B2", "marker": "o", "markersize": 7, "markeredgewidth": 0},
+    "reached by an attack (95 %)": {"color": ATTACKED, "marker": "X", "markersize": 7, "markeredgewidth": 0},
+}
 _BEYOND = {"arrowstyle": "->", "color": "#444444", "lw": 1}  # to what lies beyond an axis
 _LEAST = 0.75  # accuracy that is drawn as it is
 OURS = (("wdgd", None), ("dpgd", None), ("gop", 2.0))
@@ -50,6 +57,13 @@ class Headline:
     proven: float
     attacked: float
 
+    @property
+    def verdict(self) -> str:
+        """Whether the claim is true, by the proof and by the attack."""
+        if self.proven <= self.claimed:
+            return "holds"
+        return "**false**" if self.attacked > self.claimed else "not proven"
+
 
 def headlines(audit: pd.DataFrame) -> list[Headline]:
     """One for each paper: the loss and view with the largest proven ε of those that its claim is about."""
@@ -66,11 +80,11 @@ def headlines(audit: pd.DataFrame) -> list[Headline]:
 
 def markdown(lines: list[Headline]) -> str:
     """The table of the README: what is proven is rounded up, and what an attack reached, a lower bound, down."""
-    head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack")
-    rows = [
-        (x.paper, f"`{x.algo}`", x.view, f"{x.claimed:g}", written(x.proven, 3), written_below(x.attacked, 3))
-        for x in lines
-    ]
+    head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack", "the claim")
+    rows = []
+    for x in lines:
+        eps = (f"{x.claimed:g}", written(x.proven, 3), written_below(x.attacked, 3))
+        rows.append((x.paper, f"`{x.algo}`", x.view, *eps, x.verdict))
     return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
 
 
@@ -80,26 +94,18 @@ def draw_guarantees(ax: Axes, lines: list[Headline]) -> None:
         ax.plot([max(line.attacked, 0.02), line.proven], [place, place], color="#dddddd", lw=3, zorder=1)
         # an attack that reached nothing has no place on a logarithmic axis
         reached = line.attacked if line.attacked > 0 else np.nan
-        for value, colour, marker in (
-            (line.claimed, CLAIMED, "|"),
-            (line.proven, PROVEN, "o"),
-            (reached, ATTACKED, "X"),
-        ):
-            ax.plot(value, place, marker, color=colour, ms=14 if marker == "|" else 7, mew=2 if marker == "|" else 0)
+        for value, look in zip((line.claimed, line.proven, reached), LOOKS.values(), strict=True):
+            ax.plot(value, place, linestyle="", **look)
         if line.attacked <= 0:
             ax.annotate("0", (0.02, place), (0.026, place), va="center", color=ATTACKED, arrowprops=_BEYOND)
     ax.set_yticks(range(len(lines)), [f"{line.paper}\n{algorithm(line.algo)}, view: {line.view}" for line in lines])
     ax.invert_yaxis()
     ax.set_ylim(len(lines) - 0.5, -0.5)
-    ax.set_xscale("log")
-    ax.set_xlim(0.02, 4.5)
-    ax.set_xticks([0.03, 0.1, 0.3, 1, 3], ["0.03", "0.1", "0.3", "1", "3"])
-    ax.minorticks_off()
-    ax.set_xlabel("ε at δ = 1e-5")
+    numbers(ax.xaxis, [0.03, 0.1, 0.3, 1, 3])
+    ax.set(xlim=(0.02, 4.5), xlabel="ε at δ = 1e-5")
     ax.set_title("Published noise: claimed, proven, attacked", loc="left")
-    names = (("claimed", CLAIMED, "|"), ("proven by dpml", PROVEN, "o"), ("reached by an attack (95 %)", ATTACKED, "X"))
-    for name, colour, marker in names:
-        ax.plot([], [], marker, color=colour, label=name, ms=10 if marker == "|" else 7, mew=2 if marker == "|" else 0)
+    for name, look in LOOKS.items():
+        ax.plot([], [], linestyle="", label=name, **look | {"markersize": min(look["markersize"], 10)})
     ax.legend(loc="upper center", bbox_to_anchor=(0.3, -0.17), ncols=3, frameon=False, handletextpad=0.4)
 
 
@@ -124,13 +130,9 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
     for algo in ("ceiling", "constant"):
         mean = adult[adult["algo"] == algo]["mean"].iloc[0]
         ax.axhline(mean, ls=REFERENCES[algo], color=base_look(algo)[0], lw=1, label=algorithm(algo))
-    ax.set_xscale("log")
-    ticks = sorted(adult["eps"][np.isfinite(adult["eps"])].unique())
-    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    ax.minorticks_off()
-    ax.set_ylim(_LEAST - 0.012, 0.86)
+    numbers(ax.xaxis, sorted(adult["eps"][np.isfinite(adult["eps"])].unique()))
+    ax.set(ylim=(_LEAST - 0.012, 0.86), ylabel="test accuracy, Adult")
     ax.set_xlabel("ε proven, δ = 1e-5 (diffprivlib: δ = 0)")
-    ax.set_ylabel("test accuracy, Adult")
     ax.set_title("One trusted centre, 30,162 records", loc="left")
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 

@@ -58,7 +58,7 @@ def plain(source: Tabular, files: Files, seed: int) -> dict[str, np.ndarray]:
     if not isinstance(source, Tabular):  # rows that come with scikit-learn or dpml
         return {}
     table, _ = source.table(files)
-    train, test = source.rows(table.y, None, generator(seed, "data"))
+    train, test = source.split(table.y, None, generator(seed, "data"))
     if isinstance(test, slice):  # the official split, whose rows stay in the file's order
         train = np.sort(train)
     levels = np.array(table.levels or [0] * table.X.shape[1])

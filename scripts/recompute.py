@@ -54,12 +54,6 @@ def within(seconds: float, job: Job) -> Outcome | None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def planned(name: str, folder: Path, store: Path) -> Plan:
-    """The plan of ``dpml-run experiment=NAME``, with a store of its own."""
-    (plan,) = ask(Settings([f"experiment={name}", f"data_dir='{folder}'", f"results_dir='{store}'"])).plans
-    return plan
-
-
 def drawn(plan: Plan, generator: random.Random) -> Iterator[Point]:
     """The cells in a random order, one of every algorithm before the second of any."""
     groups = defaultdict(list)
@@ -149,7 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"{base}.json is missing, or was changed after it was written.")
         published = read_rows(base, manifest["files"])
         with tempfile.TemporaryDirectory() as store:
-            plan = planned(name, options.data_dir.absolute(), Path(store))
+            words = [f"experiment={name}", f"data_dir='{options.data_dir.absolute()}'", f"results_dir='{store}'"]
+            (plan,) = ask(Settings(words)).plans
             rows = computed(plan, options.cells, options.seconds, options.seed)
         said = compared(rows, published) if len(rows) else ""
         differ += bool(said)

@@ -35,31 +35,22 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
-    """Write the verdicts of an experiment into its manifest and pages; with `pictures` also its figures and tables.
-
-    Args:
-        base: the figure's path, without a suffix.
-        about: the manifest's content.
-        pictures: whether to draw.
-    """
-    rows = evidence.read_rows(base, about["files"])
-    paper = about["experiment"].partition("/")[0]
+    """Write the verdicts of the experiment at `base` into its manifest and pages; with `pictures` draw it again."""
+    name, rows = about["experiment"], evidence.read_rows(base, about["files"])
+    paper = name.partition("/")[0]
     points = read_published([packs.home(paper).parent], paper)
-    experiment = as_in_files(about) if pictures else None
-    if experiment:
-        experiment = titled(experiment, rows)
-        about = about | said_in_files(about, experiment, points)
-    claims = [*claims_about(about["experiment"]).values()]  # new ones, too
-    verdicts = evidence.judge(rows, claims, about["panels"], points)
-    about = about | {"claims": [verdict.record for verdict in verdicts]}
     written: list[Path] = []
-    for one in about["figures"]:
-        target = base.with_name(one["name"])
-        if experiment:
-            written += redraw(experiment, points, about, one, rows, target)
-        page = target.with_name(f"{target.name}.md")
-        write_atomically(page, figure_page(about, one))
-        written.append(page)
+    if pictures:
+        files = experiments.files()
+        experiment = titled(Experiment.from_content(name, experiments.content(name, files)), rows)
+        about = about | said_in_files(about, experiment, points)
+        for figure in about["figures"]:
+            written += redraw(experiment, points, about, figure, rows, base.with_name(figure["name"]))
+    verdicts = evidence.judge(rows, [*claims_about(name).values()], about["panels"], points)  # of new claims, too
+    about = about | {"claims": [asdict(verdict) for verdict in verdicts]}
+    for figure in about["figures"]:
+        written.append(base.with_name(f"{figure['name']}.md"))
+        write_atomically(written[-1], figure_page(about, figure))
     # of files that are not published, such as plain rows, the checksums of what there was stay
     sums = {name: found for name, found in checksums(written).items() if name in about["files"]}
     Manifest(base.with_suffix(".json")).keep(about | {"files": about["files"] | sums})
@@ -81,15 +72,8 @@ def redraw(
     charts = charts_of(panels, summary, None if figure["twin"] else points)
     kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
     figure["sections"] = [*kept, *sections(Results(experiment, part, pd.DataFrame()), charts, summary)]
-    columns = experiment.columns
-    files, figure["caption"] = plot_experiment(charts, columns, target) if charts else ([], "")
+    files, figure["caption"] = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
     return files
-
-
-def as_in_files(about: Mapping[str, Any]) -> Experiment:
-    """The experiment as its file and their templates have it now."""
-    name = about["experiment"]
-    return Experiment.from_content(name, experiments.content(name, experiments.files()))
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:

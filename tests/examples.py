@@ -155,10 +155,8 @@ class Observed:
     def __init__(self, *mechanisms) -> None:
         self.mechanisms, self.noise, self.messages, self.exact = mechanisms, [], [], []
 
-    def drawn(self, parts) -> None:
+    def __call__(self, message, parts, exact) -> None:
         self.noise.append(np.array(parts, dtype=float))
-
-    def sent(self, message, exact) -> None:
         self.messages.append(np.array(message))
         self.exact.append([np.array(exact(mechanism)) for mechanism in self.mechanisms])
 

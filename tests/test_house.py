@@ -66,7 +66,6 @@ DRAWING = {"privacy", "optim", "protocols", "mechanism", "algorithms", "running"
 INITIAL_MODELS = {
     ("algorithms/descent/noisy_descent.py", "initial_model"),
     ("algorithms/descent/network.py", "initial_weights"),
-    ("optim/reference.py", "least_found"),
 }
 
 

@@ -113,7 +113,7 @@ LAST_CLIP = 0.1
 """The least clip of the squared loss in the last half of the rounds, unless it was smaller before. On the same."""
 
 LOGISTIC_DISTANCE = 8.0
-"""D of the step rule (`noisy_descent.rule`): how long a vector the noise of all rounds may add up to. On Adult."""
+"""D of the step rule (`ruled_step`): how long a vector the noise of all rounds may add up to. On Adult."""
 SQUARED_DISTANCE = 3.0
 """D of the squared loss. On Adult, with a clip of 2, as labels of -1 and +1 need it."""
 SLOPE_CLIP = 0.3

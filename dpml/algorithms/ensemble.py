@@ -70,12 +70,9 @@ class LocalClassifiers(
     """
 
     unit: ClassVar[Unit] = "party"  # type: ignore[misc]
+    published_variants: ClassVar[bool] = True
     proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/hamm2016.md"
     lam: Annotated[Lam, POSITIVE] = 1e-4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_published_only()
 
     @property
     def reading(self) -> NoiseReading:
@@ -298,7 +295,7 @@ class Vote(LocalClassifiers):
         """The model; `bound` is Theorem 4's, or eq. 9's, of the published noise."""
         about = [] if self.local is None else [np.tile(carrier.start, (len(carrier.budgets) * carrier.draws, 1))]
         weights = carrier.by_budget(carrier.ask(0, *about))
-        binary = self.loss.name == "logistic" and self.variant == "paper" and not self.protect_auxiliary
+        binary = self.loss.task == "binary" and self.variant == "paper" and not self.protect_auxiliary
         if not binary or self.tight:
             return Release(weights)
         exact = carrier.mechanism.terms(carrier.statistic(0)).total(*(each[:1] for each in about))

@@ -180,13 +180,10 @@ class ObjectivePerturbation(
 
     name: ClassVar[str] = "objpert"
     proof: ClassVar[str] = "the box [-1, 1]^d has diameter 2 sqrt d"
+    published_variants: ClassVar[bool] = True
 
     variant: Variant = "paper"
     radius: Annotated[float, POSITIVE] = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_published_only()
 
     @property
     def claim(self) -> str:  # type: ignore[override]
@@ -248,21 +245,18 @@ class ObjectivePerturbation(
     def run(self, carrier: Carrier) -> Release:
         """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers."""
         problem, parties = carrier.problem, carrier.mechanism.parties
-        X, y, counts = parties.X, parties.y, None
+        X, y = parties.X, parties.y
         if self.variant == "authors":
             flat = carrier.ask(0)
             value = mean_loss(self.loss, X, y, flat)
             return Release(carrier.by_budget(flat), {"noisy_objective": carrier.by_budget(value)})
         sent: list[Any] = [message for (message,) in carrier.messages]
         b = perturbations(sent, carrier.rng, carrier.draws, problem.d)
+        if self.loss.lipschitz is not None:
+            return Release(perturbed_minimisers(self.loss, self.lam, parties, sent, b))
         strength = carrier.per_run([made.strength for made in sent])
-        tilt = b.reshape(-1, problem.d) / problem.N
-        if self.loss.lipschitz is None:
-            tilt = tilt - 2 * y @ X / problem.N
-            flat = minimise_quadratic_in_ball(X.T @ X / problem.N, tilt, self.radius, shift=strength / 2)
-        else:
-            X, y, counts = parties.folded
-            flat = minimise_convex(self.loss, X, y, strength, tilt, counts, solver_tolerance(problem.N))
+        tilt = b.reshape(-1, problem.d) / problem.N - 2 * y @ X / problem.N
+        flat = minimise_quadratic_in_ball(X.T @ X / problem.N, tilt, self.radius, shift=strength / 2)
         return Release(flat.reshape(b.shape))
 
 

@@ -12,11 +12,10 @@ from dpml.audit import black_box
 from dpml.audit.attacks import Rates
 from dpml.audit.exposure import HalfNoise
 from dpml.audit.scores import ACCUSATION, CONFIDENCE, SLACK, Scores
-from dpml.audit.search import worse_pair
 from dpml.audit.sensitivity import moved, rounding_pairs
 from dpml.audit.transcript import NoNumberError
 from dpml.audit.views import exposures
-from dpml.audit.worst_cases import worst_case
+from dpml.audit.worst_cases import worse_pair, worst_case
 from dpml.errors import UserError
 from dpml.mechanism.guarantees import author, guaranteed
 from dpml.privacy import Budget, Guarantee, Problem, View

@@ -24,19 +24,12 @@ _MIDDLE = np.linspace(0.05, 0.95, 19)
 _CAUTION = 1e-4  # error of the intervals by which a threshold is chosen, so that small counts are not
 
 
+@np.errstate(invalid="ignore")
 def rate_interval(hits: NDArray[np.int_], trials: int, error: float) -> tuple[Array, Array]:
-    """Clopper & Pearson's bounds on a rate: each end is on the wrong side with probability at most `error`."""
-    return _lower_end(hits, trials, error), _upper_end(hits, trials, error)
-
-
-@np.errstate(invalid="ignore")
-def _lower_end(hits: NDArray[np.int_], trials: int, error: float) -> Array:
-    return np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
-
-
-@np.errstate(invalid="ignore")
-def _upper_end(hits: NDArray[np.int_], trials: int, error: float) -> Array:
-    return np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - error), 1.0)
+    """Return Clopper & Pearson's bounds on a rate: each is on the wrong side with probability at most `error`."""
+    low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
+    high = np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - error), 1.0)
+    return low, high
 
 
 def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
@@ -80,8 +73,8 @@ def _by_rates(
 
 def _rates(thresholds: Array, first: Array, second: Array, error: float) -> tuple[Array, Array]:
     """Upper bounds on the false and lower bounds on the true positive rates; both hold but with probability `error`."""
-    fpr = _upper_end(_above(first, thresholds), len(first), error / 2)
-    tpr = _lower_end(_above(second, thresholds), len(second), error / 2)
+    fpr = rate_interval(_above(first, thresholds), len(first), error / 2)[1]
+    tpr = rate_interval(_above(second, thresholds), len(second), error / 2)[0]
     return fpr, tpr
 
 

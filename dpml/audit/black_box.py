@@ -59,17 +59,17 @@ def _released(algorithm: Any, pair: Pair, budget: Budget) -> BlackBox:
 
 def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
     """The neighbours whose releases an attacker tells apart best, by a few draws."""
-    (delta, *_) = (each.delta for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
+    held = next(each for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
     found: list[tuple[tuple[float, float], Pair]] = []
     error = None
-    for pair in candidates(algorithm.loss, problem, getattr(algorithm, "unit", "sample")):
+    for pair in candidates(algorithm.loss, problem, held.unit):
         try:
             pilot = Scores.of([_released(algorithm, pair, budget)], _PILOT, generator(len(found), "audit", "pilot"))
         except UserError as refused:
             error = refused
             continue
         (scores,) = pilot.values()
-        found.append(((scores.lower(delta, CONFIDENCE)[0], scores.mu(CONFIDENCE)), pair))
+        found.append(((scores.lower(held.delta, CONFIDENCE)[0], scores.mu(CONFIDENCE)), pair))
     if not found:
         raise UserError(f"algo={algorithm.name} cannot be audited: it takes none of the data sets tried: {error}")
     return max(found, key=lambda each: each[0])[1]
@@ -92,7 +92,7 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
         for row, other, turned in ((first, first, low), (even, even, low), (first, -first, high)):
             pair = one_replaced(loss.task, problem, row, other, (high, turned), rows)
             pair = tuple(with_rows(each, each.X, np.append(labels, each.y[-1])) for each in pair)  # type: ignore[assignment]
-            yield (whole_party(pair[0]), whole_party(pair[1])) if unit == "party" else pair
+            yield whole_party(pair) if unit == "party" else pair
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:

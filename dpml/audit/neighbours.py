@@ -41,9 +41,9 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """The last party's last row is replaced; all others equal `rest`, or are its rows (N - 1, k).
+    """Return a pair: the last party's last row is replaced; all others equal `rest`, or are its rows (N - 1, k).
 
-    Rows are given by their first entries.
+    Rows are given by their first entries. For a multiclass task, labels above 0 become the class 1, others 0.
     """
     X = np.zeros((2, problem.N, problem.d))
     for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
@@ -51,32 +51,30 @@ def one_replaced(
         X[where][..., : values.shape[-1]] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
     y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
     y[:, -1] = labels
+    if task == "multiclass":
+        y = (y > 0).astype(float)
     sizes = Equal().sizes(problem.N, problem.M, np.random.default_rng(0))
     adversary = Adversary(problem.colluders)
     first, second = (
-        replace(synthetic_parties(task, X[which], y[which], sizes), adversary=adversary) for which in (0, 1)
+        replace(synthetic_parties(task, X[which], y[which], sizes, None, max(problem.classes, 2)), adversary=adversary)
+        for which in (0, 1)
     )
     return first, second
 
 
-def one_replaced_for_loss(loss: Loss, problem: Problem, row: ArrayLike, other: ArrayLike, other_label: float) -> Pair:
-    """`one_replaced` where the row's label is 1 and its successor's, for the squared loss, `other_label`; else -1."""
-    if loss.task == "regression":
-        return one_replaced("regression", problem, row, other, (1.0, other_label))
-    return one_replaced("binary", problem, row, other)
-
-
-def turned_label(problem: Problem) -> Pair:
+def turned_label(problem: Problem, task: Task = "binary") -> Pair:
     """A row of length 1 changes its label: its logistic gradient moves by the row, whatever the model."""
-    return one_replaced("binary", problem, [1.0], [1.0])
+    return one_replaced(task, problem, [1.0], [1.0])
 
 
-def whole_party(parties: Parties) -> Parties:
-    """The same where all rows of the last party are its last one, with its label."""
-    X, y = parties.X.copy(), parties.y.copy()
-    rows = parties.of(len(parties.sizes) - 1)
-    X[rows], y[rows] = X[-1], y[-1]
-    return with_rows(parties, X, y)
+def whole_party(pair: Pair) -> Pair:
+    """Return the same pair where all rows of the last party are its last one, with its label."""
+    found = []
+    for parties in pair:
+        X, y, rows = parties.X.copy(), parties.y.copy(), parties.of(len(parties.sizes) - 1)
+        X[rows], y[rows] = X[-1], y[-1]
+        found.append(with_rows(parties, X, y))
+    return found[0], found[1]
 
 
 def with_rows(parties: Parties, X: Array, y: Array) -> Parties:
@@ -156,27 +154,17 @@ def _across(ahead: Array) -> Array:
     return beside
 
 
-def undecided(problem: Problem, unit: str = "sample") -> Pair:
+def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
     """Return a pair whose rows all are the first axis, and whose labels are balanced; the last row's, or party's, flip.
 
     A model that learns from them stays where the two labels are about as likely, and the slopes of both about 1/2.
     """
-    first, second = one_replaced("binary", problem, [1.0], [1.0], rest=[1.0])
+    first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
+    low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":
-        labels, own = np.repeat(np.where(np.arange(problem.M) % 2, -1.0, 1.0), first.sizes), first.of(problem.M - 1)
+        labels, own = np.repeat(np.where(np.arange(problem.M) % 2, low, 1.0), first.sizes), first.of(problem.M - 1)
     else:
-        labels, own = np.where(np.arange(problem.N) % 2, -1.0, 1.0), slice(-1, None)
+        labels, own = np.where(np.arange(problem.N) % 2, low, 1.0), slice(-1, None)
     turned = labels.copy()
-    labels[own], turned[own] = 1.0, -1.0
+    labels[own], turned[own] = 1.0, low
     return with_rows(first, first.X, labels), with_rows(second, second.X, turned)
-
-
-def for_loss(pair: Pair, loss: Loss, classes: int) -> Pair:
-    """Return the same rows, for a loss of several classes with the class 0 for the label -1 and 1 for +1."""
-    if loss.task != "multiclass":
-        return pair
-    first, second = (
-        synthetic_parties("multiclass", each.X, (each.y > 0).astype(float), each.sizes, None, max(classes, 2))
-        for each in pair
-    )
-    return first, second

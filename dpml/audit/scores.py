@@ -140,7 +140,10 @@ def _scored(
     own = np.random.default_rng(rng.bit_generator.random_raw())  # for the attacker, not the release
     learn = _learned(draws)
     few = learn // 3  # enough for an attack that knows the noise's law
-    seen = [_joined(_drawn(exposures, which, sides[which], learn)) for which in (0, 1)]
+    seen = [
+        [np.concatenate(parts) for parts in zip(*_drawn(exposures, which, sides[which], learn), strict=True)]
+        for which in (0, 1)
+    ]
     found = []
     for exposure, first, second in zip(exposures, *seen, strict=True):
         known, mu = exposure.attacks(first[:few], second[:few], own)
@@ -157,7 +160,7 @@ def _scored(
                 for attack, lines in zip(attacks, scores, strict=True):
                     lines[which].append(attack.score(more))
     return [
-        ([(attack, *_ends(lines)) for attack, lines in zip(attacks, scores, strict=True)], mu)
+        ([(attack, *map(np.concatenate, lines)) for attack, lines in zip(attacks, scores, strict=True)], mu)
         for attacks, scores, mu in found
     ]
 
@@ -185,12 +188,3 @@ def _drawn(
                 known[together] = together(which, rng, some.stop - some.start, views)
             seen.append(known[together][exposure.view])
         yield seen
-
-
-def _ends(lines: Sequence[Sequence[Array]]) -> tuple[Array, Array]:
-    first, second = map(np.concatenate, lines)
-    return first, second
-
-
-def _joined(parts: Iterator[list[Array]]) -> list[Array]:
-    return [np.concatenate(each) for each in zip(*parts, strict=True)]

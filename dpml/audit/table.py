@@ -48,12 +48,7 @@ def rows(
                 "noise": calibration,
             }
             for finding in audit(algorithm, Budget(eps, delta), problem, draws):
-                line = (
-                    setting
-                    | {"noise": calibration, "view": finding.view, "verdict": finding.judgement}
-                    | own
-                    | {"N": problem.N}
-                )
+                line = setting | {"view": finding.view, "verdict": finding.judgement} | own | {"N": problem.N}
                 values = {name: getattr(finding, field) for name, field in _VALUES.items()}
                 lines += [line | {"metric": name, "value": value} for name, value in values.items() if value == value]
     return pd.DataFrame(lines).assign(eps=eps, delta=delta, M=M, d=d)

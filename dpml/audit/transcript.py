@@ -42,11 +42,11 @@ class Recorder:
         self.before: tuple[Array, Array] | None = None
         self.columns: list[tuple[Array, ...]] = []
 
-    def add(self, residual: Array, shift: Array, parts: Array | None) -> None:
+    def add(self, residual: Array, shift: Array, parts: Array) -> None:
         """Reduce a message to the statistics that distinguish the neighbours.
 
         `residual` (B, k) is the message minus what the first data set sends, `shift` the distance of what the second
-        one sends, and `parts` is the noise of every source, where it is known.
+        one sends, and `parts` is the noise of every source.
         """
         numbers = self._numbers(residual, parts)
         filtered = np.tensordot(self.channel.filter, numbers, axes=1) / self.channel.spread
@@ -75,14 +75,13 @@ class Recorder:
         direction, _ = _units(shift - before[1])
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
-    def _numbers(self, residual: Array, parts: Array | None) -> Array:
+    def _numbers(self, residual: Array, parts: Array) -> Array:
         """What the view sees of a message, less what the first data set sends: (m, B, k)."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
         numbers = np.zeros((len(others), *residual.shape))
         if others.any():  # not of the sum alone
-            assert parts is not None
             numbers += np.tensordot(others, parts, axes=1)
         numbers[0] += residual
         return numbers
@@ -176,17 +175,12 @@ class Recorders:
 
     pair: Sequence[Any]
     each: Mapping[View, Recorder]
-    parts: Array | None = None
 
-    def drawn(self, parts: Array) -> None:
-        """Keep the noise for the message that follows."""
-        self.parts = np.asarray(parts, dtype=float)
-
-    def sent(self, message: Array, exact: Callable[[Any], Array]) -> None:
+    def __call__(self, message: Array, parts: Array, exact: Callable[[Any], Array]) -> None:
         """Tell every recorder."""
         first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
         residual, shift = np.asarray(message, dtype=float) - first, difference(first, second)
         if not np.isfinite(shift).all():
             raise NoNumberError
         for recorder in self.each.values():
-            recorder.add(residual, shift, self.parts)
+            recorder.add(residual, shift, np.asarray(parts, dtype=float))

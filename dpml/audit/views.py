@@ -240,7 +240,7 @@ def _far_seed(d: int) -> int:
 class Attacked(Prepared):
     """What an attacker knows of rows: equal ones, of which a crowd has thousands, are added up once."""
 
-    def terms(self, statistic: Statistic) -> Terms:
+    def terms(self, statistic: Statistic) -> Terms[Any]:
         if statistic not in self._terms:
             self._terms[statistic] = Distinct(statistic, self.parties)  # type: ignore[arg-type]
         return self._terms[statistic]

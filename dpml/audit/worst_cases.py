@@ -1,7 +1,7 @@
 """The worst known neighbours of every algorithm: the rows that its proof, or its code, is most sensitive to.
 
 An algorithm that registers none is attacked with the farthest of several pairs that are bad for sums of rows, of
-gradients and of parties.
+gradients and of parties. From any pair, a search goes on to worse ones.
 """
 
 import math
@@ -10,12 +10,13 @@ from functools import partial, singledispatch
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from scipy.special import lambertw
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
-from dpml.algorithms.descent.private_sgd import GradientTerms, PrivateSGD
+from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
@@ -26,26 +27,28 @@ from dpml.arrays import Array
 from dpml.audit import black_box, output_density
 from dpml.audit.exposure import Pair
 from dpml.audit.neighbours import (
-    for_loss,
     highest,
     in_a_crowd,
     one_replaced,
-    one_replaced_for_loss,
     polar,
     synthetic_parties,
     turned_label,
     turned_target,
     undecided,
     whole_party,
+    with_rows,
 )
-from dpml.audit.search import distance
-from dpml.audit.views import far_start
+from dpml.audit.views import exposures, far_start
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
+from dpml.errors import UserError
 from dpml.mechanism.program import Program
 from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
 from dpml.privacy import Budget, Problem
 
+TRIES = 200
+FEWER = 40  # where every try is a run of many rounds
+_STEPS = (0.003, 0.03, 0.3)  # how far rows are moved, in units of the ball they lie in
 _LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that an attack tries
 
 
@@ -63,16 +66,16 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
     """The farthest of several: a label turns, a row becomes its opposite, or a label where all others are balanced."""
-    if algorithm.loss.task == "regression":
-        pairs = [one_replaced_for_loss(algorithm.loss, problem, [1.0], [end], other_label=-1.0) for end in (1.0, -1.0)]
+    task = algorithm.loss.task
+    if task == "regression":
+        pairs = [one_replaced(task, problem, [1.0], [end]) for end in (1.0, -1.0)]
     else:
-        opposite = one_replaced("binary", problem, [1.0], [-1.0], (1.0, 1.0))
-        pairs = [turned_label(problem), opposite, undecided(problem)]
+        opposite = one_replaced(task, problem, [1.0], [-1.0], (1.0, 1.0))
+        pairs = [turned_label(problem, task), opposite, undecided(problem, task=task)]
     if algorithm.unit == "party":
-        pairs = [(whole_party(first), whole_party(second)) for first, second in pairs]
-        if algorithm.loss.task != "regression":
-            pairs.append(undecided(problem, "party"))
-    pairs = [for_loss(pair, algorithm.loss, problem.classes) for pair in pairs]
+        pairs = [whole_party(pair) for pair in pairs]
+        if task != "regression":
+            pairs.append(undecided(problem, "party", task))
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
 
@@ -89,12 +92,12 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
     constant = message.units[0] if message.of.constant else math.inf
     scales = Scales(constant, message.units[-3], message.units[-1])
     worst = worst_neighbours(message.of.quadratic, scales, problem.d)
-    if algorithm.loss.task == "multiclass":  # two rows of one class, as if at an obtuse angle with opposite labels
-        pair = one_replaced("binary", problem, [1.0], [-each for each in worst.other], labels=(1.0, 1.0))
-        pair = for_loss(pair, algorithm.loss, problem.classes)
+    task = algorithm.loss.task
+    if task == "multiclass":  # two rows of one class, as if at an obtuse angle with opposite labels
+        pair = one_replaced(task, problem, [1.0], [-each for each in worst.other], (1.0, 1.0))
     else:
-        pair = one_replaced_for_loss(algorithm.loss, problem, [1.0], worst.other, other_label=-worst.label)
-    return (whole_party(pair[0]), whole_party(pair[1])) if algorithm.unit == "party" else pair
+        pair = one_replaced(task, problem, [1.0], worst.other, (1.0, -worst.label if task == "regression" else -1.0))
+    return whole_party(pair) if algorithm.unit == "party" else pair
 
 
 @worst_case.register
@@ -103,14 +106,16 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
     if not algorithm.laplace:
         return of_coefficients(algorithm, budget, problem)  # type: ignore[arg-type]
     even = np.full(problem.d, 1 / math.sqrt(problem.d))
-    return one_replaced_for_loss(algorithm.loss, problem, even, even * (-1.0) ** np.arange(problem.d), other_label=-1.0)
+    return one_replaced(algorithm.loss.task, problem, even, even * (-1.0) ** np.arange(problem.d))
 
 
 @worst_case.register(ClippedDescent)
 @worst_case.register(PreconditionedDescent)
-def of_balanced_labels(algorithm: ClippedDescent | PreconditionedDescent, budget: Budget, problem: Problem) -> Pair:
+@worst_case.register(Network)
+def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
     """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
-    return for_loss(undecided(problem, algorithm.unit), algorithm.loss, problem.classes)
+    multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
+    return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
 
 @worst_case.register
@@ -123,7 +128,7 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 
     def reached(crowd: Parties) -> Array:
         """The models of every round along `ahead`, if there was no noise."""
-        terms, models = GradientTerms(crowd), []
+        terms, models = Gradients().on(crowd), []
 
         def exact(w: Array, t: int) -> Array:
             models.append(w[0].copy())
@@ -144,7 +149,7 @@ def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, p
     """Many rows hold w where a row and its successor have long gradients; else a row changes its label."""
     loss = algorithm.loss
     if algorithm.variant == "authors" or loss.lipschitz is None or problem.d == 1:
-        return one_replaced_for_loss(loss, problem, [1.0], [1.0], other_label=-1.0)
+        return turned_label(problem, loss.task)
     sent = algorithm.objective(budget, problem)
     return output_density.held_pair(
         loss, problem, sent.ridge, lambda pair: output_density.largest_loss(loss, pair, sent.ridge, sent.scale)
@@ -164,13 +169,7 @@ def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: 
     )
 
 
-# Networks and noisy descents, whose rounds start at a public point.
-
-
-@worst_case.register
-def of_network(algorithm: Network, budget: Budget, problem: Problem) -> Pair:
-    """A row turns its label, where the network is steep: both gradients are longer than the clip, and opposite."""
-    return undecided(problem)
+# Noisy descents, whose rounds start at a public point.
 
 
 @worst_case.register
@@ -300,3 +299,71 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
         candidates.append((float(swing(best, few)[0]), few, rows(best, few)[0]))
     _, few, worst = max(candidates, key=lambda candidate: candidate[0])
     return np.repeat(worst, [n - 2 * few, few, few], axis=0)
+
+
+# The search for worse ones.
+
+
+def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int | None = None) -> Pair:
+    """The farthest pair that a random search from `pair` finds: rows and labels move, common rows stay common."""
+    best, farthest = pair, distance(algorithm, pair, budget)
+    if math.isnan(farthest):
+        return pair
+    if tries is None:
+        shown = exposures(algorithm, pair, budget)
+        rounds = any(exposure.together is not None and math.isnan(exposure.mu) for exposure in shown)
+        tries = FEWER if rounds else TRIES
+    for _ in range(tries):
+        candidate = moved(best, rng)
+        try:
+            far = distance(algorithm, candidate, budget)
+        except UserError:  # outside the domain, or not solvable
+            continue
+        if far > farthest:
+            best, farthest = candidate, far
+    return best
+
+
+def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
+    """The largest distance that any view of a pair has; NaN when none is known."""
+    known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
+    return max((far for far in known if not math.isnan(far)), default=math.nan)
+
+
+def moved(pair: Pair, rng: Generator) -> Pair:
+    """Neighbours near a pair of neighbours, in the same places. Rows in common move together, so that a crowd of equal
+    ones stays one, and so do the rows of a party that is replaced.
+    """
+    first, second = pair
+    differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
+    step = rng.choice(_STEPS)
+    common = rng.random() < 0.5
+    together = step * common * rng.standard_normal(first.X.shape[1])
+    shift, own = (np.where(differ[:, None], 0.0, together) for _ in range(2))
+    for move in (shift, own):
+        move[differ] = step * rng.standard_normal(first.X.shape[1])
+    turn = np.where(differ, rng.random(len(differ)) < 0.1, rng.random() < 0.1)
+    task = first.data.task
+    y_first = relabelled(first.y, turn & (common | differ), task, rng)
+    y_second = np.where(differ, relabelled(second.y, turn & differ, task, rng), y_first)
+    auxiliary = _into_ball(first.X_auxiliary + step * rng.standard_normal(first.X_auxiliary.shape) * common)
+    return (
+        replace(with_rows(first, _into_ball(first.X + shift), y_first), X_auxiliary=auxiliary),
+        replace(with_rows(second, _into_ball(second.X + own), y_second), X_auxiliary=auxiliary),
+    )
+
+
+def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
+    """Labels, some of them changed to others that the task allows."""
+    if task == "binary":
+        other = -y
+    elif task == "multiclass":
+        other = rng.permutation(y)
+    else:
+        other = np.clip(y + 0.3 * rng.standard_normal(len(y)), -1, 1)
+    return np.where(which, other, y)
+
+
+def _into_ball(X: Array) -> Array:
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return X / np.maximum(norms * (1 + 1e-15), 1.0)

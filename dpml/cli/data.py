@@ -120,7 +120,7 @@ def run_check(arguments: Namespace) -> None:
 
 def _problem(raw: Raw, path: Path) -> str:
     """Return what is wrong with a file, after reading all of it; empty if nothing is."""
-    content = fresh_content(path, raw.separator)
+    content = fresh_content(path)
     return difference(raw, content) or change(raw, path, content)
 
 

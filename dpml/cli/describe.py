@@ -3,14 +3,14 @@
 import shlex
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import Any
 
 from dpml.cli.console import print_table
-from dpml.cli.files import AS_PRIVATE, value, written
+from dpml.cli.files import AS_PRIVATE, own_options
+from dpml.config.words import word_of
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
-from dpml.data.sets.csv import CSV, FITTED
+from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.files import write_atomically
 from dpml.screen import Screen
@@ -25,9 +25,7 @@ def run_describe(arguments: Namespace) -> None:
         raise UserError("--bounds-out needs --label, as the file states the classes, or the range of the target, too.")
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
-    named: dict[str, Any] = {"path": str(arguments.file), "label": arguments.label, "party": arguments.party}
-    named |= {"drop": tuple(arguments.drop), "bounds": str(arguments.bounds or FITTED)}
-    description = describe(CSV(**named, **written(arguments)))
+    description = describe(CSV(str(arguments.file), **own_options(arguments)))
     console = Screen()
     lines = [_line(found, description.rows) for found in description.features]
     print_table(console, ["column", "type", "values", "missing", "note"], lines)
@@ -91,5 +89,5 @@ def _sentences(description: Description) -> Iterator[str]:
         named = {key: getattr(options, key) for key in ("path", "label", "party", "bounds", "drop", *WRITTEN)}
         named["drop"] = (*options.drop, *(each.name for each in description.problems))
         given = {key: said for key, said in named.items() if said not in (getattr(usual, key), reading.get(key))}
-        words = ["dataset=csv", *(f"dataset.{key}={value(said)}" for key, said in given.items())]
-        yield f"A run: dpml-run {shlex.join(words)}, with the steps one_hot, symmetric, bias, sample_norm"
+        words = ["dataset=csv", *(word_of(f"dataset.{key}", said) for key, said in given.items())]
+        yield f"A run: dpml-run {shlex.join(words)}, with the steps {', '.join(options.steps)}"

@@ -14,13 +14,14 @@ from typing import Any
 
 from dpml.cli.files import READING, refuse_replacing, written
 from dpml.data.csv.column_bounds import ColumnBounds, load
+from dpml.data.preprocess import check_ball
 from dpml.errors import UserError, refuse_unknown
 from dpml.federated.aggregator import Federated, Kept, aggregate, publish
 from dpml.federated.agreed import Agreed, agreed_of
 from dpml.federated.consortium import write_certificates, write_consortium
 from dpml.federated.link import Callers, address_of, client_tls, listening, server_tls, take_part
 from dpml.federated.party import Member, own_rows, signing_key
-from dpml.federated.plan import FederationPlan, Seat, check_columns, most_dropouts, read_card, read_plan, task_of
+from dpml.federated.plan import FederationPlan, Seat, most_dropouts, read_card, read_plan, task_of
 from dpml.files import check_writable, write_atomically
 from dpml.optim.losses import for_task
 from dpml.release.ledger import Cap, beside
@@ -60,7 +61,7 @@ def run_sign(arguments: Namespace) -> None:
 
 
 def run_tls(arguments: Namespace) -> None:
-    """Write the certificates of an authority and of the aggregator."""
+    """Write the aggregator's certificate and its key."""
     write_certificates(arguments.host, arguments.folder)
 
 
@@ -191,7 +192,7 @@ def run_init(arguments: Namespace) -> None:
     adversary = ["--colluders", str(arguments.colluders), *["--floating"] * arguments.floating]
     adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
     plan = _agreed(arguments, [Seat(name, _ROWS, os.urandom(32)) for name in names])  # nobody has keys yet
-    write_consortium(names, address, plan.stated, ("--set", *arguments.overrides), adversary, arguments.folder)
+    write_consortium(names, address, plan.stated, ("--set", *_words(arguments)), adversary, arguments.folder)
     _say_what_is_agreed(plan)
     print(f"{arguments.folder} has a folder for each of {', '.join(names)}, and for the aggregator: send each its own.")
     print("Each makes its signing key there, and keeps it. STEPS.md says how.")
@@ -200,7 +201,7 @@ def run_init(arguments: Namespace) -> None:
 def _seat(arguments: Namespace, name: str, data: Path, key: Path, reading: Mapping[str, Any]) -> Seat:
     """Return a party of this plan, with its number of rows; creates its key if it has none."""
     stated, terms = _terms(arguments)
-    check_columns(terms.dataset, stated)
+    check_ball(terms.dataset.steps, stated.columns)
     _, y = own_rows(replace(terms.dataset, **reading), stated, data)
     return Seat(name, len(y), signing_key(key).public_key().public_bytes_raw())
 
@@ -208,7 +209,11 @@ def _seat(arguments: Namespace, name: str, data: Path, key: Path, reading: Mappi
 def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
     """Return what is stated of the columns, and the terms, which have what the bounds file says of the reading."""
     stated = load(arguments.bounds)
-    return replace(stated, reading={}), agreed_of(arguments.overrides, stated.reading)
+    return replace(stated, reading={}), agreed_of(_words(arguments), stated.reading)
+
+
+def _words(arguments: Namespace) -> list[str]:
+    return [*arguments.overrides, *([f"dataset.label={arguments.label}"] if arguments.label else [])]
 
 
 def _agreed(arguments: Namespace, seats: Sequence[Seat]) -> FederationPlan:
@@ -217,7 +222,6 @@ def _agreed(arguments: Namespace, seats: Sequence[Seat]) -> FederationPlan:
     stated, terms = _terms(arguments)
     terms = terms.with_exact_noise(for_task(task_of(stated), terms.loss), arguments.floating)
     plan = FederationPlan(terms, stated, tuple(seats), colluders, dropouts)
-    check_columns(plan.dataset, plan.stated)
     plan.facts.require_small_delta()
     return plan
 

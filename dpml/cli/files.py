@@ -1,11 +1,11 @@
 """Files of the user's own: options that say how one is written, and none that is overwritten."""
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dpml.config.words import word_of
 from dpml.errors import UserError
 
 AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
@@ -15,29 +15,28 @@ READING = ("encoding", "separator", "decimal", "na")
 
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options about how a file is written that are given."""
-    given = {key: getattr(arguments, key) for key in READING}
-    return {key: tuple(value) if key == "na" else value for key, value in given.items() if value}
+    return _given(arguments, READING)
 
 
-def own_file(words: Sequence[str], bounds: Path | None) -> list[str]:
-    """Return the settings of a release: words, with a FILE among them and its bounds as settings of dataset=csv."""
+def own_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of dataset=csv that are given."""
+    return _given(arguments, ("bounds", "label", "party", "drop", *READING))
+
+
+def _given(arguments: argparse.Namespace, keys: Sequence[str]) -> dict[str, Any]:
+    values = {key: getattr(arguments, key) for key in keys}
+    return {key: tuple(said) if isinstance(said, list) else str(said) for key, said in values.items() if said}
+
+
+def own_file(arguments: argparse.Namespace) -> list[str]:
+    """Return the settings of a release: its words, with FILE and the options as settings of dataset=csv."""
+    words = arguments.overrides
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:
         raise UserError(f"one file of rows is released, got {' and '.join(files)}.")
-    settings = [f"dataset.path={value(files[0])}"] if files else []
-    settings += [f"dataset.bounds={value(bounds)}"] if bounds else []
+    given = ({"path": files[0]} if files else {}) | own_options(arguments)
+    settings = [word_of(f"dataset.{key}", content) for key, content in given.items()]
     return ["dataset=csv"] * bool(files) + settings + [word for word in words if word not in files]
-
-
-def value(content: Any) -> str:
-    """Return a text, or a list of texts, as a value for `dpml-run`: in quotes where Hydra needs them."""
-    if isinstance(content, list | tuple):
-        return f"[{','.join(map(value, content))}]"
-    text = str(content)
-    if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
-        return text
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{quoted}"'
 
 
 def refuse_replacing(output: Path | None, *read: Path | None) -> None:

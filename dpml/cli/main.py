@@ -11,7 +11,6 @@ from dpml import packs
 from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.errors import UserError, nearest
-from dpml.files import shipped_folder
 from dpml.version import __version__
 
 _EXAMPLES = """\
@@ -132,16 +131,18 @@ _OPTIONS = {
     "--copies": _path("plan.json", "that others signed", **_SEVERAL),
     "--aggregator": _option("HOST:PORT", "where parties call", required=True),
     "--listen": _option("HOST:PORT", required=True),
-    "--ca": _path("FILE.pem", "the authority of the aggregator's certificate"),
+    "--ca": _path("FILE.pem", "the aggregator's certificate, or the authority that has signed it"),
     "--certificate-key": _path("FILE.pem"),
     # tables and figures
-    "path": _path("RUN", "the folder of a run or a sweep, or RESULTS/PAPER/FIGURE"),
+    "path": _path("RUN", "the folder of a run or a sweep, RESULTS/PAPER/FIGURE, or a model of algo=regression"),
     "folders": _path("RUN", "folders that a dpml-run wrote to, with rows.csv in them", nargs="+"),
     "results": _path(None, "default: %(default)s", nargs="?", default=Path("results")),
     "--x": _option(None, "eps, delta, M, N, another setting, or inverse_eps (default: what varies)"),
     "--y": _option("METRIC", "default: accuracy or rmse, and the optimality gap", nargs="+", action="extend"),
     "--where": _option("KEY=VALUE", "only rows with these settings: algo=capefm,fm M=5", **_SEVERAL),
     "--width": _option(None, "such as 3.3in or 8cm (default: %(default)s, a column)", default="3.3in"),
+    "--level": _number(float, 0.95, "of a model's intervals"),
+    "--per": _option("COLUMN=NUMBER", "by how much a number of a model's rows increases (default: 1)", **_SEVERAL),
     "--force": _flag("replace the file"),
     "name": _option(None, "dpml, or a paper as in results/ (default: all)", nargs="?"),
     "-M": _number(int, 10, "parties"),
@@ -153,8 +154,10 @@ _OPTIONS = {
 
 
 _SETTING = ("overrides", "--config-dir")
+_COLUMNS = ("--label", "--party", "--drop")
 _WRITTEN = ("--encoding", "--separator", "--decimal", "--na")
-_AGREED_ON = (("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True)), "--set")
+_STATED = ("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True))
+_AGREED_ON = (_STATED, "--label", "--set")
 _ADVERSARY = ("--colluders", "--dropouts", "--floating")
 _LOCAL = ("--config-dir", "--data-dir")
 _CHOSEN = ("path", "--y", "--where", "--force")
@@ -184,25 +187,15 @@ def parser() -> argparse.ArgumentParser:
     add("check", "read every raw file that is here again and compare its content", *_LOCAL, "names")
     text = "print how a run would read a CSV or Parquet file of your own. It is as private as the rows"
     bounds = ("--bounds", _path("FILE.yaml", "count the values outside what this file states"))
-    add(
-        "describe",
-        text,
-        "file",
-        "--label",
-        "--party",
-        "--drop",
-        *_WRITTEN,
-        bounds,
-        "--bounds-out",
-        run="describe.run_describe",
-    )
+    add("describe", text, "file", *_COLUMNS, *_WRITTEN, bounds, "--bounds-out", run="describe.run_describe")
     text = "deal the rows of a data set as a run would, and print how unequal the parties are"
     add("partition", text, *_SETTING, "--figure")
 
     add = _adder(commands, "models.run_{}")
     words = ("overrides", _option("FILE | KEY=VALUE", "a file, and settings as for dpml-run; no seed", nargs="*"))
     text = "make one model for publication, with secret noise; a ledger records it first"
-    add("release", text, words, "--config-dir", "--bounds", _MODEL, *_CAP, "--declared", "--floating")
+    own_file = ("--bounds", *_COLUMNS, *_WRITTEN)
+    add("release", text, words, "--config-dir", *own_file, _MODEL, *_CAP, "--declared", "--floating")
     add("show", "print what a published model says, and its coefficients", "model", "--shapes")
     text = "print the predictions of a published model for the rows of a file, as CSV"
     table = ("--output", _path(None, "default: the screen"))
@@ -229,7 +222,8 @@ def parser() -> argparse.ArgumentParser:
     figure = ("--output", _path(None, ".pdf, .png or .svg (default: %(default)s)", default=Path("figure.pdf")))
     add("plot", "draw a figure for a paper from a run, a sweep or a figure", *_CHOSEN, "--x", "--width", figure)
     table = ("--output", _path(None, ".md, .csv, .parquet or .tex (default: print Markdown)"))
-    add("table", "write a table for a paper from a run, a sweep or a figure", *_CHOSEN, table)
+    text = "write a table for a paper from a run, a sweep or a figure; or of a model's coefficients, with intervals"
+    add("table", text, *_CHOSEN, "--level", "--per", table)
     merged = ("--output", _path(None, "default: %(default)s", default=Path("results/merged")))
     add("merge", "put the tables of several runs or sweeps together", "folders", merged)
     text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
@@ -256,7 +250,7 @@ def _add_federation(commands: Any) -> None:
     add("plan", "put cards together to the plan that all agree on", *_AGREED_ON, "cards", *_ADVERSARY, _to("plan.json"))
     key = ("--key", _path(None, "the signing key; without it signatures are only put together"))
     add("sign", "sign a plan, and take in the signatures of other copies of it", "plan", key, "--copies")
-    text = "write an authority, ca.pem, and the aggregator's certificate by it, server.pem and server.key"
+    text = "write the aggregator's certificate as server.pem and, for the parties, ca.pem, and its key server.key"
     add("tls", text, "host", "--folder")
     text = "take part in a release: call the aggregator, answer, and get the model"
     joined = ("data", "--plan", "--key", "--aggregator", "--ca", *_CAP, "--wait", *_WRITTEN)
@@ -326,12 +320,11 @@ def _main() -> None:
 def run_completion(arguments: argparse.Namespace) -> None:
     """Print a script that completes commands, options and settings in a shell."""
     import shtab
-    import yaml
 
-    conf = shipped_folder("conf")
-    groups = ("algo", "dataset", "partition")
-    words = [f"{group}={path.stem}" for group in groups for path in sorted((conf / group).glob("*.yaml"))]
-    keys = yaml.safe_load((conf / "config.yaml").read_text(encoding="utf-8"))
-    words += [f"{key}=" for key in keys if key not in ("defaults", "hydra", *groups)]
+    from dpml.config.build import GROUPS, KEYS
+    from dpml.config.compose import options
+
+    words = [f"{group}={name}" for group in GROUPS for name in options(group)]
+    words += [f"{key}=" for key in KEYS if key not in GROUPS]
     preamble = {shell: text.replace("@SETTINGS", " ".join(words)) for shell, text in (("bash", _BASH), ("zsh", _ZSH))}
     print(shtab.complete(parser(), arguments.shell, preamble=preamble))  # type: ignore[arg-type]

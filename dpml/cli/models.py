@@ -36,7 +36,7 @@ def run_release(arguments: Namespace) -> None:
     from dpml.api.settings import Settings
     from dpml.release.release import release
 
-    settings = Settings(own_file(arguments.overrides, arguments.bounds), config_dir=arguments.config_dir)
+    settings = Settings(own_file(arguments), config_dir=arguments.config_dir)
     allowed = {"floating": arguments.floating, "declared": arguments.declared}
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)
@@ -63,6 +63,8 @@ def run_show(arguments: Namespace) -> None:
         heads = [f"{'log odds' if model.loss == 'logistic' else 'score'} of {name}" for name in names]
     print_table(console, ["feature", "value", *heads], list(_coefficients(model)))
     console.print(_EFFECTS)
+    if model.moments is not None:
+        console.print(f"`dpml table {arguments.model}` prints intervals and p-values.", soft_wrap=True)
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:

@@ -50,6 +50,9 @@ def run_table(arguments: Namespace) -> None:
 
     if arguments.output:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
+    if arguments.path.is_file() and arguments.path.suffix == ".json":
+        _write_coefficients(arguments)
+        return
     rows = chosen(arguments.path).where(arguments.where)
     table = run_table(rows.summary, arguments.y, rows.claims)
     if arguments.output is None:
@@ -57,6 +60,35 @@ def run_table(arguments: Namespace) -> None:
         return
     write_atomically(arguments.output, table.written(arguments.output.suffix[1:]))
     print(arguments.output)
+
+
+def _write_coefficients(arguments: Namespace) -> None:
+    """Write the table of a model's coefficients, or print it as Markdown."""
+    from dpml.release.inference import coefficient_table, heading
+    from dpml.release.model import read_model
+    from dpml.reporting.coefficients import written
+
+    model = read_model(arguments.path)
+    lines = coefficient_table(model, arguments.level, _numbers(arguments.per))
+    kind = arguments.output.suffix[1:] if arguments.output else "md"
+    text = written(lines, kind, heading(model, arguments.level))
+    if arguments.output is None:
+        print(text, end="")
+        return
+    write_atomically(arguments.output, text)
+    print(arguments.output)
+
+
+def _numbers(words: list[str]) -> dict[str, float]:
+    """Return what --per says: a number by column."""
+    found = {}
+    for word in words:
+        name, _, number = word.rpartition("=")
+        try:
+            found[name] = float(number)
+        except ValueError:
+            raise UserError(f"--per takes COLUMN=NUMBER, such as --per age=10, got {word!r}.") from None
+    return found
 
 
 def run_merge(arguments: Namespace) -> None:

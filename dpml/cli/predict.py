@@ -51,9 +51,6 @@ def _probabilities(model: Model, columns: Sequence[str], wanted: str | None) -> 
 def _rows(model: Model, path: Path, written: Dialect) -> Array:
     """Return the features (n, p) of the rows of a file, encoded by the columns that the model states."""
     file, kinds = open_file(path, written), model.stated.kinds
-    for name in kinds:
-        if name not in file.names:
-            raise UserError(f"{path} has no column {name!r}, which the model needs: {nearest(name, file.names)}")
     columns = read(file, list(kinds), model.stated.texts)
     X, names = matrix(columns, kinds), list(model.stated.columns)
     for place in np.flatnonzero(levels_of(kinds)):

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array, Index
@@ -17,16 +16,16 @@ from dpml.seeds import generator
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test arrays, ready for an algorithm: one row per sample, ||x||_2 <= 1, labels in the form of `task`.
+    """Training and test arrays, ready for an algorithm: ||x||_2 <= 1, and labels in the form of `task`.
 
-    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Steps that are fitted on the
-    training rows may leave a test row or target slightly outside. Arrays may be read-only and memory-mapped.
+    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Test rows and targets may lie
+    slightly outside. Arrays may be read-only and memory-mapped.
 
     Attributes:
-        provenance: The source, the checksum, the number of rows after cleaning, and every preprocessing step.
-        truth: The weights that generated the labels, if there are any.
-        party: The party of each training row, (N,) of 0..P-1, if the data set defines parties.
-        classes: The number of classes that labels may have, whether or not all occur; 1 if it is not stated.
+        provenance: The source, its checksum, the number of rows, and every preprocessing step.
+        truth: The weights that generated the labels, if they are known.
+        party: The party of each training row, (N,) of 0..P-1, if the data set has parties.
+        classes: The number of classes that labels may have; 1 if it is not stated.
     """
 
     name: str
@@ -48,9 +47,9 @@ PLACE: Mapping[str, Any] = {"place": True}
 class Source(Protocol):
     """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file.
 
-    It may have one more method, ``checksum(files: Files) -> str | None``: the `sha256` of the provenance, without the
-    work of `load`. A field with `PLACE` as its metadata names a file, whose content the checksum covers. If it has
-    ``own = True``, its rows are private: results are stored without its path and checksum.
+    It may have a method ``checksum(files: Files) -> str | None``: the `sha256` of the provenance, without the work of
+    `load`. A field with `PLACE` as its metadata names a file, whose content the checksum covers. With ``own = True``
+    its rows are private: results are stored without its path and checksum.
     """
 
     @property
@@ -58,10 +57,10 @@ class Source(Protocol):
         """The metadata of the data set; a class attribute is sufficient."""
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """(training rows, features) without touching any data; N overrides the rows."""
+        """Return (training rows, features) without touching any data; N overrides the rows."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset."""
+        """Return the arrays, with N training rows (None: all). Equal rng states draw equal rows, fewer are a subset."""
 
 
 def checksum(source: Source, files: Files) -> str | None:
@@ -78,29 +77,15 @@ def sha256(*contents: bytes) -> str:
 
 
 def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fraction: float) -> tuple[Index, Index]:
-    """Draw (training rows, test rows) at random, without replacement, from `rows` rows without an official split."""
+    """Draw (training rows, test rows) from `rows` rows without an official split."""
     order = rng.permutation(rows)
     available = training_rows(rows, test_fraction)
     check_rows(info, N, available)
     return order[:available][:N], order[available:]
 
 
-def fold_rows(info: Info, rows: int, N: int | None, rng: Generator, folds: int) -> tuple[Index, Index]:
-    """Return the (training rows, test rows) of one round of cross-validation, selected by the seed of `rng`.
-
-    Seeds 0 to folds - 1 share a random split into `folds` blocks, and each of them tests on a different block. The next
-    `folds` seeds do the same with another split. With N, the first N training rows are used.
-    """
-    sequence = rng.bit_generator.seed_seq
-    turn, fold = divmod(int(sequence.entropy), folds)  # type: ignore[attr-defined]
-    blocks = np.array_split(np.random.default_rng([turn, folds]).permutation(rows), folds)
-    train = np.concatenate([block for k, block in enumerate(blocks) if k != fold])
-    check_rows(info, N, len(train))
-    return train[:N], blocks[fold]
-
-
 def training_rows(rows: int, test_fraction: float) -> int:
-    """The number of training rows among `rows` rows when `test_fraction` of them are for testing."""
+    """Return the number of training rows when `test_fraction` of `rows` rows are for testing."""
     if not 0 <= test_fraction < 1:
         raise UserError(f"dataset.test_fraction must be in [0, 1), got {test_fraction}.")
     return rows - round(rows * test_fraction)

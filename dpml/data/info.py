@@ -18,9 +18,7 @@ Bounds = Literal["fitted", "public"]
 
 @dataclass(frozen=True)
 class Range:
-    """The values that a numeric column can have, by its documentation or its meaning, never derived from its rows.
-
-    Values outside the range are clipped, so that no guarantee depends on the statement being correct.
+    """The values that a numeric column can have by its documentation, not by its rows; others are clipped to them.
 
     Attributes:
         low, high: The smallest and the largest value, in the column's own unit.
@@ -50,7 +48,7 @@ class Range:
             raise UserError(f"edges must increase{scale}, between {self.low:g} and {self.high:g}, got [{listed}].")
 
     def parts(self, count: float) -> tuple[float, ...]:
-        """The edges by which the range falls into `count` equal parts, on its scale."""
+        """Return the edges that cut the range into `count` equal parts, on its scale."""
         if count not in range(1, 1001):
             raise UserError(f"a range has 1 to 1,000 equal parts, got {count}.")
         low, high = np.log1p([self.low, self.high]) if self.log else (self.low, self.high)
@@ -74,18 +72,15 @@ class Raw:
         name: Its path inside the data set's folder, without a compression suffix.
         urls: Its addresses, the official one first. ``URL!MEMBER`` is a file inside an archive, and
             ``URL!INNER!MEMBER`` a file inside an archive within that archive.
-        sha256: Every accepted checksum of the uncompressed content. Empty if none is known: then `lines` and `fields`
-            are checked instead, and the checksum is recorded at the first download.
+        sha256: Every accepted checksum of the uncompressed content. Empty if none is known: then `lines` is checked
+            instead, and the checksum is recorded at the first download.
         lines: The number of lines of text in it.
-        fields: The number of values on its first line, separated by `separator` (None: any white space).
     """
 
     name: str
     urls: tuple[str, ...] = ()
     sha256: tuple[str, ...] = ()
     lines: int | None = None
-    fields: int | None = None
-    separator: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +126,7 @@ class Info:
 
 
 def described(module: str) -> dict[str, Info]:
-    """Return the data sets in the YAML file of a module (its ``__file__``), by name, in the form of `info_of`."""
+    """Return the data sets in the YAML file of a module (its ``__file__``), by name: see `info_of`."""
     return {name: info_of(name, said) for name, said in beside(module).items()}
 
 
@@ -146,12 +141,10 @@ def beside(module: str) -> dict[str, Any]:
 
 
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
-    """The metadata of a data set from plain values: the fields of `Info`, and
+    """Return the metadata of a data set from plain values: the fields of `Info`, with
 
-    - `files`: the fields of `Raw` by the name of each file; `urls`: those of all files that state none, with ``{name}``
-      for the file's;
-    - `columns`: ranges as mappings, symbolic values as one text, separated by spaces; ``NAME, NAME: STATEMENT`` is for
-      several columns.
+    - `files`: the fields of `Raw` by the name of each file; `urls`: those of files that have none, with ``{name}``;
+    - `columns`: ranges as mappings, symbolic values as one text; ``NAME, NAME: STATEMENT`` is for several columns.
     """
     fields = {key: value for key, value in said.items() if key not in ("urls", "files", "columns", "target", "folders")}
     files = tuple(_raw(file, {"urls": said.get("urls", ()), **about}) for file, about in said.get("files", {}).items())

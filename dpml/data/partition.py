@@ -1,7 +1,7 @@
 """Which party holds which rows: the training rows ordered by party, as one permutation and M + 1 offsets.
 
-Partitions by size deal rows at random. Partitions by label, as in benchmarks of federated learning, give parties
-different classes; rows of one class are dealt at random, so parties differ only in labels and sizes.
+Partitions by size deal rows at random. Partitions by label give parties different classes, and deal the rows of a class
+at random.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +32,11 @@ Rows = tuple[Array, Array, Array | None]
 class Parties:
     """A data set whose training rows are ordered by party: party k has the rows ``offsets[k]:offsets[k + 1]``.
 
-    `X` (N, d) and `y` (N,) are the private rows in that order, `order` gives their row numbers in the training rows of
-    `data`, and `X_auxiliary` holds the public rows set aside (their labels must not be used). The guarantees may depend
-    on `adversary`, which sets how many parties collude.
+    Attributes:
+        X, y: The private rows in that order, (N, d) and (N,).
+        order: Their row numbers in the training rows of `data`.
+        X_auxiliary: The public rows that are set aside; their labels must not be used.
+        adversary: How many parties collude.
     """
 
     data: Dataset
@@ -52,10 +54,7 @@ class Parties:
 
     @property
     def problem(self) -> Problem:
-        """M, N, d and the other inputs of the privacy analysis.
-
-        The number of classes is public: the stated number, or else the number of classes in all labels.
-        """
+        """M, N, d and the other inputs of the privacy analysis; the number of classes is taken as public."""
         y, y_test, classes = self.data.y, self.data.y_test, 1
         if self.data.task == "multiclass":
             classes = max(self.data.classes, 1 + int(max(y.max(), y_test.max(initial=0))))
@@ -65,7 +64,7 @@ class Parties:
 
     @cached_property
     def folded(self) -> Rows:
-        """The private rows for sums over all parties, merged with their counts; None for the counts if not merged."""
+        """The private rows for sums over all parties, equal rows merged; counts are None if none are merged."""
         if len(self.y) > FOLDED:
             return self.X, self.y, None
         first, _, counts = distinct(self.X, self.y)
@@ -77,10 +76,7 @@ class Parties:
 
 
 def remembered(function: Callable[..., T]) -> Callable[..., T]:
-    """Cache the result of a function of some Parties, and of hashable arguments.
-
-    The result is kept as long as the Parties exist, so algorithms that are compared on them share it.
-    """
+    """Keep the results of a function of Parties and hashable arguments as long as the Parties exist."""
     known: WeakKeyDictionary[Parties, dict[tuple[Any, ...], T]] = WeakKeyDictionary()
 
     @wraps(function)
@@ -94,8 +90,6 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
 
 
 class _Rule(Protocol):
-    """A frozen dataclass whose fields are its YAML options; `auxiliary` is as in `AuxiliaryShare`."""
-
     @property
     def name(self) -> str: ...
 
@@ -104,28 +98,22 @@ class _Rule(Protocol):
 
 
 class SizeRule(_Rule, Protocol):
-    """A rule that sets how many rows each party gets; the rows themselves are drawn at random.
-
-    A rule that draws nothing may set ``drawn = False``: its sizes are then known without permuting the rows.
-    """
+    """A rule that sets how many rows each party gets; with ``drawn = False`` it draws no random number."""
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        """Rows per party (M,), each at least 1, at most N in all."""
+        """Return the rows per party, (M,), each at least 1, at most N in all."""
 
 
 @runtime_checkable
 class LabelRule(_Rule, Protocol):
-    """A rule that depends on the labels: the number of rows of each party is not known before the labels are.
-
-    A rule that gives every row to a party may set ``every_row = True``: the number of dealt rows is then known.
-    """
+    """A rule that depends on the labels; with ``every_row = True`` it gives every row to a party."""
 
     @property
     def of_classes(self) -> bool:
-        """Whether it deals rows by their classes; a rule that does not also accepts real-valued targets."""
+        """Whether it deals rows by their classes, and accepts no real-valued targets."""
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
-        """The party of each row, (N,), from the labels (N,): 0..M-1, or -1 for none. Every party must have a row."""
+        """Return the party of each row, 0..M-1 or -1 for none, from the labels (N,). Every party must have a row."""
 
 
 @dataclass(frozen=True)
@@ -144,16 +132,13 @@ class AuxiliaryShare:
 
 @dataclass(frozen=True)
 class Natural(AuxiliaryShare):
-    """Natural parties: the data set gives the party of each row (`Dataset.party`).
-
-    The parties that have a private training row are numbered from 0 in the data set's order; M must equal their number.
-    """
+    """Natural parties: the data set gives the party of each row; M is the number of parties with a training row."""
 
     name: ClassVar[str] = "natural"
     every_row: ClassVar[bool] = True
 
     def owners(self, data: Dataset, rows: Index, M: int) -> Index:
-        """The party of each of the numbered rows, (n,) of 0..M-1."""
+        """Return the party of each of the numbered rows, (n,) of 0..M-1."""
         if data.party is None:
             raise UserError(
                 f"partition=natural deals rows to those whose they are, but dataset={data.name} does not say whose: "
@@ -200,7 +185,7 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
-    """The sizes that `partition` gives with the same `rng`, computed without rows; None if the rule depends on them."""
+    """Return the sizes that `partition` gives with the same `rng`; None if they depend on the rows."""
     if isinstance(rule, LabelRule | Natural):
         return None
     if draws_sizes(rule):
@@ -209,7 +194,7 @@ def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | N
 
 
 def draws_sizes(rule: Partition) -> bool:
-    """Whether the parties' sizes, as far as they are known without the rows, depend on the random numbers."""
+    """Return whether the parties' sizes, if they are known without the rows, depend on random numbers."""
     return not isinstance(rule, LabelRule | Natural) and getattr(rule, "drawn", True)
 
 
@@ -223,12 +208,12 @@ def check_task(rule: Partition, task: Task, dataset: str) -> None:
 
 
 def set_aside(rule: Partition, rows: int) -> int:
-    """The number of auxiliary rows among `rows` training rows."""
+    """Return the number of auxiliary rows among `rows` training rows."""
     return round(rows * (rule.auxiliary or 0.0))
 
 
 def whole_rows(shares: Array, N: int) -> Index:
-    """Integers (M,) that sum to N and follow `shares` (M,): rounded down, then the largest remainders get one more."""
+    """Round N * `shares` (M,) to integers of sum N: down, then the largest remainders get one more."""
     exact = N * (shares / shares.sum())
     sizes = np.floor(exact).astype(np.intp)
     sizes[np.argsort(sizes - exact, kind="stable")[: N - int(sizes.sum())]] += 1
@@ -261,7 +246,7 @@ class Equal(AuxiliaryShare):
 
 @dataclass(frozen=True)
 class Simplex(AuxiliaryShare):
-    """Shares drawn uniformly from the simplex, above `floor` rows that every party gets.
+    """Shares drawn uniformly from the simplex.
 
     Args:
         floor: Rows that every party gets before the rest is shared out.
@@ -278,7 +263,7 @@ class Simplex(AuxiliaryShare):
 
 @dataclass(frozen=True)
 class Fractions(AuxiliaryShare):
-    """Shares as listed: ``partition.fractions=[.5,.3,.2]``. They must be positive and sum to 1; the name lists them.
+    """Shares as listed: ``partition.fractions=[.5,.3,.2]``.
 
     Args:
         fractions: One positive share per party; they sum to 1.
@@ -367,12 +352,8 @@ class Dirichlet(AuxiliaryShare):
     """The parties' shares of every class are drawn from the symmetric Dirichlet(alpha) distribution, class by class.
 
     This is the definition of Yurochkin et al. 2019, of NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and of Flower's
-    ``DirichletPartitioner``. In the other common one (Hsu et al. 2019) all parties have the same size.
-
-    A party with share p of a class's n rows gets n p of them rounded down or up, n p in expectation. Then parties with
-    fewer than `smallest` rows are filled up from all others. The benchmarks instead repeat the draw until every party
-    has 10 rows, which does not terminate with many parties. NIID-Bench also gives no further class to a party that has
-    N/M rows; that is not done here.
+    ``DirichletPartitioner``. The benchmarks repeat the draw until every party has 10 rows, which does not end with many
+    parties; here parties with fewer than `smallest` rows are filled up. NIID-Bench also caps parties at N/M rows.
 
     Args:
         alpha: Of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
@@ -446,7 +427,7 @@ class Shards(AuxiliaryShare):
 
 
 def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
-    """The indices of `values` (n,) from the smallest to the largest; ties are in random order."""
+    """Return the indices of `values` (n,) from the smallest to the largest; ties are in random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(values[shuffled], kind="stable")]
 
@@ -454,8 +435,8 @@ def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
 def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
     """Draw symmetric Dirichlet(alpha) shares, (M,): Gamma(alpha) variates divided by their sum.
 
-    A Gamma(alpha) variate is U^(1/alpha) times a Gamma(alpha + 1) variate (Marsaglia & Tsang 2000, Sec. 6). The
-    logarithm is drawn, because with a small alpha all variates would underflow to 0.
+    A Gamma(alpha) variate is U^(1/alpha) times a Gamma(alpha + 1) variate (Marsaglia & Tsang 2000, Sec. 6). Logarithms
+    are drawn, because with a small alpha all variates would underflow to 0.
     """
     logarithms = np.log(rng.standard_gamma(alpha + 1, M)) - rng.standard_exponential(M) / alpha
     shares = np.exp(logarithms - logarithms.max())
@@ -463,10 +444,9 @@ def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
 
 
 def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
-    """The parties of n rows, (n,) in ascending order, by `shares` (M,): systematic sampling.
+    """Return the parties of n rows, (n,) in ascending order, by systematic sampling from `shares` (M,).
 
-    Party k has n * shares[k] rows rounded down or up, and n * shares[k] in expectation: the points of a randomly
-    shifted grid of width 1 in an interval of that length.
+    Party k has n * shares[k] rows rounded down or up, and n * shares[k] in expectation.
     """
     ends = np.cumsum(shares)
     points = (np.arange(n) + rng.random()) * (ends[-1] / n)
@@ -476,8 +456,7 @@ def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
 def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
     """Move rows, whose parties are `owners` (n,), so that each of the M parties has at least `smallest`.
 
-    Every party keeps `smallest` of its rows, or all of them if it has fewer. Of all remaining rows, as many as are
-    missing elsewhere are drawn with equal probability. There must be at least ``smallest * M`` rows.
+    Each row that its party does not need is equally likely to be moved. There must be ``smallest * M`` rows.
     """
     sizes = np.bincount(owners, minlength=M)
     missing = np.maximum(smallest - sizes, 0)
@@ -507,16 +486,12 @@ def _divided(holders: Index, n: int, rng: Generator) -> Index:
 
 # ---- how unequal a partition is
 
-FIFTHS = 5
-"""Intervals that stand for classes of real-valued targets; all have the same number of rows, except for ties."""
+FIFTHS = 5  # intervals with equally many rows that stand for classes of real-valued targets
 
 
 @dataclass(frozen=True)
 class Skew:
-    """The rows of M parties by K classes, called `names`: `counts` (M, K), and `chance` (M, K) after a shuffle.
-
-    Small parties differ even after a shuffle. For real-valued targets, intervals stand for classes.
-    """
+    """The rows of M parties by K classes or intervals `names`: `counts` (M, K), and `chance` (M, K) after a shuffle."""
 
     names: Sequence[str]
     counts: Index
@@ -525,7 +500,7 @@ class Skew:
 
     @classmethod
     def of(cls, parties: Parties, rng: Generator) -> "Skew":
-        """Return the skew of some parties; `rng` shuffles the rows for `chance`."""
+        """Return the skew of some parties; `rng` shuffles the rows."""
         classes, names = named_classes(parties.y, parties.data.task)
         M, K = len(parties.sizes), len(names)
         first = K * np.repeat(np.arange(M), parties.sizes)
@@ -546,7 +521,7 @@ class Skew:
 
     @cached_property
     def distances(self) -> Array:
-        """The distance of each party's label distribution from that of all rows, (M,): see `distances`."""
+        """The distance of each party's labels from those of all rows, (M,)."""
         return distances(self.counts)
 
 

@@ -1,12 +1,8 @@
-"""Preprocessing as a short list of named steps, each a row-wise map with parameters.
+"""Preprocessing: a list of named steps, each of which maps every row by itself.
 
-Parameters come from the training rows, which spends privacy that no budget here accounts for: the papers do it, so it
-is allowed, and every step leaves a record of it. Or they come from public ranges and values alone
-(`dataset.bounds=public`): then they are computed before any row is read, and every number is first clipped to its
-`Range`, and put on a log scale where the range says so.
-
-A step takes its parameters from what is known of the rows before it: from `TrainingRows`, or from a `Box`. Both have
-the same attributes, so a step is written once.
+A step takes its parameters from `TrainingRows`, which no budget accounts for: the papers do it, and a record says so.
+Or it takes them from a `Box`, which is known from public ranges and values before any row is read
+(`dataset.bounds=public`). Both have the same attributes.
 """
 
 import math
@@ -28,6 +24,8 @@ from dpml.errors import UserError, nearest
 Features = Array | sparse.csr_matrix
 Record = dict[str, Any]
 Apply = Callable[[Any], Array]
+Preprocessed = tuple[Array, Array, Array, Array, list[Record]]
+"""Training rows and labels, test rows and labels, and the record of the steps."""
 
 PRIVATE = "training rows, no budget spent"
 EACH_ROW = "nothing: row by row"
@@ -36,16 +34,13 @@ STATED = "nothing: stated ranges and lists of values"
 
 
 def norms(X: Array) -> Array:
-    """The L2 norm of every row: (n, d) -> (n,). X is not copied."""
+    """Return the L2 norm of every row, (n, d) -> (n,), without a copy of X."""
     return np.sqrt(np.einsum("ij,ij->i", X, X))
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Training rows X (n, p), an array or a sparse matrix, and the number of values of each symbolic column.
-
-    Its statistics are those of each column, (p,); missing values have no part in the median, 0 if all are missing.
-    """
+    """Training rows X (n, p), an array or a sparse matrix, and the number of values of each symbolic column."""
 
     X: Any
     levels: Sequence[int] = ()
@@ -64,6 +59,7 @@ class TrainingRows:
 
     @property
     def median(self) -> Array:
+        """The median of the values that are there; 0 if none is."""
         return np.nan_to_num(np.nanmedian(self.X, axis=0))
 
     @property
@@ -77,12 +73,11 @@ class Box:
     """The set in which rows can lie, according to the statements.
 
     Attributes:
-        low: The smallest value of every column (p,).
-        high: The largest value of every column (p,).
-        group: A number for every column (p,). The 0/1 columns of one symbolic feature share one number: at most one of
+        low, high: The smallest and the largest value of every column, (p,).
+        group: A number for every column (p,). The 0/1 columns of one symbolic feature share a number: at most one of
             them is at its `high`, and the others are at their `low`.
         levels: The number of values of each symbolic column of the table, 0 for a numeric column.
-        length: A further bound on a row's L2 norm.
+        length: Another bound on a row's L2 norm.
         edges: The stated edges of every column of the table, on the scale of its ends.
     """
 
@@ -95,7 +90,7 @@ class Box:
 
     @property
     def mean(self) -> Array:
-        """The middle of every column's range, (p,): it stands for the mean and the median."""
+        """The middle of every column's range, (p,), in place of the mean and the median."""
         return (self.low + self.high) / 2
 
     median = mean
@@ -114,7 +109,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """The map that clips every column to its range, on a log scale where the range says so, and the box it maps to."""
+    """Return the map that clips columns to their ranges, on a log scale where a range says so, and its image."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -131,12 +126,12 @@ def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array]
 
 
 def levels_of(columns: Mapping[str, Column]) -> list[int]:
-    """The number of values of each symbolic column; 0 for a numeric column."""
+    """Return the number of values of each symbolic column; 0 for a numeric column."""
     return [0 if isinstance(column, Range) else len(column) for column in columns.values()]
 
 
 def after_one_hot(columns: Mapping[str, Column]) -> int:
-    """The number of columns after every value of each symbolic column has become a column."""
+    """Return the number of columns after one-hot coding."""
     return sum(count or 1 for count in levels_of(columns))
 
 
@@ -146,10 +141,9 @@ class Step:
 
     Attributes:
         apply: The map, rows (n, p) -> (n, q).
-        source: Where the parameters come from if they come from training rows.
-        facts: What the record says besides, from the training rows before the step.
-        box: What the step makes of a `Box`; None: its ends are mapped, and `length` bounds the norm.
-        length: A bound on the L2 norm of a row of the box after the step.
+        source: Where the parameters come from if the step is fitted.
+        facts: What the record has in addition, from the training rows before the step.
+        box: The image of a `Box`; None: its ends are mapped, and `length` bounds the norm of a row.
     """
 
     apply: Apply
@@ -159,7 +153,7 @@ class Step:
     length: float = math.inf
 
     def after(self, box: Box) -> Box:
-        """The set in which rows of `box` can lie after the step."""
+        """Return the set in which rows of `box` can lie after the step."""
         if self.box is not None:
             return self.box(box)
         return replace(box, low=self.apply(box.low), high=self.apply(box.high), length=self.length)
@@ -175,7 +169,7 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """The numeric columns, then one 0/1 column for every value of each symbolic one; an unknown value is all zeros."""
+    """Put numeric columns first, then a 0/1 column for each value of a symbolic one; an unknown value is all zeros."""
     if not any(extent.levels):
         return Step(lambda X: X, SCHEMA, lambda train: {"columns": train.shape[1]}, lambda before: before)
     levels = np.array(extent.levels, dtype=np.intp)
@@ -200,13 +194,34 @@ def one_hot(extent: Extent) -> Step:
     return Step(apply, SCHEMA, lambda train: {"columns": len(group)}, box)
 
 
+def treatment(extent: Extent) -> Step:
+    """As `one_hot`, without a column for the first value of each symbolic feature: an unknown value counts as it."""
+    if not isinstance(extent, Box):
+        raise UserError(
+            "dataset.steps must not have treatment with dataset.bounds=fitted: set dataset.bounds=public, or to a file "
+            "with the columns' values."
+        )
+    step = one_hot(extent)
+    if not any(extent.levels):
+        return step
+    groups = step.after(extent).group
+    first = np.append(True, groups[1:] != groups[:-1])
+    kept = np.flatnonzero(~first | (np.arange(len(groups)) < extent.levels.count(0)))
+
+    def box(before: Box) -> Box:
+        after = step.after(before)
+        return replace(after, low=after.low[kept], high=after.high[kept], group=after.group[kept])
+
+    return replace(step, apply=lambda X: step.apply(X)[:, kept], box=box)
+
+
 def binned(extent: Extent) -> Step:
-    """For every numeric column that has edges, a 0/1 column for each part of its range; the others stay as they are."""
+    """Replace each numeric column that has edges by a 0/1 column for each part of its range."""
     return _cut(extent, "bin", indicators)
 
 
 def splined(extent: Extent) -> Step:
-    """As `bin`, but piecewise linear: a column for every edge and end of a range, 1 there and 0 at the next ones."""
+    """Replace each numeric column that has edges by hat functions: 1 at an edge or end, 0 at the next ones."""
     return _cut(extent, "spline", hats)
 
 
@@ -242,12 +257,12 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
 
 
 def indicators(values: Array, edges: Array) -> Array:
-    """Whether values (n,) are in each part [a, b) between the K + 1 edges: (n, K); the last part has its end."""
+    """Return whether values (n,) are in each part [a, b) between K + 1 edges, (n, K); the last part has its end."""
     return np.eye(len(edges) - 1)[np.searchsorted(edges[1:-1], values, side="right")]
 
 
 def hats(values: Array, edges: Array) -> Array:
-    """The weights of the two edges between which each of the values (n,) is, by its distance from them: (n, K + 1)."""
+    """Return the weights of K + 1 edges for linear interpolation at values (n,): (n, K + 1)."""
     at = np.searchsorted(edges[1:-1], values, side="right")
     share = (values - edges[at]) / (edges[at + 1] - edges[at])
     one = np.eye(len(edges))
@@ -260,16 +275,13 @@ def min_max(extent: Extent) -> Step:
 
 
 def symmetric(extent: Extent) -> Step:
-    """Scale each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic features are unchanged.
-
-    A numeric feature then changes the score as much as a symbolic one, up and down; in [0, 1] it is mostly constant.
-    """
+    """Scale each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic features stay as is."""
     numeric = sum(not count for count in extent.levels) if any(extent.levels) else len(extent.low)  # they come first
     return Step(to_both_sides(extent.low, extent.high, numeric))
 
 
 def to_both_sides(low: Array, high: Array, numeric: int) -> Apply:
-    """The map that takes [low, high] (p,) of the first columns, the `numeric` ones, to [-1, 1]."""
+    """Return the map that takes [low, high] (p,) of the first `numeric` columns to [-1, 1]."""
     number = np.arange(len(low)) < numeric
     return per_column(np.where(number, (low + high) / 2, 0.0), np.where(number, (high - low) / 2, 1.0))
 
@@ -280,7 +292,7 @@ def max_abs(extent: Extent) -> Step:
 
 
 def per_column(offset: Array, scale: Array) -> Apply:
-    """(x - offset) / scale, column by column; a scale of 0 counts as 1."""
+    """Return the map (x - offset) / scale of columns; a scale of 0 counts as 1."""
     safe = np.where(scale > 0, scale, 1.0)
     return lambda X: np.asarray((X - offset) / safe)
 
@@ -294,13 +306,13 @@ def centre(extent: Extent) -> Step:
 def pca(extent: Extent, components: int) -> Step:
     """Centre and project onto the `components` directions of largest variance over the training rows.
 
-    Sparse rows stay sparse: the mean is subtracted from products only, and features that are zero in all training rows
-    (their variance is zero) are left out first. A direction without variance gives zeros.
+    Sparse rows stay sparse: the mean is subtracted from products only, and features that no training row has are left
+    out. A direction without variance gives zeros.
     """
     if isinstance(extent, Box):
         raise UserError(
-            "dataset.steps must not have pca with dataset.bounds=public, because it is fitted to training rows: leave "
-            "it out, or set dataset.bounds=fitted."
+            "dataset.steps must not have pca where ranges are stated, because it is fitted to training rows: leave it "
+            "out, or set dataset.bounds=fitted."
         )
     X, used = extent.X, None
     if not isinstance(X, np.ndarray):
@@ -325,9 +337,9 @@ def pca(extent: Extent, components: int) -> Step:
 
 
 def principal_components(A: Any, mean: Array, components: int) -> tuple[Array, Array]:
-    """The leading right singular vectors (p, components) of A - mean (n, p), and the squares of their singular values.
+    """Return the leading right singular vectors (p, components) of A - mean (n, p), and their squared singular values.
 
-    Lanczos iteration on the smaller Gram matrix. It uses products with A only, so A is not modified or copied.
+    It is a Lanczos iteration on the smaller Gram matrix, with products with A only: A is not copied.
     """
     n, p = A.shape
     transposed = A.T
@@ -361,7 +373,7 @@ def principal_components(A: Any, mean: Array, components: int) -> tuple[Array, A
 
 
 def max_norm(extent: Extent) -> Step:
-    """Divide every row by the largest L2 norm of a training row. A test row may still be longer than 1."""
+    """Divide every row by the largest L2 norm of a training row. A test row may be longer than 1."""
     largest = (extent.norm or 1.0) * (1 + 1e-12)  # a division may round a norm of one up by an ulp
     return Step(lambda X: X / largest, facts=lambda train: {"norm": largest}, length=1.0)
 
@@ -388,8 +400,19 @@ def _in_ball(box: Box) -> Box:
     return Box(low, high, np.arange(len(low)), box.levels, 1.0)
 
 
+def constant(extent: Extent) -> Step:
+    """Append the feature 1: the intercept. Used before max_norm."""
+
+    def box(before: Box) -> Box:
+        group = np.append(before.group, before.group.max() + 1)
+        low, high = np.append(before.low, 1.0), np.append(before.high, 1.0)
+        return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0))
+
+    return Step(lambda X: np.column_stack([X, np.ones(len(X))]), EACH_ROW, box=box)
+
+
 def bias(extent: Extent) -> Step:
-    """Append a constant feature and keep the rows inside the ball: (x, 1) / sqrt 2. Used after the scaling step."""
+    """Append a constant feature and keep rows in the unit ball: (x, 1) / sqrt 2."""
 
     def apply(X: Array) -> Array:
         return np.column_stack([X, np.ones(len(X))]) / math.sqrt(2.0)
@@ -404,20 +427,21 @@ def bias(extent: Extent) -> Step:
 
 STEPS: dict[str, Callable[..., Step]] = {
     step.__name__: step
-    for step in (impute, one_hot, min_max, symmetric, max_abs, centre, pca, max_norm, sample_norm, clip, bias)
-} | {"bin": binned, "spline": splined}
+    for step in (impute, one_hot, treatment, min_max, symmetric, max_abs, centre, constant, pca, max_norm, sample_norm)
+} | {"clip": clip, "bias": bias, "bin": binned, "spline": splined}
 
 
 # ---- several steps in order
 
 _BLOCK = 1 << 14  # rows transformed at once
-_CUTS = {"bin": {"impute", "one_hot"}, "spline": {"impute", "one_hot"}}
-_FIRST = {"one_hot": {"impute"}} | _CUTS
+_CODED = ("one_hot", "treatment")
+_CUTS = {"bin": {"impute", *_CODED}, "spline": {"impute", *_CODED}}
+_FIRST = {name: {"impute"} for name in _CODED} | _CUTS
 """The steps for columns as they were, and the steps that may come before them."""
 
 
 def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the names and arguments of steps: ``pca:50`` is the step `pca` with 50 components."""
+    """Return the names and arguments of steps: ``pca:50`` is `pca` with 50 components."""
     parsed: list[tuple[str, tuple[int, ...]]] = []
     for text in steps:
         name, colon, number = str(text).partition(":")
@@ -432,14 +456,13 @@ def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
 def fit_apply(
     steps: Iterable[str], train: Any, test: Any, levels: Sequence[int] = ()
 ) -> tuple[Array, Array, list[Record]]:
-    """Run the named `steps` in order, fitted to the training rows: (train, test, record), with an entry per step.
+    """Run the named `steps` in order, fitted to the training rows: (train, test, record), with an entry for each step.
 
     Args:
         steps: Names from `STEPS`; ``pca:D`` sets the number of components.
-        train: Training rows (n, p), an array or a sparse matrix; never modified.
-        test: Test rows (m, p), likewise.
-        levels: The number of values of each symbolic column (their codes are 0, 1, ...; -1 is unknown), 0 for a numeric
-            column. Empty if all columns are numeric.
+        train, test: Rows (n, p) and (m, p), arrays or sparse matrices; never modified.
+        levels: The number of values of each symbolic column, 0 for a numeric column; empty if all are numeric. A
+            symbolic value is its code 0, 1, ..., or -1 if it is unknown.
     """
     parsed = parse(steps)
     levels = levels or (0,) * train.shape[1]
@@ -449,7 +472,7 @@ def fit_apply(
     elif names[:1] != ["pca"]:
         raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
     # a scale that is fitted to a missing value is none, so the first step that is fitted fills them in
-    check_missing([name for name in names if name != "one_hot"][:1], names, train, test)
+    check_missing([name for name in names if name not in _CODED][:1], names, train, test)
     record: list[Record] = []
     for name, number in parsed:
         step = STEPS[name](TrainingRows(train, levels), *number)
@@ -463,13 +486,10 @@ def fit_apply(
 def stated_apply(
     steps: Sequence[str], train: Any, test: Any, columns: Mapping[str, Column]
 ) -> tuple[Array, Array, list[Record]]:
-    """Run the named `steps` in order, with parameters from the stated `columns`, as `fit_apply` does.
-
-    `columns` has the range, or the sorted list of values, of every column. The code of a value is its place in it.
-    """
+    """Run the named `steps` as `fit_apply` does, with parameters from the range or the sorted values of each column."""
     if train.shape[1] != len(columns):
         raise UserError(f"ranges and values are stated of {len(columns)} columns, but the rows have {train.shape[1]}.")
-    made, names = maps(steps, columns), [name for name, _ in parse(steps)]
+    made, names = maps(steps, columns)[0], [name for name, _ in parse(steps)]
     # a missing value is in no part of a range
     check_missing(list(takewhile(lambda name: name not in _CUTS, names)), names, train, test)
     for place, (apply, _) in enumerate(made):
@@ -484,8 +504,8 @@ def split_apply(
     steps: Sequence[str],
     columns: Sequence[int] | Mapping[str, Column],
     target: Range | str | None,
-) -> tuple[Array, Array, Array, Array, list[Record]]:
-    """Split rows into the training and test rows `parts` and preprocess them: (X, y, X_test, y_test, record).
+) -> Preprocessed:
+    """Preprocess the training and test rows `parts` of a table.
 
     `columns` are the statements for `stated_apply`, or the levels for `fit_apply`; `target` is None for classes.
     """
@@ -498,17 +518,12 @@ def split_apply(
     return train, y_train, test, y_test, record
 
 
-def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> list[tuple[Apply, Record]]:
-    """The row-wise map and the record of each named step, after clipping to the ranges; no row is read."""
-    return _made(steps, columns)[0]
-
-
 def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
     """Raise UserError unless the steps map every row that the statements allow into the unit ball; no row is read.
 
-    Otherwise a release would be refused, or not, for how long a private row is.
+    Otherwise the norm of a private row would decide whether a release is refused.
     """
-    longest = _made(steps, columns)[1].norm
+    longest = maps(steps, columns)[1].norm
     if not longest <= 1 + 1e-9:
         raise UserError(
             f"dataset.steps=[{','.join(steps)}] may leave a row that is {longest:.4g} long, by what is stated of the "
@@ -517,8 +532,8 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
         )
 
 
-def _made(steps: Sequence[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
-    """The maps, and the set in which rows lie after the last one."""
+def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
+    """Return the map and the record of the clipping to ranges and of each step, and the box in which all rows end."""
     parsed = parse(steps)
     check_order([name for name, _ in parsed], levels_of(columns))
     apply, box = into_ranges(columns)
@@ -552,7 +567,7 @@ def check_missing(filling: Collection[str], names: Sequence[str], *parts: Featur
 
 def check_order(names: Sequence[str], levels: Sequence[int]) -> None:
     """Raise UserError when the named steps do not suit the symbolic columns, or each other."""
-    if any(levels) and "one_hot" not in names:
+    if any(levels) and not set(_CODED) & set(names):
         raise UserError(
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
             f"for example [{', '.join(['one_hot', *names])}]."
@@ -576,22 +591,19 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
-    """The number of features after the steps, from `columns`: stated, or their number after one-hot coding."""
+    """Return the number of features after the steps, from the statements, or the number after one-hot coding."""
     if not isinstance(columns, int):
         rows = np.empty((0, len(columns)))
-        for apply, _ in maps(steps, columns):
+        for apply, _ in maps(steps, columns)[0]:
             rows = apply(rows)
         return rows.shape[1]
     for name, number in parse(steps):
-        columns = number[0] if number else columns + (name == "bias")
+        columns = number[0] if number else columns + (name in ("bias", "constant"))
     return columns
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Scale regression targets into [-1, 1] by their largest absolute value over the training rows.
-
-    With a stated range `target`, clip them to it, and scale by its largest absolute value.
-    """
+    """Scale regression targets by the largest absolute value of a training target, or clip and scale by a range."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}
@@ -602,7 +614,7 @@ def scale_target(train: Array, test: Array, target: Range | None = None) -> tupl
 
 
 def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
-    """Return in a few words which steps were fitted on private rows, and whether rows were left out; or nothing."""
+    """Return which steps were fitted on private rows, and whether rows were left out; empty if neither."""
     fitted = ",".join(str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE)
     notes = [f"{fitted} fitted on training rows"] if fitted else []
     return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])
@@ -612,11 +624,10 @@ FOLDED = 1 << 19  # equal rows are merged up to this public number of rows, so t
 
 
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
-    """The distinct rows of X (n, d), with labels y (n,) if given: (first, where, counts).
+    """Return the distinct rows of X (n, d), with labels y (n,) if given: (first, where, counts).
 
-    `first` (m,) are the first appearances, in order; row i is a copy of row ``first[where[i]]``, and ``counts[j]`` rows
-    are copies of row ``first[j]``. Weighted sums over ``X[first]`` with the counts are the sums over all rows. Rows are
-    equal if a digest of their bytes is; no two different rows with the same digest are known.
+    Row i is a copy of row ``first[where[i]]``, the first such row, and there are ``counts[j]`` copies of ``first[j]``.
+    Rows are equal if a digest of their bytes is.
     """
     places: dict[bytes, int] = {}
     where = np.empty(len(X), dtype=np.intp)

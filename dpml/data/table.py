@@ -1,6 +1,6 @@
 """What data sets that come as files share: parse once, draw rows, preprocess, and cache what can be reused."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,9 +11,9 @@ from scipy import sparse
 
 from dpml import code
 from dpml.arrays import Array, Index
-from dpml.data import Dataset, Files, check_rows, preprocess, sha256, training_rows
+from dpml.data import Dataset, Files, check_rows, sha256, training_rows
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features, Record, after_one_hot, check_bounds, split_apply
+from dpml.data.preprocess import Features, Preprocessed, after_one_hot, check_bounds, split_apply, width
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
@@ -27,14 +27,15 @@ _PARTS = ("X", "y", "X_test", "y_test")
 
 @dataclass(frozen=True)
 class Table:
-    """The content of a data set's files, before any fitting: one row per sample, the training part first.
+    """The content of a data set's files, the training part first.
 
     Attributes:
         X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic value is its code 0, 1, ... or -1.
         y: Labels (n,), in the form of the task; a regression target in its own unit.
         levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
-        party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part; None if unknown.
-        left_out: The number of rows of the files that are left out because of their values.
+        party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part.
+        left_out: The number of rows that are left out because of their values.
+        truth: The weights that generated the labels, if they are known.
     """
 
     X: Features
@@ -42,6 +43,12 @@ class Table:
     levels: tuple[int, ...] = ()
     party: Index | None = None
     left_out: int = 0
+    truth: Array | None = None
+
+    @property
+    def width(self) -> int:
+        """The number of columns after one-hot coding."""
+        return sum(count or 1 for count in self.levels) if self.levels else self.X.shape[1]
 
 
 @dataclass(frozen=True)
@@ -49,37 +56,32 @@ class Tabular:
     """A data set read from files. A subclass sets its metadata (`info`) and how to read it (`parse`).
 
     Attributes:
-        bounds: Where preprocessing takes its scales from: `fitted`, the training rows; `public`, what `info.columns`
-            states, which is refused where nothing is stated.
+        bounds: Where scales come from: `fitted`, the training rows; `public`, the statements of `info.columns`.
         steps: Preprocessing, in order.
     """
 
     info: ClassVar[Info]
     bounds: Bounds = "fitted"
+    steps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_bounds(self.info, self.bounds, self.pipeline)
+        check_bounds(self.info, self.bounds, self.steps)
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         """Read the files, by the names that `info.files` gives them."""
         raise NotImplementedError
 
-    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         """Draw (training rows, test rows)."""
         raise NotImplementedError
 
     def available(self) -> int:
-        """The number of training rows."""
+        """Return the number of training rows."""
         raise NotImplementedError
 
     def drawn(self) -> int:
-        """The number of rows that are used in total."""
+        """Return the number of rows that are used."""
         return self.info.rows
-
-    @property
-    def pipeline(self) -> tuple[str, ...]:
-        """The preprocessing steps."""
-        return self.steps  # type: ignore[attr-defined]
 
     @property
     def stated(self) -> Mapping[str, Column]:
@@ -87,57 +89,47 @@ class Tabular:
         return self.info.columns if self.bounds == "public" else {}
 
     def size(self, N: int | None) -> tuple[int, int]:
-        return N or self.available(), preprocess.width(self.pipeline, self.stated or self.info.features)
+        return N or self.available(), width(self.steps, self.stated or self.info.features)
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         check_rows(self.info, N, self.available())
         table, source = self.table(files)
-        train, test = self.rows(table.y, N, rng)
+        train, test = self.split(table.y, N, rng)
         if isinstance(test, slice) and len(train) == self.available():  # the whole official split
             arrays, facts = self._prepared(table, source)
             # all rows are used, and dealing them to parties will shuffle them: they stay in the file's order, mapped
             (X, y, X_test, y_test), record = (arrays[name] for name in _PARTS), facts["preprocessing"]
             train = np.arange(self.available())
         else:
-            X, y, X_test, y_test, record = self._preprocess(table, train, test)
+            X, y, X_test, y_test, record = self.preprocess(table, train, test)
         provenance = source | {"rows": self.drawn(), "rows_left_out": table.left_out, "preprocessing": record}
         party = None if table.party is None else table.party[train]
         info = self.info
-        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
+        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, table.truth, party, info.width)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """The parsed files (from the cache if they are there) and their source, for the provenance."""
+        """Return the parsed files (from the cache if they are there) and their source, for the provenance."""
         verified = files.verified(self.info)
         paths = {name: path for name, (path, _) in verified.items()}
         digests = {name: digest for name, (_, digest) in verified.items()}
-        source: dict[str, Any] = {
-            "source": ", ".join(str(path) for path in paths.values()),
-            "sha256": joint_checksum(digests),
-            "files": digests,
-        }
+        place, digest = ", ".join(str(path) for path in paths.values()), joint_checksum(digests)
 
-        def build() -> tuple[cache.Arrays, cache.Facts]:
+        def build() -> tuple[Table, cache.Facts]:
             table = self.parse(paths)
-            self._check(table, source["source"])
-            if self.checksum(files) != source["sha256"]:
-                raise UserError(f"{source['source']} changed while it was read: give the command again.")
-            X, facts = table.X, {"levels": list(table.levels), "left_out": table.left_out, "shape": list(table.X.shape)}
-            parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"X": X}
-            return parts | {"y": table.y} | ({} if table.party is None else {"party": table.party}), facts
+            self._check(table, place)
+            if self.checksum(files) != digest:
+                raise UserError(f"{place} changed while it was read: give the command again.")
+            return table, {}
 
-        arrays, facts = cache.load_or_build(self.info.name, self.key(source["sha256"]), build)
-        X: Features | None = arrays.get("X")
-        if X is None:
-            parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-            X = sparse.csr_matrix(parts, shape=facts["shape"], copy=False)
-        return Table(X, arrays["y"], tuple(facts["levels"]), arrays.get("party"), facts["left_out"]), source
+        table, _ = cached(self.info.name, self.key(digest), build)
+        return table, {"source": place, "sha256": digest, "files": digests}
 
     def checksum(self, files: Files) -> str:
-        """The checksum of the files' content, as in a loaded data set's provenance; parses nothing."""
+        """Return the checksum of the files' content, as in the provenance; parses nothing."""
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:
-        """What the parsed files depend on: their content, the code that reads them, and the options it may use."""
+        """Return what the parsed files depend on: their content, and the code and the options that read them."""
         loader = type(self)
         options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in AFTER_PARSING}
         version = code.digest(code.DATA, code.named(loader))
@@ -147,24 +139,22 @@ class Tabular:
         # they do not depend on any random draw
         def build() -> tuple[cache.Arrays, cache.Facts]:
             split = self.available()
-            *arrays, record = self._preprocess(table, slice(split), slice(split, None))
+            *arrays, record = self.preprocess(table, slice(split), slice(split, None))
             return dict(zip(_PARTS, arrays, strict=True)), {"preprocessing": record}
 
-        return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.pipeline)}, build)
+        return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.steps)}, build)
 
-    def _preprocess(
-        self, table: Table, train: Index | slice, test: Index | slice
-    ) -> tuple[Array, Array, Array, Array, list[Record]]:
+    def preprocess(self, table: Table, train: Index | slice, test: Index | slice) -> Preprocessed:
+        """Return the arrays of training and test rows, and the record of the steps."""
         target = None if self.info.task != "regression" else self.info.target if self.stated else "fitted"
         columns = self.stated or table.levels
-        return split_apply(table.X, table.y, (train, test), self.pipeline, columns, target)
+        return split_apply(table.X, table.y, (train, test), self.steps, columns, target)
 
     def _check(self, table: Table, source: str) -> None:
         """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
         info = self.info
-        features = sum(count or 1 for count in table.levels) if table.levels else table.X.shape[1]
         expected = after_one_hot(self.stated) if self.stated else info.features
-        facts = [("rows", len(table.y), info.rows), ("features", features, expected)]
+        facts = [("rows", len(table.y), info.rows), ("features", table.width, expected)]
         for label, rows in info.classes.items():
             facts.append((f"rows of class {label:g}", int(np.sum(table.y == label)), rows))
         for what, count, expected in facts:
@@ -183,7 +173,7 @@ class OfficialSplit(Tabular):
         assert self.info.train_rows is not None
         return self.info.train_rows
 
-    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         return rng.permutation(self.available())[:N], slice(self.available(), None)
 
 
@@ -204,20 +194,42 @@ class RandomSplit(Tabular):
         """The rows that are used, in random order."""
         return rng.permutation(len(y))
 
-    def rows(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         order = self.draw(y, rng)
         return order[: self.available()][:N], order[self.available() :]
 
 
+def cached(
+    name: str, key: Mapping[str, Any], build: Callable[[], tuple[Table, cache.Facts]], private: bool = False
+) -> tuple[Table, cache.Facts]:
+    """Return a table and plain facts about it: what the cache has for `key`, else what `build` returns."""
+
+    def entry() -> cache.Entry:
+        table, facts = build()
+        X = table.X
+        arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"X": X}
+        others = {"y": table.y, "party": table.party, "truth": table.truth}
+        arrays |= {name: array for name, array in others.items() if array is not None}
+        return arrays, facts | {"levels": list(table.levels), "left_out": table.left_out, "shape": list(X.shape)}
+
+    arrays, facts = cache.load_or_build(name, key, entry, private)
+    X: Features | None = arrays.get("X")
+    if X is None:
+        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+        X = sparse.csr_matrix(parts, shape=facts["shape"], copy=False)
+    levels, party, truth = tuple(facts["levels"]), arrays.get("party"), arrays.get("truth")
+    return Table(X, arrays["y"], levels, party, facts["left_out"], truth), facts
+
+
 def joint_checksum(digests: Mapping[str, str]) -> str:
-    """One checksum for a set of files: that of its only file, or that of the list of the files' checksums, by name."""
+    """Return one checksum for a set of files, from those of its files, by name."""
     if len(digests) == 1:
         return next(iter(digests.values()))
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
 
 
 def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
-    """The content of a CSV file, plain or compressed; `options` are those of `pandas.read_csv`."""
+    """Read a CSV file, plain or compressed; `options` are those of `pandas.read_csv`."""
     import pandas as pd  # slow to load, and only parsing needs it
 
     with open_raw(path) as file:
@@ -229,8 +241,7 @@ def encode(
 ) -> tuple[Array, tuple[int, ...]]:
     """Return tables with the same columns as one array, and the number of values of each symbolic column.
 
-    The values of a symbolic column are those that `stated` lists for it, or if `stated` is empty those of the first
-    part, in alphabetical order; other values get the code -1.
+    The values are those that `stated` lists, or else those of the first part, in alphabetical order; others are -1.
     """
     import pandas as pd  # slow to load, and only parsing needs it
 

@@ -5,7 +5,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -15,14 +15,14 @@ import numpy as np
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan
-from dpml.federated.sums import MESSAGE, OPEN, Opening, Summed
+from dpml.federated.sums import MESSAGE, OPEN, Opening
 from dpml.files import check_writable, create_atomically, seal_object, unseal_object, write_atomically
 from dpml.mechanism.counting import LARGEST
 from dpml.privacy.safe import written, written_below
 from dpml.protocols.messages import SESSION_BYTES, ProtocolError, RefusedError
 from dpml.protocols.server import Server
 from dpml.protocols.session import Stage
-from dpml.protocols.transports import advance
+from dpml.protocols.transports import Outcome, advance
 from dpml.release.model import Model
 from dpml.release.release import divisor
 from dpml.running.environment import provenance
@@ -58,7 +58,7 @@ class Kept:
         """The number of sums that are done."""
         return len(list(self.folder.glob("*.json")))
 
-    def summed(self, number: int, told: bytes) -> Summed | None:
+    def summed(self, number: int, told: bytes) -> Outcome | None:
         """Return the sum of that number, about which parties are `told`; None if it is not done."""
         path = self.folder / f"{number}.json"
         content = self._read(path, number, told)
@@ -68,9 +68,9 @@ class Kept:
             return None
         parties = np.array(content["parties"], dtype=np.intp)
         beside = np.frombuffer(bytes.fromhex(content["beside"]), "<f8").reshape(len(parties), self.plan.sums.beside)
-        return Summed(np.frombuffer(bytes.fromhex(content["total"]), "<u8"), beside, parties)
+        return Outcome(np.frombuffer(bytes.fromhex(content["total"]), "<u8"), parties, beside)
 
-    def keep(self, number: int, told: bytes, summed: Summed) -> None:
+    def keep(self, number: int, told: bytes, summed: Outcome) -> None:
         """Keep a sum that is done, in place of the answers of its parties."""
         path = self.folder / f"{number}.json"
         arrays = {"total": summed.total.astype("<u8"), "beside": summed.beside.astype("<f8")}
@@ -103,17 +103,15 @@ class Kept:
     def _begun(self, number: int) -> Path:
         return self.folder / f"{number}.begun"
 
-    def _about(self, number: int, told: bytes) -> list[object]:
-        return [self.plan.digest, number, hashlib.sha256(told).hexdigest()]
-
     def _sealed(self, number: int, told: bytes, content: Mapping[str, Any]) -> str:
-        return json.dumps(seal_object({"of": self._about(number, told), **content}))
+        about = [self.plan.digest, number, hashlib.sha256(told).hexdigest()]
+        return json.dumps(seal_object({"of": about, **content}))
 
     def _read(self, path: Path, number: int, told: bytes) -> dict[str, Any] | None:
         if not path.exists():
             return None
         content = unseal_object(path.read_bytes())
-        if content is None or content.get("of") != self._about(number, told):
+        if content is None or content.get("of") != [self.plan.digest, number, hashlib.sha256(told).hexdigest()]:
             raise UserError(
                 f"{path} is no sum of this release, or damaged: remove {self.folder} to begin anew, with parties that "
                 "are started again, or choose another name for the model."
@@ -150,7 +148,7 @@ def aggregate(
         error = float(release.metrics["error"][0, 0]) * divisor(plan.stated) ** 2
         errors = counted_errors(plan, error, sum(plan.seats[party].rows for party in run.last), len(run.last))
     weights = release.weights.reshape(plan.problem.classes, -1)
-    model = model_of(plan, weights, errors, provenance()["versions"])
+    model = replace(model_of(plan, weights, errors, provenance()["versions"]), moments=release.moments)
     return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 
@@ -168,10 +166,15 @@ class _Run:
     seen: set[int] = field(default_factory=set)  # the parties whose rows are in a sum
     last: list[int] = field(default_factory=list)  # those in the last one
 
-    def ask(self, told: bytes) -> Summed:
+    def ask(self, told: bytes) -> Outcome:
         """Return the next sum (`dpml.federated.sums.Ask`)."""
         number, kept = self.number, self.kept
-        summed = None if kept is None else kept.summed(number, told) or self._resumed(kept, told)
+        summed = None if kept is None else kept.summed(number, told)
+        if summed is None and kept is not None and (begun := kept.begun(number, told)) is not None:
+            try:
+                summed = self._sum(*begun)
+            except ProtocolError as error:  # too few of its parties are left
+                self.refused.append(str(error))
         if summed is None:
             summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, told), [])
         if kept is not None:
@@ -182,18 +185,7 @@ class _Run:
         self.progress(self.number, len(self.last))
         return summed
 
-    def _resumed(self, kept: Kept, told: bytes) -> Summed | None:
-        """Go on with a sum that an earlier process began; None if there is none, or too few of its parties are left."""
-        begun = kept.begun(self.number, told)
-        if begun is None:
-            return None
-        try:
-            return self._sum(*begun)
-        except ProtocolError as error:
-            self.refused.append(str(error))
-            return None
-
-    def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Summed:
+    def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
         """Run the sum of an opening, of whose first stages there are `answers` already."""
         server = Server(self.plan.session(opening))
         mail = dict.fromkeys(self.nodes, OPEN + opening.content)
@@ -213,7 +205,7 @@ class _Run:
             node_of = {party: node for node, party in party_of.items()}
             mail = {node_of[party]: MESSAGE + message for party, message in advance(server, self.refused).items()}
         self.refused += server.liars.values()
-        return Summed(server.total, server.beside, server.survivors)
+        return Outcome(server.total, server.survivors, server.beside)
 
 
 def model_of(
@@ -243,12 +235,11 @@ def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) 
     The error and its interval are cut off at the least and the largest error that there can be. The interval covers
     the error without noise at least as often as one that is not cut off.
     """
-    unit = divisor(plan.stated) ** 2
-    most = LARGEST * unit if plan.task == "regression" else 1.0
-    log = plan.stated.target is not None and plan.stated.target.log
-    scale = f" of log(1 + {plan.dataset.label})" if log else ""
-    regression = f"mean squared error{scale}, cut off at {most:g}"
-    measure = regression if plan.task == "regression" else "share of rows in error"
+    unit, most, measure = divisor(plan.stated) ** 2, 1.0, "share of rows in error"
+    if plan.stated.target is not None:
+        most = LARGEST * unit
+        scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target.log else ""
+        measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
     scaled_up = N / rows  # the sum of those who are there, to all
     if plan.facts.unit == "party":

@@ -8,81 +8,39 @@ import csv
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from inspect import isclass
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 from dpml.algorithms import Algorithm
-from dpml.config.build import algorithm_of, budget, class_of, epsilon
-from dpml.config.complete import require_all_rows
+from dpml.config.build import Epsilon, algorithm_of, budget, class_of, require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV, USUAL
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.files import shipped_folder
 from dpml.mechanism.counting import counting
 from dpml.mechanism.program import Program
 from dpml.optim.losses import Loss
-from dpml.options import convert
+from dpml.options import Bound, convert
 from dpml.privacy import Budget
 from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, require_exact
 
 Scalar = str | float | int | bool | None
 
-_NAME = re.compile(r"[A-Za-z0-9_.+-]{1,40}")  # of an algorithm or an option, and a word that is its value
-_LONGEST = 200  # characters of a column's name
-_MOST = 10_000  # columns that are left out, or steps
-_SET = {"loss", "calibration", "protocol"}  # of an algorithm's options: what a federation chooses itself
+_NAME = re.compile(r"[A-Za-z0-9_.+-]{1,40}")
+Word = Annotated[
+    str,
+    Bound("a name of at most 40 letters, digits and signs", lambda x: bool(_NAME.fullmatch(x)) and ".." not in x),
+]
+Text = Annotated[str, Bound("1 to 200 printable characters", lambda x: 0 < len(x) <= 200 and x.isprintable())]
+Texts = Annotated[tuple[Text, ...], Bound("at most 10,000 names", lambda x: len(x) <= 10_000)]
 
-
-def _word(value: Any, key: str) -> str:
-    if not isinstance(value, str) or not _NAME.fullmatch(value) or ".." in value:
-        raise UserError(f"{key} must be a name of at most 40 letters, digits and signs, got {str(value)[:60]!r}.")
-    return value
-
-
-def _number(value: Any, key: str) -> Any:
-    return convert(value, float, key)
-
-
-def _optional(check: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
-    return lambda value, key: None if value is None else check(value, key)
-
-
-def _column(value: Any, key: str) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not value.isprintable():
-        raise UserError(f"{key} must be names of at most {_LONGEST} printable characters, got {str(value)[:60]!r}.")
-    return value
-
-
-def _columns(value: Any, key: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or len(value) > _MOST:
-        raise UserError(f"{key} must be a list of at most {_MOST:,} names.")
-    return tuple(_column(each, key) for each in value)
-
-
-def _scalar(value: Any, key: str) -> Scalar:
-    if isinstance(value, str):
-        return _word(value, key)
-    if not isinstance(value, bool | int | float | None):
-        raise UserError(f"{key} must be a number, a word, true, false or null.")
-    return value
-
-
-_DATASET: dict[str, Callable[[Any, str], Any]] = {
-    "label": _column, "missing": _word, "drop": _columns, "steps": _columns, "na": _columns, "encoding": _word,
-    "separator": _optional(_column), "decimal": _column,
-}  # fmt: skip
-_CHECKS = {
-    "algo": _word,
-    "eps": epsilon,
-    "delta": _number,
-    "loss": _optional(_word),
-    "count_errors": _optional(epsilon),
-}
-_CHECKS |= _DATASET
-"""The check of every field but `options`; the values of `_DATASET` are typed as ``dataset.NAME``."""
+_SET = {"loss", "calibration", "protocol"}  # options of an algorithm that a federation chooses itself
+_LISTS = ("drop", "steps", "na")
+_DATASET = ("label", "missing", "drop", "steps", "na", "encoding", "separator", "decimal")
+"""The fields that are typed as ``dataset.NAME``."""
 
 
 def _key(name: str) -> str:
@@ -107,34 +65,36 @@ class Agreed:
             not. It comes on top of `eps`.
     """
 
-    algo: str
-    eps: float
+    algo: Word
+    eps: Epsilon
     delta: float
-    label: str
+    label: Text
     options: Mapping[str, Scalar] = field(default_factory=dict)
-    loss: str | None = None
-    drop: tuple[str, ...] = ()
-    missing: str = "refuse"
-    steps: tuple[str, ...] = USUAL["steps"]
-    encoding: str = USUAL["encoding"]
-    separator: str | None = CSV.separator
-    decimal: str = USUAL["decimal"]
-    na: tuple[str, ...] = ()
-    count_errors: float | None = None
+    loss: Word | None = None
+    drop: Texts = ()
+    missing: Word = "refuse"
+    steps: Texts = USUAL["steps"]
+    encoding: Word = USUAL["encoding"]
+    separator: Text | None = None
+    decimal: Text = USUAL["decimal"]
+    na: Texts = ()
+    count_errors: Epsilon | None = None
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
-            object.__setattr__(self, name, check(getattr(self, name), _key(name)))
+        for name, hint in get_type_hints(Agreed, include_extras=True).items():
+            object.__setattr__(self, name, convert(getattr(self, name), hint, _key(name)))
         if not math.isfinite(self.eps):
             raise UserError("eps=inf is no private release: choose a finite eps.")
         require_all_rows(self.missing)
         if not isinstance(self.options, Mapping):
             raise UserError("the options of a plan's algorithm must be names with values.")
-        allowed = {each.name for each in fields(self._kind)} - _SET
+        allowed = {f"algo.{each.name}" for each in fields(self._kind) if each.name not in _SET}
+        refuse_unknown("key", [f"algo.{name}"[:60] for name in self.options], allowed, "a plan")
         for name, value in self.options.items():
-            if name not in allowed:
-                raise UserError(f"a plan has no {f'algo.{name}'!r}: {nearest(str(name), allowed)}")
-            _scalar(value, f"algo.{name}")
+            if isinstance(value, str):
+                convert(value, Word, f"algo.{name}")
+            elif not isinstance(value, bool | int | float | None):
+                raise UserError(f"algo.{name} must be a number, a word, true, false or null.")
         _ = self.budget, self.dataset
 
     @classmethod
@@ -207,31 +167,29 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Return the terms that somebody typed, KEY=VALUE each; and of others those that a bounds file states."""
-    given: dict[str, Any] = {}
-    options: dict[str, Scalar] = {}
-    names = {_key(name): name for name in _CHECKS}
+    """Return the terms typed as KEY=VALUE words; a bounds file's `reading` gives those that are not typed."""
+    names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
+    typed: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"what parties agree on is KEY=VALUE, got {word!r}.")
-        if not key.startswith("algo.") and key not in names:
-            raise UserError(f"a plan has no {key!r}: {nearest(key, names)}")
-        into, name = (given, names[key]) if key in names else (options, key.removeprefix("algo."))
-        if name in into:
+        if not key.startswith("algo."):
+            refuse_unknown("key", [key], names, "a plan")
+        if key in typed:
             raise UserError(f"{key} is given twice.")
-        into[name] = _value(key, value)
-    given = {name: value for name, value in (reading or {}).items() if name in _DATASET} | given
-    given.setdefault("algo", "wdgd")
+        typed[key] = _value(key, value)
+    given = {"algo": "wdgd"} | {name: value for name, value in (reading or {}).items() if name in _DATASET}
+    given |= {names[key]: value for key, value in typed.items() if key in names}
     for name in ("eps", "delta", "label"):
         if name not in given:
             raise UserError(f"{_key(name)} is missing: a plan needs eps, delta and dataset.label.")
+    options = {key.removeprefix("algo."): value for key, value in typed.items() if key not in names}
     return Agreed(**given, options=options)
 
 
 def _value(key: str, text: str) -> Any:
-    check = _CHECKS.get(key.removeprefix("dataset."))
-    if check is _columns:
+    if key.removeprefix("dataset.") in _LISTS:
         inside = text.strip().removeprefix("[").removesuffix("]")
         return [part.strip() for part in next(csv.reader([inside], skipinitialspace=True), [])]
     if key in ("algo", "loss") or key.startswith("dataset."):

@@ -101,29 +101,35 @@ def _steps(name: str, commands: Mapping[str, Sequence[str]]) -> str:
 
 
 def write_certificates(host: str, folder: Path) -> None:
-    """Write ``ca.pem``, which all parties get, and the aggregator's ``server.pem`` and ``server.key``.
+    """Write the aggregator's ``server.key`` and ``server.pem``, and ``ca.pem``, by which parties know it.
 
-    The authority's own key is not kept: it has signed one certificate, for `host`, and can sign no other.
+    The certificate is signed by its own key, so both ``.pem`` files are that certificate.
     """
-    authority_key, server_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    authority = _name("dpml federation")
-    ca = _signed(authority, authority_key.public_key(), authority, authority_key, None)
-    certificate = _signed(_name("dpml aggregator"), server_key.public_key(), authority, authority_key, _host(host))
-    secret = server_key.private_bytes(
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dpml aggregator")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))  # clocks differ
+        .not_valid_after(now + timedelta(days=_DAYS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([_host(host)]), critical=False)
+        .sign(key, hashes.SHA256())
+        .public_bytes(serialization.Encoding.PEM)
+    )
+    secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    pem = serialization.Encoding.PEM
-    contents = {"ca.pem": ca.public_bytes(pem), "server.pem": certificate.public_bytes(pem), "server.key": secret}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            create_atomically(folder / name, content, private=name.endswith(".key"))
+        for file, content in (("ca.pem", certificate), ("server.pem", certificate), ("server.key", secret)):
+            create_atomically(folder / file, content, private=content is secret)
     except FileExistsError as error:
         raise UserError(f"{error.filename} is there already: choose another folder.") from None
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
 
 
 def _host(host: str) -> x509.GeneralName:
@@ -136,38 +142,5 @@ def _host(host: str) -> x509.GeneralName:
     except ValueError:
         name = ""
     if not _HOST.fullmatch(name):
-        raise UserError(f"{host!r} is no name and no address of a machine.")
+        raise UserError(f"{host!r} is not the name or the address of a machine.")
     return x509.DNSName(name)
-
-
-def _signed(
-    subject: x509.Name,
-    key: ec.EllipticCurvePublicKey,
-    issuer: x509.Name,
-    by: ec.EllipticCurvePrivateKey,
-    host: x509.GeneralName | None,
-) -> x509.Certificate:
-    now = datetime.now(UTC)
-    usage = dict.fromkeys(_USES, False) | ({"key_cert_sign": True} if host is None else {"digital_signature": True})
-    builder = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))  # clocks differ
-        .not_valid_after(now + timedelta(days=_DAYS))
-        .add_extension(x509.BasicConstraints(ca=host is None, path_length=0 if host is None else None), critical=True)
-        .add_extension(x509.KeyUsage(**usage), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), critical=False)
-    )
-    if host is not None:
-        builder = builder.add_extension(x509.SubjectAlternativeName([host]), critical=False)
-    return builder.sign(by, hashes.SHA256())
-
-
-_USES = (
-    "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
-    "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
-)  # fmt: skip

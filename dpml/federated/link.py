@@ -207,7 +207,9 @@ def take_part(
         taken_in = math.inf
         try:
             with _called(address, context) as connection:
-                _introduce(connection, signer, plan)
+                challenge = _exactly(connection, _CHALLENGE, time.monotonic() + _GREETING)
+                number = plan.number_of(signer.public_key().public_bytes_raw())
+                connection.sendall(_WHOLE.pack(number) + signer.sign(_HELLO + challenge + plan.digest.encode()))
                 taken_in = time.monotonic()
                 while (said := _receive(connection, longest, time.monotonic() + _PATIENCE))[:1] != END:
                     _send(connection, answer(said), time.monotonic() + _PATIENCE)
@@ -224,12 +226,6 @@ def take_part(
                 does = "does not answer" if taken_in == math.inf else "hangs up at once: it may have another plan"
                 raise UserError(f"the aggregator at {address[0]}:{address[1]} {does}.") from None
             time.sleep(_PAUSE)
-
-
-def _introduce(connection: socket.socket, signer: Ed25519PrivateKey, plan: FederationPlan) -> None:
-    challenge = _exactly(connection, _CHALLENGE, time.monotonic() + _GREETING)
-    number = plan.number_of(signer.public_key().public_bytes_raw())
-    connection.sendall(_WHOLE.pack(number) + signer.sign(_HELLO + challenge + plan.digest.encode()))
 
 
 def _called(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.socket:

@@ -12,9 +12,8 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
@@ -25,10 +24,11 @@ from dpml.data.preprocess import check_ball, width
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
-from dpml.federated.sums import Opening, Setting, Sums, sums_of
+from dpml.federated.sums import Opening, Sums, sums_of
 from dpml.files import from_json
 from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
+from dpml.options import between, convert
 from dpml.privacy import Guarantee, Problem, worst
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
@@ -41,20 +41,8 @@ FORMAT = "dpml plan 2"
 _KEYS = ("format", "terms", "stated", "parties", "colluders", "dropouts", "signatures")
 _SIGNED = b"dpml plan signature "  # before the checksum
 _LONGEST = 1 << 24  # bytes of a plan or a card
-_MOST_PARTIES, _MOST_ROWS = 10_000, 10**9
+_MOST = 10_000  # parties
 _NAME = re.compile(r"\w[\w .-]{0,63}")
-_VALUES: dict[str, tuple[type, int, int]] = {
-    "terms": (dict, 0, 100),
-    "stated": (dict, 0, 100),
-    "parties": (dict, 2, _MOST_PARTIES),
-    "rows": (int, 1, _MOST_ROWS),
-    "key": (bytes, KEY_BYTES, KEY_BYTES),
-    "colluders": (int, 0, _MOST_PARTIES),
-    "dropouts": (int, 0, _MOST_PARTIES),
-    "signatures": (dict, 0, _MOST_PARTIES),
-    "signature": (bytes, SIGNATURE_BYTES, SIGNATURE_BYTES),
-}
-"""The type of every value in a plan or a card, and the bounds of a number, of the entries or of the bytes."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +97,9 @@ class FederationPlan:
                 f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
                 "1 or more."
             )
-        # refuse an invalid plan now, not when all parties are connected; first, as noise needs an honest party's part
-        topology = self.topology
+        # refuse an invalid plan now, not when all parties are connected
+        check_ball(self.dataset.steps, self.stated.columns)
+        topology = self.topology  # first, as noise needs an honest party's part
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
         _ = self.guarantees
 
@@ -151,15 +140,14 @@ class FederationPlan:
     @property
     def unsigned(self) -> tuple[str, ...]:
         """The parties that have not signed it."""
-        return tuple(seat.name for seat in self.seats if not self._has_signed(seat))
-
-    def _has_signed(self, seat: Seat) -> bool:
-        try:
-            key = Ed25519PublicKey.from_public_bytes(seat.key)
-            key.verify(self.signatures.get(seat.name, b""), _SIGNED + self.digest.encode())
-        except (InvalidSignature, ValueError):
-            return False
-        return True
+        unsigned = []
+        for seat in self.seats:
+            try:
+                key = Ed25519PublicKey.from_public_bytes(seat.key)
+                key.verify(self.signatures.get(seat.name, b""), _SIGNED + self.digest.encode())
+            except (InvalidSignature, ValueError):
+                unsigned.append(seat.name)
+        return tuple(unsigned)
 
     def require_signatures(self) -> None:
         """Raise UserError unless all parties have signed: a plan that others have not seen may be for one victim."""
@@ -192,16 +180,15 @@ class FederationPlan:
     @property
     def problem(self) -> Problem:
         """What noise and guarantees depend on. A drop-out counts as a colluder: its noise protects no other party."""
-        sizes = self._sizes
+        sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
-        missing = self.colluders + self.dropouts
-        return Problem(len(sizes), int(sizes.sum()), d, classes=K, colluders=missing).of_sizes(sizes)
+        return Problem(len(sizes), sum(sizes), d, classes=K, sizes=sizes, colluders=self.colluders + self.dropouts)
 
     @cached_property
     def sums(self) -> Sums:
         """The parties' messages, and the computation on them."""
-        return sums_of(self.algorithm, Setting(self.terms.budget, self.problem, self._sizes, self.task))
+        return sums_of(self.algorithm, self.terms.budget, self.problem, self.task)
 
     @cached_property
     def error_deviation(self) -> float:
@@ -217,18 +204,16 @@ class FederationPlan:
         the noise of all parties.
         """
         trust = "no place had the records of two parties: the parties ran secure aggregation"
-        chosen = self.terms.budget
         facts = facts_about(
-            self.algorithm, self.problem, chosen, self.dropouts, dealt="natural", trust=trust,
-            missing=self.dataset.missing == "drop",
-        )  # fmt: skip
+            self.algorithm, self.problem, self.terms.budget, self.dropouts, dealt="natural", trust=trust
+        )
         if not self.dropouts:
             return facts
         most = worst(facts.held)
         alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.held)
-        described = facts.certificate
-        if described is not None:
-            described = {**described, "views": views(alike, described["messages"])}
+        described = facts.certificate and {
+            **facts.certificate, "views": views(alike, facts.certificate["messages"])
+        }  # fmt: skip
         return replace(facts, given=alike, certificate=described)
 
     @property
@@ -269,10 +254,6 @@ class FederationPlan:
                 return number
         raise UserError("the plan has no party with the verification key of this signing key.")
 
-    @property
-    def _sizes(self) -> Any:
-        return np.array([seat.rows for seat in self.seats])
-
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
     """Return the complete topology for given numbers of parties, colluders and drop-outs."""
@@ -299,24 +280,21 @@ def task_of(stated: ColumnBounds) -> Task:
     return "binary" if len(stated.classes) == 2 else "multiclass"
 
 
-def check_columns(dataset: CSV, stated: ColumnBounds) -> None:
-    """Raise UserError unless the preprocessing steps suit the statements about the columns."""
-    check_ball(dataset.steps, stated.columns)
-
-
 def read_plan(path: Path) -> FederationPlan:
     """The plan in a file."""
     content = _json(path, "plan such as `dpml federate plan` writes")
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(f"{path} is no plan of this dpml: it must have format: {FORMAT!r}, and {', '.join(_KEYS[1:])}.")
     try:
-        values = {key: _value(key, content[key]) for key in _KEYS[1:]}
-        seats = tuple(_seat(name, each) for name, each in values.pop("parties").items())
-        signatures = {str(name): _value("signature", each) for name, each in values.pop("signatures").items()}
-        terms, stated = Agreed.read(values.pop("terms")), bounds_from(path, values.pop("stated"))
-        plan = FederationPlan(terms, stated, seats, **values, signatures=signatures)
-        check_columns(plan.dataset, plan.stated)
-        return plan
+        for key in ("stated", "parties", "signatures"):
+            if not isinstance(content[key], dict) or len(content[key]) > _MOST:
+                raise UserError(f"{key} must be an object with at most {_MOST:,} entries.")
+        seats = tuple(_seat(name, each) for name, each in content["parties"].items())
+        signatures = {name: _bytes("signature", each, SIGNATURE_BYTES) for name, each in content["signatures"].items()}
+        terms, stated = Agreed.read(content["terms"]), bounds_from(path, content["stated"])
+        number = Annotated[int, between(0, _MOST)]
+        colluders, dropouts = (convert(content[key], number, key) for key in ("colluders", "dropouts"))
+        return FederationPlan(terms, stated, seats, colluders, dropouts, signatures)
     except UserError as error:
         raise UserError(f"{path} is no plan that can be carried out: {error}") from None
 
@@ -345,21 +323,14 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 def _seat(name: str, content: Any) -> Seat:
     if not isinstance(content, dict) or set(content) != {"rows", "key"}:
         raise UserError("a party must have rows and key.")
-    return Seat(name, rows=_value("rows", content["rows"]), key=_value("key", content["key"]))
+    rows = convert(content["rows"], Annotated[int, between(1, 10**9)], "rows")
+    return Seat(name, rows, _bytes("key", content["key"], KEY_BYTES))
 
 
-def _value(key: str, value: Any) -> Any:
-    """Return the value of a key, checked by the table `_VALUES`."""
-    kind, least, most = _VALUES[key]
-    if kind is bytes:
-        if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * most}}}", value):
-            raise UserError(f"{key} must be {2 * most} hexadecimal digits.")
-        return bytes.fromhex(value)
-    size = len(value) if isinstance(value, dict) else value
-    if type(value) is not kind or not least <= size <= most:
-        what = "a whole number" if kind is int else "an object with entries,"
-        raise UserError(f"{key} must be {what} from {least} to {most:,}.")
-    return value
+def _bytes(key: str, value: Any, length: int) -> bytes:
+    if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * length}}}", value):
+        raise UserError(f"{key} must be {2 * length} hexadecimal digits.")
+    return bytes.fromhex(value)
 
 
 def _written(content: Mapping[str, Any]) -> str:

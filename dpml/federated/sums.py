@@ -35,29 +35,10 @@ from dpml.privacy import Budget, Problem
 from dpml.protocols import Session
 from dpml.protocols.codec import Ring
 from dpml.protocols.messages import RefusedError
-from dpml.protocols.transports import Dropouts, Outcome, Traffic
+from dpml.protocols.transports import Dropouts, Outcome
 
 _LONGEST = 1e15
 """The largest allowed entry of a model: all scores of rows in the unit ball are then finite, and no answer fails."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The public values of a release: the budget, the problem, the parties' rows `sizes` (M,), the task."""
-
-    budget: Budget
-    problem: Problem
-    sizes: Index
-    task: Task = "binary"
-
-
-@dataclass(frozen=True)
-class Summed:
-    """A secure sum (length,), and the numbers that its n `survivors` sent openly, (n, beside)."""
-
-    total: Ring
-    beside: Array
-    survivors: Index
 
 
 OPEN, MESSAGE, REFUSED, END = b"o", b"m", b"r", b"e"
@@ -98,7 +79,7 @@ class Opening(NamedTuple):
         return cls(name, digest.decode("ascii", "replace"), number, content[_OPENING.size :])
 
 
-Ask = Callable[[bytes], Summed]
+Ask = Callable[[bytes], Outcome]
 """Run the next secure sum. All parties first receive the same bytes; no sum includes a party that received others."""
 
 Answer = Callable[[int, bytes], tuple[Ring, Array]]
@@ -122,7 +103,7 @@ class Own:
         self.ring = inputs[self._party].copy()
         floats = np.empty((len(inputs), 0)) if beside is None else beside
         self.beside = floats[self._party].copy()
-        return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats, (), _NO_TRAFFIC)
+        return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats)
 
 
 class Remote:
@@ -140,35 +121,33 @@ class Remote:
     def __call__(
         self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
     ) -> Outcome:
-        summed = self._ask(self._content)
-        return Outcome(summed.total, summed.survivors, summed.beside, (), _NO_TRAFFIC)
-
-
-_NO_TRAFFIC = Traffic(np.empty(0, np.intp), np.empty(0, np.intp))
+        return self._ask(self._content)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """A program that releases a sequence of secure sums, under one setting."""
+    """A program that releases a sequence of secure sums, with what is public of the release."""
 
     algorithm: Program
-    setting: Setting
+    budget: Budget
+    problem: Problem
+    task: Task = "binary"
 
     @cached_property
     def _messages(self) -> list[tuple[int, Statistic]]:
         """The number of the algorithm's message behind each sum, and what is summed."""
-        messages = self.algorithm.messages(self.setting.budget, self.setting.problem)
+        messages = self.algorithm.messages(self.budget, self.problem)
         return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
         """Entries of a party's vector in each sum."""
-        return tuple(sum(statistic.lengths(self.setting.problem.d)) for _, statistic in self._messages)
+        return tuple(sum(statistic.lengths(self.problem.d)) for _, statistic in self._messages)
 
     @property
     def beside(self) -> int:
         """Numbers that a party sends openly with its vector."""
-        return 0 if self.algorithm.sharing(self.setting.problem).zero_sum is None else self.lengths[0]
+        return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
         """Return the party of that number, which has the rows X (n, d) with labels y (n,), still without noise.
@@ -178,43 +157,57 @@ class Sums:
         """
         own = Own(party)
         mechanism = replace(self._prepared(party, (X, y)), transport=own)
-        return lambda rng: self._answering(own, Carrier(mechanism, [self.setting.budget], rng, 1, None))
 
-    def _answering(self, own: Own, carrier: Carrier) -> Answer:
+        def answering(rng: Generator) -> Answer:
+            carrier = Carrier(mechanism, [self.budget], rng, 1, None)
 
-        def answer(number: int, content: bytes) -> tuple[Ring, Array]:
-            carrier.ask(self._messages[number][0], *self.read(number, content))
-            return own.ring, own.beside
+            def answer(number: int, content: bytes) -> tuple[Ring, Array]:
+                carrier.ask(self._messages[number][0], *self.read(number, content))
+                return own.ring, own.beside
 
-        return answer
+            return answer
+
+        return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """What the aggregator says that the sum of that number is about.
+        """Return the arrays that the sum of that number is about, from the aggregator's message.
 
         Raises:
-            RefusedError: it is invalid.
+            RefusedError: their size is wrong, or an answer could fail depending on a row: no such request is allowed.
         """
-        return _read(self._messages[number][1], content, self.setting.problem.d)
+        statistic = self._messages[number][1]
+        kind, lengths = statistic.state(self.problem.d)
+        sizes = [max(length, 1) for length in lengths]
+        if len(content) != sum(sizes) * np.dtype(kind).itemsize:
+            due = f"{sum(sizes)} numbers are" if sizes else "nothing is"
+            raise RefusedError(f"the aggregator sends {len(content)} bytes where {due} due.")
+        numbers = np.frombuffer(content, kind)
+        if not np.abs(numbers).max(initial=0.0) <= _LONGEST:
+            raise RefusedError("the aggregator's model is not finite, or longer than any model on the way.")
+        parts = np.split(numbers, np.cumsum(sizes)[:-1]) if sizes else []
+        at = [part[None] if length else part for part, length in zip(parts, lengths, strict=True)]
+        if not statistic.valid(*at):
+            raise RefusedError("the aggregator's clip is shorter than any on the way.")
+        return at
 
     def release(self, ask: Ask) -> Release:
         """The model, weights (1, 1, K d), and its metrics, which depend on the survivors' rows only."""
         remote = Remote(ask)
         mechanism = replace(self._prepared(), transport=remote, announce=remote.announce)
-        return mechanism.release([self.setting.budget], np.random.default_rng(0), 1)  # its noise is not used
+        return mechanism.release([self.budget], np.random.default_rng(0), 1)  # its noise is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
         """Return the real protocol's program with one party's rows, or none; each other party has one row of zeros."""
-        setting = self.setting
-        sizes = np.ones_like(setting.sizes)
+        sizes = np.ones(self.problem.M, np.intp)
         if rows is not None:
-            sizes[party] = setting.sizes[party]
-        d, offsets = setting.problem.d, np.concatenate([[0], np.cumsum(sizes)])
-        X, y = np.zeros((offsets[-1], d)), np.ones(offsets[-1])
+            sizes[party] = len(rows[1])
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        X, y = np.zeros((offsets[-1], self.problem.d)), np.ones(offsets[-1])
         if rows is not None:
             own = slice(offsets[party], offsets[party + 1])
             X[own], y[own] = rows
-        data = Dataset("federation", setting.task, X, y, X[:0], y[:0], classes=setting.problem.classes)
-        parties = _Stated(data, np.arange(len(y)), offsets, X, y, X[:0], setting=setting)
+        data = Dataset("federation", self.task, X, y, X[:0], y[:0], classes=self.problem.classes)
+        parties = _Stated(data, np.arange(len(y)), offsets, X, y, X[:0], stated=self.problem)
         program: Any = self.algorithm
         return replace(program, protocol="secagg").prepare(parties, np.random.default_rng(0))
 
@@ -223,43 +216,23 @@ class Sums:
 class _Stated(Parties):
     """Parties of which the public facts are stated: they have more rows than there are here."""
 
-    setting: Setting = field(kw_only=True)
+    stated: Problem = field(kw_only=True)
 
     @property
     def sizes(self) -> Index:
-        return self.setting.sizes
+        M, N = self.stated.M, self.stated.N
+        return np.array(self.stated.sizes or [N // M] * M)
 
     @property
     def problem(self) -> Problem:
-        return self.setting.problem
+        return self.stated
 
 
-def sums_of(algorithm: Algorithm, setting: Setting) -> Sums:
-    """The secure sums that make up an algorithm."""
+def sums_of(algorithm: Algorithm, budget: Budget, problem: Problem, task: Task = "binary") -> Sums:
+    """Return the secure sums that make up an algorithm."""
     program: Any = algorithm
-    messages = program.messages(setting.budget, setting.problem)
-    secure = program.sharing(setting.problem).secure
+    messages = program.messages(budget, problem)
+    secure = program.sharing(problem).secure
     if not secure or not sums_in(messages) or any(message.constant for message in messages):
         raise UserError(no_sums(algorithm.name))
-    return Sums(program, setting)
-
-
-def _read(statistic: Statistic, content: bytes, d: int) -> list[Array]:
-    """The aggregator's message as the arrays that a sum is about.
-
-    Raises:
-        RefusedError: their size is wrong, or an answer could fail depending on a row: no such request is allowed.
-    """
-    kind, lengths = statistic.state(d)
-    sizes = [max(length, 1) for length in lengths]
-    if len(content) != sum(sizes) * np.dtype(kind).itemsize:
-        due = f"{sum(sizes)} numbers are" if sizes else "nothing is"
-        raise RefusedError(f"the aggregator sends {len(content)} bytes where {due} due.")
-    numbers = np.frombuffer(content, kind)
-    if not np.abs(numbers).max(initial=0.0) <= _LONGEST:
-        raise RefusedError("the aggregator's model is not finite, or longer than any model on the way.")
-    parts = np.split(numbers, np.cumsum(sizes)[:-1]) if sizes else []
-    at = [part[None] if length else part for part, length in zip(parts, lengths, strict=True)]
-    if not statistic.valid(*at):
-        raise RefusedError("the aggregator's clip is shorter than any on the way.")
-    return at
+    return Sums(program, budget, problem, task)

@@ -55,10 +55,13 @@ class Release:
     `metrics` maps a name to values (budgets, draws), for example the value of a noisy objective at its minimiser. The
     draws of different budgets share their noise directions: a figure's curves are smoother and comparisons paired, but
     a sweep published as a whole would reveal the noise. Publish one release, not a sweep.
+
+    A single release of `regression` also has its noisy sums, `moments`, from which intervals follow.
     """
 
     weights: Array | None
     metrics: Mapping[str, Array] = field(default_factory=dict)
+    moments: Any = None
 
 
 class Mechanism(Protocol):

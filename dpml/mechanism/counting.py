@@ -21,7 +21,7 @@ from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.mechanism.statistics import ClippedRows
-from dpml.optim.losses import correct, scores, squared_error
+from dpml.optim.losses import LOSSES, correct, scores
 from dpml.privacy import Budget, Problem
 
 LARGEST = 4.0
@@ -42,7 +42,7 @@ class Errors:
     def __call__(self, X: Array, y: Array, w: Array) -> Array:
         found = scores(X, w, self.classes)
         if self.regression:
-            error = np.minimum(squared_error(found, y) / LARGEST, 1.0) - 0.5
+            error = np.minimum(LOSSES["squared"].value(found, y) / LARGEST, 1.0) - 0.5
         else:
             error = np.where(correct(found, y), -0.5, 0.5)
         return error.T[..., None]
@@ -92,7 +92,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         weights = release.weights
         assert weights is not None
         summed = carrier.by_budget(carrier.ask(last, weights.reshape(-1, weights.shape[-1])))[..., 0]
-        units = carrier.problem.M if self.unit == "party" else carrier.problem.N
+        units = carrier.problem.units(self.unit)
         deviations = [[self.deviation(messages[last], carrier.problem)] for messages in carrier.messages]
         scale = LARGEST if self.regression else 1.0
         found = {"error": scale * (summed / units + 1) / 2, "error_deviation": np.ones(summed.shape) * deviations}
@@ -100,10 +100,9 @@ class Counting(Program, lam=0.0, units=UNITS):
 
     def deviation(self, message: Sum, problem: Problem) -> float:
         """Return the standard deviation of the noise of `error`, which the noise of all parties makes."""
-        units = problem.M if self.unit == "party" else problem.N
         scale = LARGEST if self.regression else 1.0
         drawn = discrete.grid(message, problem)
-        return scale / (2 * units) * (math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0])
+        return scale / (2 * problem.units(self.unit)) * (math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0])
 
     def begin(self, parties: Parties, rng: Generator) -> Any:
         return self.of.begin(parties, rng)

@@ -27,13 +27,7 @@ BITS = 20
 """Fractional bits of rows, gradients and counts that are summed; fewer where there is much noise."""
 
 _NUMBERS = 1 << 22  # numbers drawn at once
-_MARGIN = 1e-6
 _WIDEST_NOISE = 2.0**55  # standard deviation of the noise in a sum, in steps
-
-
-def target_mu(mu: float) -> float:
-    """The mu that noise on a grid is calibrated to, of a budget of `mu`: a millionth is kept for what rounding adds."""
-    return mu * (1 - _MARGIN)
 
 
 def checked(vectors: Integers, radius: int) -> Integers:

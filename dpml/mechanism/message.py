@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -32,11 +32,18 @@ RING_STEPS = 1 << 16
 _NO_GRID = "algo.noise=discrete is not possible for this sum: set algo.noise=continuous."
 
 
-class Terms(ABC):
+Of = TypeVar("Of")
+
+
+@dataclass(frozen=True)
+class Terms(ABC, Generic[Of]):
     """The rows of some parties, ready to be summed. `at` is what a message is about: the models on the way, say.
 
     Sums are of B runs, (B, k), or where they depend on nothing but the rows the same for all, (k,).
     """
+
+    statistic: Of
+    parties: Parties
 
     @abstractmethod
     def total(self, *at: Any) -> Array:
@@ -57,13 +64,18 @@ class Statistic(ABC):
     Its numbers come in blocks that have a unit each.
     """
 
+    terms: ClassVar[type[Terms[Any]]]
+    """What adds up its rows."""
+    single: bool = False
+    """Whether simulated noise is drawn in single precision, in half the time."""
+
     @abstractmethod
     def lengths(self, d: int) -> tuple[int, ...]:
         """How many numbers are in each block, for rows of d features."""
 
-    @abstractmethod
-    def on(self, parties: Parties) -> Terms:
-        """The statistic of some rows."""
+    def on(self, parties: Parties) -> Any:
+        """The statistic of some rows: its `terms`."""
+        return self.terms(self, parties)
 
     @abstractmethod
     def largest(self, problem: Problem) -> float:
@@ -76,11 +88,6 @@ class Statistic(ABC):
         are computed in double precision, in blocks of at most 1024, and these are added up two by two.
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
-
-    @property
-    def single(self) -> bool:
-        """Whether simulated noise is drawn in single precision, in half the time."""
-        return False
 
     # For noise that is drawn for more numbers than are sent.
 

@@ -26,16 +26,17 @@ from dpml.mechanism.algorithm import (
     Unit,
     require_domain,
 )
-from dpml.mechanism.carriers import Carrier, Prepared
-from dpml.mechanism.discrete import target_mu
+from dpml.mechanism.carriers import Carrier, Prepared, Simulated, Way
 from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import RING, Statistic, Sum, eps_of, imprecision, mu_of, sums_in
 from dpml.mechanism.sharing import Sharing, secure_sharing
+from dpml.mechanism.ways import InRing, OnGrid
 from dpml.optim.losses import LOSSES, Loss
 from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
 _ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
+_GRID = 1e-6  # what is left of a mu for the rounding of sums to a grid
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "lam": (), "variant": ("paper",), "unit": UNITS, "protocol": SUM_PROTOCOLS, "noise": NOISES,
@@ -71,6 +72,8 @@ class Program(ABC):
     """Where the guarantee of published noise is claimed; None: nowhere."""
     linear: ClassVar[bool] = True
     """Whether it releases linear models, which can be published."""
+    published_variants: ClassVar[bool] = False
+    """Whether variants other than `paper` have published noise only."""
     proof: ClassVar[str] = "all noisy sums compose as one Gaussian: docs/privacy.md"
     allows: ClassVar[Mapping[str, tuple[str, ...]]] = {"loss": tuple(LOSSES), "calibration": CALIBRATIONS}
 
@@ -121,10 +124,7 @@ class Program(ABC):
                 f"algo.noise=discrete of algo={self.name} is the least noise that is proven to be enough: set "
                 "calibration=tight."
             )
-
-    def check_published_only(self) -> None:
-        """Raise UserError when another variant than the paper's is to have tight noise: there is none."""
-        if self.variant != "paper" and self.calibration == "tight":
+        if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
                 f"algo={self.name} algo.variant={self.variant} is a reading of the published noise only: "
                 f"set calibration=published."
@@ -165,6 +165,12 @@ class Program(ABC):
         """What private rows decide outside the budget; None: nothing."""
         return None
 
+    def way(self, carrier: Carrier) -> Way:
+        """Return how the sums of a release are carried out."""
+        if self.noise == "discrete":
+            return OnGrid(carrier)
+        return (InRing if self.protocol == "secagg" else Simulated)(carrier)
+
     # How much noise a budget asks for.
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
@@ -175,7 +181,7 @@ class Program(ABC):
         if math.isinf(budget.eps):
             return math.inf
         mu = gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}")) * (1 - _ARITHMETIC)
-        mu = target_mu(mu) if self.noise == "discrete" else mu / (1 + self.imprecision(problem, of))
+        mu = mu * (1 - _GRID) if self.noise == "discrete" else mu / (1 + self.imprecision(problem, of))
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:

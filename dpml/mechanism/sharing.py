@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -23,16 +23,10 @@ Numbers = NDArray[Any]
 """Numbers in any precision."""
 
 
-class Observer(Protocol):
-    """An observer of the messages of a release under one budget, whose noise is then drawn source by source."""
-
-    def drawn(self, parts: Numbers) -> None:
-        """The noise in the next message, source by source: (sources, B, k), in units of the message's scale."""
-        ...
-
-    def sent(self, message: Numbers, exact: Callable[[Any], Array]) -> None:
-        """A message of B runs (B, k), and what a prepared mechanism would have sent in its place without noise."""
-        ...
+Observer = Callable[[Numbers, Numbers, Callable[[Any], Array]], None]
+"""``observer(message, parts, exact)`` gets every message of a release under one budget, for B runs: (B, k), its noise
+source by source, (sources, B, k), and what a prepared mechanism would have sent without noise. All are in units of the
+message's noise."""
 
 
 @dataclass(frozen=True)

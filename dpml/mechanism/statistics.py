@@ -37,59 +37,8 @@ _LARGEST = 1 << 61  # a sum of integers
 
 
 @dataclass(frozen=True)
-class ClippedRows(Statistic):
-    """The sum of clipped vectors of rows, or of parties' clipped means of them, in units of the clip.
-
-    Args:
-        function: ``function(X, y)``, (n, d) and (n,) -> (n, length), each row's vector from that row alone. A sum that
-            is asked about something, ``carrier.ask(number, w)``, has ``function(X, y, w)``, (B, ...) -> (B, n, length).
-            A function of a module, or a frozen dataclass with ``__call__``, so that it can be compared and pickled.
-        clip: the longest vector of a row, or longest mean of a party; positive.
-        unit: what is clipped and summed, and so protected: `sample` or `party`.
-        length: how many numbers are in a vector.
-        about: how many numbers there are in each thing that a sum is asked about, in each run: ``(d,)`` for models w
-            (B, d); (): it is about nothing but the rows.
-    """
-
-    function: Callable[..., Array]
-    clip: Annotated[float, POSITIVE]
-    unit: Unit
-    length: int
-    about: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_options(self, "ClippedRows")
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return (self.length,)
-
-    def on(self, parties: Parties) -> "RowTerms":
-        return RowTerms(self, parties)
-
-    def largest(self, problem: Problem) -> float:
-        return problem.N if self.unit == "sample" else 1
-
-    def imprecision(self, problem: Problem) -> float:
-        """Blocks of rows are added up one after the other."""
-        return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
-
-    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """The fractional bits of a vector in units of the clip."""
-        return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
-
-    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        return (0.5**resolution,)
-
-    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        return "<f8", self.about
-
-
-@dataclass(frozen=True)
-class RowTerms(Terms):
+class RowTerms(Terms["ClippedRows"]):
     """The clipped vectors of some parties' rows."""
-
-    statistic: ClippedRows
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         """(B, length), or (length,) where the sum is about nothing."""
@@ -151,9 +100,73 @@ class RowTerms(Terms):
         return sums if self.statistic.about else sums[..., 0, :]
 
 
+@dataclass(frozen=True)
+class ClippedRows(Statistic):
+    """The sum of clipped vectors of rows, or of parties' clipped means of them, in units of the clip.
+
+    Args:
+        function: ``function(X, y)``, (n, d) and (n,) -> (n, length), each row's vector from that row alone. A sum that
+            is asked about something, ``carrier.ask(number, w)``, has ``function(X, y, w)``, (B, ...) -> (B, n, length).
+            A function of a module, or a frozen dataclass with ``__call__``, so that it can be compared and pickled.
+        clip: the longest vector of a row, or longest mean of a party; positive.
+        unit: what is clipped and summed, and so protected: `sample` or `party`.
+        length: how many numbers are in a vector.
+        about: how many numbers there are in each thing that a sum is asked about, in each run: ``(d,)`` for models w
+            (B, d); (): it is about nothing but the rows.
+    """
+
+    terms = RowTerms
+
+    function: Callable[..., Array]
+    clip: Annotated[float, POSITIVE]
+    unit: Unit
+    length: int
+    about: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_options(self, "ClippedRows")
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (self.length,)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N if self.unit == "sample" else 1
+
+    def imprecision(self, problem: Problem) -> float:
+        """Blocks of rows are added up one after the other."""
+        return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
+
+    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
+        """The fractional bits of a vector in units of the clip."""
+        return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
+
+    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
+        return (0.5**resolution,)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", self.about
+
+
 def _clipped(vectors: Array) -> Array:
     """None longer than 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1.0)
+
+
+@dataclass(frozen=True)
+class Minimised(Terms["Minimiser"]):
+    """The models of some rows."""
+
+    def total(self, *at: Any) -> Array:
+        if not at:
+            return self._only
+        first, where = np.unique(at[0], axis=0, return_index=True, return_inverse=True)[1:]
+        order = np.argsort(first)
+        models = self.statistic.fit(self.parties, at[0][first[order]])
+        return models[np.argsort(order)[where.reshape(-1)]]
+
+    @cached_property
+    def _only(self) -> Array:
+        return _fitted(self.parties, self.statistic.fit)
 
 
 @dataclass(frozen=True)
@@ -167,15 +180,14 @@ class Minimiser(Statistic):
         about: how many numbers it is about, in each run; 0: none but the rows.
     """
 
+    terms = Minimised
+
     fit: Callable[..., Array]
     classes: int = 1
     about: int = 0
 
     def lengths(self, d: int) -> tuple[int, ...]:
         return (self.classes * d,)
-
-    def on(self, parties: Parties) -> "Minimised":
-        return Minimised(self, parties)
 
     def largest(self, problem: Problem) -> float:
         return math.inf
@@ -185,26 +197,6 @@ class Minimiser(Statistic):
 
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
         return "<f8", (self.about,) if self.about else ()
-
-
-@dataclass(frozen=True)
-class Minimised(Terms):
-    """The models of some rows."""
-
-    statistic: Minimiser
-    parties: Parties
-
-    def total(self, *at: Any) -> Array:
-        if not at:
-            return self._only
-        first, where = np.unique(at[0], axis=0, return_index=True, return_inverse=True)[1:]
-        order = np.argsort(first)
-        models = self.statistic.fit(self.parties, at[0][first[order]])
-        return models[np.argsort(order)[where.reshape(-1)]]
-
-    @cached_property
-    def _only(self) -> Array:
-        return _fitted(self.parties, self.statistic.fit)
 
 
 @remembered

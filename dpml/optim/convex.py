@@ -12,8 +12,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from dpml.arrays import Array, blocks
+from dpml.data.partition import Parties, remembered
 from dpml.optim import NotConvergedError
-from dpml.optim.losses import Loss, ShiftedLogistic, scores
+from dpml.optim.logistic import fit_all
+from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss, scores
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.sums import TALL
 
@@ -202,22 +204,22 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
     row i stands for ``counts[i]`` rows.
     """
     n, d = X.shape
-    if loss.name == "squared":
+    if loss.task == "regression":
         if n < d:
             return _least_squares_of_few_rows(X, y, lam, np.ones(n) if counts is None else counts)
         weighted = X if counts is None else counts[:, None] * X
         n = n if counts is None else int(counts.sum())
         w, _ = minimise_quadratic(weighted.T @ X / n + lam / 2 * np.eye(d), -2 * weighted.T @ y / n)
         return w
-    if loss.name == "logistic" and lam == 0 and n < d:
+    if loss.task == "binary" and loss.convex and lam == 0 and n < d:
         separating = _separating(X, y)
         if separating is not None:
             return separating * (_MARGIN + (loss.shift if isinstance(loss, ShiftedLogistic) else 0.0))
-    if loss.convex and loss.width(y) == 1:
+    classes = loss.outputs(int(y.max()) + 1)
+    if loss.convex and classes == 1:
         return minimise_convex(loss, X, y, lam, np.zeros((1, d)), counts=counts)[0]
-    classes = loss.width(y)
     result = minimize(
-        _value_and_gradient(loss, X, y, lam, np.full(n, 1 / n) if counts is None else counts / counts.sum()),
+        _value_and_gradient(loss, X, y, lam, np.full(n, 1 / n) if counts is None else counts / counts.sum(), classes),
         np.zeros(classes * d),
         jac=True,
         method="L-BFGS-B",
@@ -250,15 +252,21 @@ def _least_squares_of_few_rows(X: Array, y: Array, lam: float, counts: Array) ->
 
 
 def _value_and_gradient(
-    loss: Loss, X: Array, y: Array, lam: float, share: Array
+    loss: Loss, X: Array, y: Array, lam: float, share: Array, classes: int
 ) -> Callable[[Array], tuple[float, Array]]:
-    n = len(y)
-    classes = loss.width(y)
-
     def evaluate(w: Array) -> tuple[float, Array]:
         t = scores(X, w[None], classes)
-        slope = loss.slope(t, y).reshape(n, classes)
+        slope = loss.slope(t, y).reshape(len(y), classes)
         value = float(share @ loss.value(t, y)[:, 0]) + lam / 2 * float(w @ w)
         return value, ((slope.T * share) @ X).ravel() + lam * w
 
     return evaluate
+
+
+@remembered
+def least(parties: Parties, loss: Loss, lam: float) -> float:
+    """Return the minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum if there is no minimum."""
+    X, y, counts = parties.folded
+    regularised = loss.task != "regression" and loss.convex and lam > 0
+    best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]
+    return float(mean_loss(loss, X, y, best, counts)[0] + lam / 2 * np.sum(best * best))

@@ -13,6 +13,7 @@ The last bits of a sum may depend on the number of models, because BLAS may sum 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ class Rows:
 
         The clipped logistic loss is still convex: it continues along a straight line where its slope is `clip`.
         """
-        signed = loss.name in ("logistic", "sigmoid")
+        signed = loss.task == "binary"
         half = _in_blocks(X * (y[:, None] / 2 if signed else 0.5), dtype)
         labels = None if signed else _in_blocks(_targets(loss, y, classes), dtype)
         most = 1.0 if v is None else float(v.max())
@@ -94,11 +95,11 @@ class Rows:
             images, lengths = mapped(X, one)
             if rounded is not None:
                 images = rounded(images)
-            images *= y[:, None] / 2 if loss.name == "logistic" else 0.5
+            images *= y[:, None] / 2 if loss.task == "binary" else 0.5
             half.append(_in_blocks(images, np.float32))
-            if loss.name == "squared":
+            if loss.task == "regression":
                 labels.append(_in_blocks(np.column_stack([lengths, lengths * y / 2]), np.float32))
-            elif loss.name == "softmax":
+            elif loss.task == "multiclass":
                 labels.append(_in_blocks(_targets(loss, y, classes), np.float32))
         given = np.stack(labels) if labels else None
         return cls(loss, classes, np.stack(half), given, None, _COMMON[loss.name], _limit(loss, None, np.float32))
@@ -144,12 +145,12 @@ class Rows:
     def bend(self, scores: Single, labels: Single | None) -> None:
         """Turn scores of half rows into slopes, in place."""
         limit = self.limit
-        if self.loss.name == "softmax":
+        if self.loss.task == "multiclass":
             assert labels is not None
             assert limit is not None
             scores *= 2  # of whole rows
             cut_vectors(scores.reshape(*scores.shape[:-1], -1, self.classes), labels[..., None, :], limit)
-        elif self.loss.name == "squared":
+        elif self.loss.task == "regression":
             assert labels is not None
             if labels.shape[-1] == 2:
                 scores *= labels[..., :1]
@@ -160,7 +161,7 @@ class Rows:
                 np.fmax(scores, -limit, out=scores)
         else:
             np.tanh(scores, out=scores)
-            if self.loss.name == "sigmoid":
+            if not self.loss.convex:  # the sigmoid loss
                 np.square(scores, out=scores)
             scores -= 1
             if limit is not None:
@@ -311,17 +312,16 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
     """Return the largest slope of half rows, so that no gradient of a row is longer than `clip`."""
-    if loss.name == "logistic":
-        return below(np.minimum(2.0, 2.0 if clip is None else 2 * clip), dtype)
-    if loss.name == "softmax":
-        return below(float(loss.lipschitz or 0) if clip is None else clip, dtype)
-    if loss.name == "sigmoid":
-        return below(1.0, dtype)
-    return None if clip is None else below(clip / 4, dtype)
+    most: Any = loss.lipschitz if clip is None else clip
+    if most is None:
+        return None
+    if loss.lipschitz is not None and loss.task == "binary":
+        most = np.minimum(most, loss.lipschitz)
+    return below(2 * most / _COMMON[loss.name], dtype)
 
 
 def _targets(loss: Loss, y: Array, classes: int) -> Array:
-    return hard_targets(y, classes) if loss.name == "softmax" else y[:, None] / 2
+    return hard_targets(y, classes) if loss.task == "multiclass" else y[:, None] / 2
 
 
 def _in_blocks(values: Array, dtype: type[np.floating]) -> Single:

@@ -31,22 +31,11 @@ _TINY = np.finfo(float).eps
 def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
     """Bound the norm of every minimiser of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
 
-    From grad R = 0, ``lam ||w||^2 = mean (a_i - p_i)'t_i`` with targets a_i, scores t_i and probabilities p_i, and
-    ``(a - p)'t`` is at most W((K-1)/e), W Lambert's function and K = 2 for the logistic loss. For softmax with a label
-    y, ``(a - p)'t = sum_k p_k u_k`` with u_k = t_y - t_k, p_k proportional to exp(-u_k). It is at most theta exactly
-    when ``sum_(k != y) (u_k - theta) e^-u_k <= theta`` for all u; each term is largest at u_k = 1 + theta, which gives
-    theta e^theta = (K-1)/e. As the gradient is monotone, the bound is also at most its value with p at w = 0, where
-    ``||a - p|| <= sqrt(1 - 1/K)`` (binary: 1/2). For lam <= 0.17 the binary bound is reached: one row of norm
-    1.2785 / ||w||, repeated, has a minimiser of this length. With a shift b it is W(e^(b-1)) and 1/(1 + e^-b).
-
-    Args:
-        loss: logistic (shifted or not) or softmax.
-        lam: the regulariser's coefficient.
-        classes: K for softmax; 1 when it is not known.
+    Proof: docs/privacy/hamm2016.md, Theorem 1. `classes` is K for softmax, or 1 if it is not known.
     """
-    if loss.name == "softmax" and classes == 1:
+    binary = loss.task == "binary"
+    if not binary and classes == 1:
         return 1 / lam
-    binary = loss.name == "logistic"
     K = 2 if binary else classes
     shift = loss.shift if isinstance(loss, ShiftedLogistic) else 0.0
     at_zero = float(expit(shift)) if binary else math.sqrt(1 - 1 / K)

@@ -70,10 +70,6 @@ class Loss:
         """Return whether every label is in the domain of the formula."""
         raise NotImplementedError
 
-    def width(self, y: Array) -> int:
-        """Return the number of scores per model: 1, or the number of classes."""
-        return 1
-
     def outputs(self, classes: int) -> int:
         """Return the number of scores per model for rows with so many classes."""
         return 1
@@ -222,9 +218,6 @@ class Softmax(Loss):
     def accepts(self, y: Array) -> bool:
         return bool(np.all((y >= 0) & (y == np.round(y))))
 
-    def width(self, y: Array) -> int:
-        return int(y.max()) + 1
-
     def outputs(self, classes: int) -> int:
         return classes
 
@@ -254,11 +247,6 @@ def scores(X: Array, weights: Array, classes: int = 1) -> Array:
     if classes == 1:
         return X @ weights.T
     return (X @ weights.reshape(-1, X.shape[1]).T).reshape(len(X), len(weights), classes)
-
-
-def squared_error(scores: Array, y: Array) -> Array:
-    """Return the squared errors (n, B) of scores (n, B) as predictions of y (n,)."""
-    return (scores - y[:, None]) ** 2
 
 
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:

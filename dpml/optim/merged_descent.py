@@ -64,7 +64,7 @@ class MergedDescent:
     @classmethod
     def of(cls, loss: Loss, groups: Sequence[Group], runs: int) -> "MergedDescent":
         """Return rows for so many runs on a loss, logistic or sigmoid; groups of like sizes are stacked if small."""
-        squared = loss.name == "sigmoid"
+        squared = not loss.convex
         halves = []
         for X, y, v in groups:
             halves.append((X / 2, v * y / 2 if squared else v, v * y / 2 if squared else v * y))

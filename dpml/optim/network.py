@@ -4,6 +4,7 @@ One hidden layer of ReLU units and one output, so that the score of a row x is `
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,11 +29,6 @@ class Models:
     outer: Array
 
     @classmethod
-    def zeros(cls, hidden: int, models: int, d: int) -> "Models":
-        """All parameters zero."""
-        return cls(np.zeros((hidden, models, d + 1)), np.zeros((hidden + 1, models)))
-
-    @classmethod
     def of(cls, flat: Array, hidden: int) -> "Models":
         """Return models with the parameter vectors `flat` (B, size)."""
         d1 = (flat.shape[1] - hidden - 1) // hidden
@@ -43,11 +39,6 @@ class Models:
         """Return the parameter vectors: (B, size)."""
         inner = self.inner.transpose(1, 0, 2)
         return np.concatenate([inner.reshape(len(inner), -1), self.outer.T], axis=1)
-
-    def descend(self, gradient: "Models", step: float) -> None:
-        """Take a step of gradient descent, in place."""
-        self.inner -= step * gradient.inner
-        self.outer -= step * gradient.outer
 
     def scores(self, X: Array) -> tuple[Array, Array]:
         """Return hidden units (n, H, B) and scores (n, B) of rows X (n, d+1), whose last entry is one."""
@@ -64,18 +55,16 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> 
     gradient is ``s (z, 1)`` for the outer layer and ``s q (x, 1)'`` for the inner one. Its squared norm is ``s^2
     (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its slope.
     """
-    inner, outer = PairwiseSum(), PairwiseSum()
-    for some in blocks(len(y), most=min(TALL, max(64, _CACHE // models.outer.size))):
-        rows = X[some]
-        units, slope, back = _pass(models, rows, y[some], loss)
+
+    def part(rows: Array, labels: Array) -> Models:
+        units, slope, back = _pass(models, rows, labels, loss)
         if math.isfinite(clip):
             square = np.einsum("nhb,nhb->nb", units, units) + 1
             square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", rows, rows)[:, None]
             slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
-        block = _sum(rows, units, back, _Slopes(slope, slope, slope, slope))
-        inner.add(block.inner)
-        outer.add(block.outer)
-    return Models(inner.result(), outer.result())
+        return _sum(rows, units, back, _Slopes(slope, slope, slope, slope))
+
+    return _added(part, X, y, min(TALL, max(64, _CACHE // models.outer.size)))
 
 
 def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
@@ -83,31 +72,35 @@ def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Mode
 
     They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
     """
+
+    def part(rows: Array, labels: Array) -> Models:
+        units, slope, back = _pass(models, rows, labels, loss)
+        slope /= len(y) ** 2
+        size = np.abs(slope)
+        inside = size * np.sqrt(np.einsum("nhb,nhb->nb", back, back))
+        outside = size * np.sqrt(np.einsum("nhb,nhb->nb", units, units))
+        lengths = np.sqrt(np.einsum("nd,nd->n", rows[:, :-1], rows[:, :-1]))[:, None]
+        if max(inside.max(), outside.max(), float((inside * lengths).max())) <= 1:
+            return _sum(rows, units, back, _Slopes(slope, slope, slope, slope))
+        clipped = _Slopes(
+            outer=slope / np.maximum(1.0, outside),
+            outer_bias=slope,
+            inner=slope / np.maximum(1.0, inside * lengths),
+            inner_bias=slope / np.maximum(1.0, inside),
+        )
+        return _sum(rows, units, back, clipped)
+
+    return _added(part, X, y, TALL)
+
+
+def _added(part: Callable[[Array, Array], Models], X: Array, y: Array, most: int) -> Models:
+    """Return the sum of what `part` makes of blocks of at most so many rows and labels."""
     inner, outer = PairwiseSum(), PairwiseSum()
-    for some in blocks(len(y), most=TALL):
-        block = _clipped_terms(models, X[some], y[some], loss, len(y))
+    for some in blocks(len(y), most=most):
+        block = part(X[some], y[some])
         inner.add(block.inner)
         outer.add(block.outer)
     return Models(inner.result(), outer.result())
-
-
-def _clipped_terms(models: Models, X: Array, y: Array, loss: Loss, n: int) -> Models:
-    units, slope, back = _pass(models, X, y, loss)
-    slope /= n**2
-    size = np.abs(slope)
-    inside = size * np.sqrt(np.einsum("nhb,nhb->nb", back, back))
-    outside = size * np.sqrt(np.einsum("nhb,nhb->nb", units, units))
-    rows = np.sqrt(np.einsum("nd,nd->n", X[:, :-1], X[:, :-1]))[:, None]
-    short = max(inside.max(), outside.max(), float((inside * rows).max())) <= 1
-    if short:
-        return _sum(X, units, back, _Slopes(slope, slope, slope, slope))
-    clipped = _Slopes(
-        outer=slope / np.maximum(1.0, outside),
-        outer_bias=slope,
-        inner=slope / np.maximum(1.0, inside * rows),
-        inner_bias=slope / np.maximum(1.0, inside),
-    )
-    return _sum(X, units, back, clipped)
 
 
 def _pass(models: Models, X: Array, y: Array, loss: Loss) -> tuple[Array, Array, Array]:
@@ -137,32 +130,24 @@ def _sum(X: Array, units: Array, back: Array, slopes: _Slopes) -> Models:
 
 
 class Adam:
-    """Adam as in the authors' scripts, with its state for some models, which change in place.
+    """Adam as in the authors' scripts, for parameter vectors w (B, size), which change in place.
 
     Unlike Kingma & Ba (2015, Alg. 1) they do not correct the bias of the second moment, which starts small, so that
     their first steps are up to 30 times as long, and add the small number under the root.
     """
 
-    def __init__(self, models: Models, rate: float) -> None:
-        self.parameters = (models.inner, models.outer)
-        self.moments = [(np.zeros_like(p), np.zeros_like(p)) for p in self.parameters]
+    def __init__(self, w: Array, rate: float) -> None:
+        self.w, self.first, self.second = w, np.zeros_like(w), np.zeros_like(w)
         self.rate, self.steps = rate, 0
 
-    def step(self, gradient: Models) -> None:
-        """Update the models by the gradient, which is overwritten."""
+    def step(self, gradient: Array) -> None:
+        """Take a step against the gradient (B, size)."""
         self.steps += 1
-        length = self.rate / (1 - _FIRST**self.steps)
-        for p, (first, second), g in zip(self.parameters, self.moments, (gradient.inner, gradient.outer), strict=True):
-            first *= _FIRST
-            first += (1 - _FIRST) * g
-            g *= g
-            second *= _SECOND
-            second += (1 - _SECOND) * g
-            np.add(second, _TINY, out=g)
-            np.sqrt(g, out=g)
-            np.divide(first, g, out=g)
-            g *= length
-            p -= g
+        self.first *= _FIRST
+        self.first += (1 - _FIRST) * gradient
+        self.second *= _SECOND
+        self.second += (1 - _SECOND) * (gradient * gradient)
+        self.w -= self.first / np.sqrt(self.second + _TINY) * (self.rate / (1 - _FIRST**self.steps))
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:

@@ -14,16 +14,13 @@ from dpml.arrays import Array
 from dpml.optim.gradients import Rows
 from dpml.optim.losses import Loss
 
-CLIPPED = ("logistic", "squared")
-"""The losses whose slopes can be clipped."""
-
 
 @dataclass(frozen=True)
 class Slopes:
     """The slopes of a loss, clipped to [-clip, clip]; None: not clipped.
 
     Args:
-        loss: one of `CLIPPED`, or without a clip sigmoid.
+        loss: with one score; convex if there is a clip.
         clip: the bound on slopes, positive.
     """
 
@@ -50,14 +47,14 @@ class Slopes:
     @property
     def smoothness(self) -> float:
         """L. Where its slope has size s, the logistic loss has the curvature ``s (1 - s)``, at most 1/4."""
-        if self.clip is not None and self.loss.name == "logistic" and self.clip < 0.5:
+        if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return self.clip * (1 - self.clip)
         return self.loss.smoothness
 
     @property
     def bend(self) -> float:
         """The score u'w >= 0, u = y x, up to which the slope of a row is `clip`; beyond it, slopes are smaller."""
-        if self.clip is not None and self.loss.name == "logistic" and self.clip < 0.5:
+        if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
 

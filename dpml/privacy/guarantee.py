@@ -142,6 +142,10 @@ class Problem:
         """Return the same problem with parties of these sizes (M,)."""
         return replace(self, N=int(sizes.sum()), sizes=tuple(map(int, sizes)))
 
+    def units(self, unit: str) -> int:
+        """Return the number of rows, or if the unit is `party` of parties."""
+        return self.M if unit == "party" else self.N
+
     @property
     def smallest(self) -> int:
         """Return the number of rows of the smallest party."""

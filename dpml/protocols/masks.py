@@ -1,8 +1,8 @@
 """Keys and masks: a party adds masks to its vector, and the server removes them from the sum.
 
 Each key serves one purpose, in one session, in one direction between two parties and their public keys. Without this
-binding a party could announce a variant of another party's key and cancel its masks (docs/secure_aggregation.md, "For
-another implementation").
+binding a party could announce a variant of another party's key and cancel its masks (docs/secure_aggregation.md, "Why
+it holds").
 """
 
 import struct

@@ -29,13 +29,13 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The sum over the survivors, in the ring; their open numbers; refused messages, with the reasons; traffic."""
+    """The sum (length,) over n survivors, in the ring; their open numbers (n, beside); refused messages; traffic."""
 
     total: Ring
     survivors: Index
     beside: Array
-    refused: tuple[str, ...]
-    traffic: Traffic
+    refused: tuple[str, ...] = ()
+    traffic: Traffic = Traffic(np.empty(0, np.intp), np.empty(0, np.intp))
 
 
 Dropouts = Mapping[int, Stage]

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
 from dpml.files import read_mapping
-from dpml.recipes.recipe import MOST, TrainingRecipe, number_of, typed
+from dpml.options import POSITIVE, convert
+from dpml.recipes.recipe import MOST, TrainingRecipe, plain, typed
 
 _CENTRAL = ("noise_multiplier", "clipping_norm", "num_sampled_clients")
 _FLOWER = {
@@ -29,7 +30,13 @@ _ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
     """Return the recipe of a file, in which words KEY=VALUE and keys take the place of values."""
-    content, seen = _content(Path(path)) if path is not None else {}, set()
+    content: dict[Any, Any] = {}
+    seen = set()
+    try:
+        if path is not None:
+            content = read_mapping(Path(path), "a recipe", deepest=12, largest=1 << 20)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
@@ -37,7 +44,7 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
         if key in seen:
             raise UserError(f"{key[:60]} is there twice.")
         seen.add(key)
-        content[key] = None if value == "null" else value
+        content[key] = value
     content |= keys
     if "flower" in content and "opacus" in content:
         raise UserError("a recipe is in the words of one framework, got flower and opacus.")
@@ -51,23 +58,10 @@ def is_word(text: str) -> bool:
     return re.match(r"[A-Za-z_]+=", text) is not None
 
 
-def _content(path: Path) -> dict[str, Any]:
-    try:
-        content = read_mapping(path, "a recipe", deepest=12, largest=1 << 20)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.") from None
-    if not all(isinstance(key, str) for key in content):
-        raise UserError(f"{path} must have keys of a recipe, such as rounds and noise_multiplier.")
-    return content
-
-
 def _arguments(where: str, said: Any, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(said, Mapping):
         raise UserError(f"{where} needs its arguments: {', '.join(needed)}.")
-    for key in said:
-        if key not in (*needed, *more):
-            name = key[:60] if isinstance(key, str) else ""
-            raise UserError(f"{where} has no argument {name!r}: {nearest(name, (*needed, *more))}")
+    refuse_unknown("argument", [str(key)[:60] for key in said], (*needed, *more), where)
     for key in needed:
         if key not in said:
             raise UserError(f"{where} needs {key}.")
@@ -75,10 +69,7 @@ def _arguments(where: str, said: Any, needed: tuple[str, ...], more: tuple[str, 
 
 
 def _positive(where: str, said: Any) -> float:
-    number = number_of(said)
-    if not 0 < number < math.inf:
-        raise UserError(f"{where} must be a positive number.")
-    return number
+    return float(convert(plain(said), Annotated[float, POSITIVE], where))
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
@@ -113,33 +104,27 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     share = told / recipe.clients
     if share < 1 and recipe.client_sampling == "none":  # FedAvg draws so many of them, all sets as likely
         recipe = typed(common | own | {"client_sampling": "fixed", "client_rate": share})
-    return _of_a_mean(_of_clients(recipe), told)
-
-
-def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Flower clips a client's whole update, so that one record can turn it round: it moves by more than clip."""
-    why = "not proven: clip is of a client's whole update, not of a record's part: use unit=client"
-    return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
-
-
-def _of_a_mean(recipe: TrainingRecipe, told: float) -> TrainingRecipe:
-    """The noise is for a mean of as many clients as Flower is told; the mean is of those that come."""
+    recipe = _of_clients(recipe)
+    # the noise is for a mean of as many clients as Flower is told; the mean is of those that come
     if recipe.neighbours == "add_remove" or recipe.client_sampling in ("poisson", "shuffled"):
         why = "not proven: the mean is of as many clients as come: use neighbours=replace, client_sampling=fixed"
         return replace(recipe, unproven=recipe.unproven or why)
-    if recipe.weight is None:
-        return recipe
-    return replace(recipe, weight=recipe.weight * told / (recipe.in_round - recipe.dropouts))
+    weight = recipe.weight and recipe.weight * told / (recipe.in_round - recipe.dropouts)
+    return replace(recipe, weight=weight)
+
+
+def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
+    """Return the recipe, unproven for records: Flower clips a client's whole update, which one record can turn."""
+    why = "not proven: clip is of a client's whole update, not of a record's part: use unit=client"
+    return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 
 
 def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     given = _arguments("opacus", said, _OPACUS, _OPACUS_ALSO)
     if given.get("clipping", "flat") not in ("flat", "per_layer"):
         raise UserError("opacus.clipping must be flat or per_layer: an adaptive one is not covered.")
-    poisson, drop_last = given.get("poisson_sampling", True), given.get("drop_last", False)
-    for key, value in (("poisson_sampling", poisson), ("drop_last", drop_last)):
-        if not isinstance(value, bool):
-            raise UserError(f"opacus.{key} must be true or false.")
+    poisson = convert(given.get("poisson_sampling", True), bool, "opacus.poisson_sampling")
+    drop_last = convert(given.get("drop_last", False), bool, "opacus.drop_last")
     batch, rows, epochs = (_positive(f"opacus.{key}", given[key]) for key in ("batch_size", "rows", "epochs"))
     if not (batch.is_integer() and rows.is_integer() and epochs * max(rows / batch, 1.0) <= MOST):
         raise UserError(

@@ -1,18 +1,6 @@
 """What a recipe guarantees, view by view: claimed, proven, and reached by an attack.
 
-Who sees what, and so which noise counts (s: what one message has, n: clients of a round, C colluders, D drop-outs):
-
-- `release`, `aggregate`: the final model; every round's noisy sum. Who was sampled is not seen. Noise of the server
-  counts in full, that of clients as far as it is certain, s sqrt(n - D).
-- `client`: one client's messages, without secure sums: its own noise s, none where the server adds it.
-- `transcript`: the server, which knows who takes part: all messages, or with secure sums the sums, s sqrt(n - D).
-- `colluders`: the same with C clients, who know their own noise: s sqrt(n - D - C).
-
-Sampling of clients counts as hidden only in the first two views, only if the server adds the noise (else it tells who
-is there), and only where a client is the unit: that a record's client takes part shows in the client's other records.
-Elsewhere its taking part is seen. Several noisy local steps make a message that is no sum, in which only the own noise
-counts; so in sums of a random number of clients, or with unequal weights. A shuffled order is a Gaussian release once
-an epoch, without amplification; with several clients or local steps, a new order may start in every round.
+Which noise counts in a view, and when sampling amplifies: docs/privacy.md ("Views of a training recipe").
 """
 
 import json
@@ -78,16 +66,12 @@ class Judged:
 
 
 def judge(recipe: TrainingRecipe) -> list[Judged]:
-    """Every view of a recipe, from who sees least to who sees most."""
-    return [_judged(recipe, view) for view in _views(recipe)]
-
-
-def _views(recipe: TrainingRecipe) -> list[View]:
-    if recipe.clients == 1 and recipe.noise_by == "server":
-        return ["release", "aggregate"]  # one curator, who has all records
-    middle: list[View] = [] if recipe.secure_sum else ["client"]
-    last: list[View] = ["colluders"] if recipe.colluders else []
-    return ["release", "aggregate", *middle, "transcript", *last]
+    """Judge every view of a recipe, from who sees least to who sees most."""
+    views: list[View] = ["release", "aggregate"]
+    if recipe.clients > 1 or recipe.noise_by != "server":  # else one curator has all records
+        views += [] if recipe.secure_sum else ["client"]
+        views += ["transcript", "colluders"] if recipe.colluders else ["transcript"]
+    return [_judged(recipe, view) for view in views]
 
 
 def _judged(recipe: TrainingRecipe, view: View) -> Judged:

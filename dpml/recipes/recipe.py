@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
-from types import NoneType
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
+from dpml.options import NOT_NEGATIVE, POSITIVE, Bound, at_least, between, convert
 from dpml.privacy.sampled import Neighbours
 
 Who = Literal["record", "client"]
@@ -17,6 +18,9 @@ Formula = Literal["textbook", "textbook_sum", "clt"]
 
 MOST = 10**7  # rounds, clients
 _LOUDEST = 1e6  # beyond it, losses vanish in floating-point numbers
+_WORDS = {"true": True, "false": False, "null": None}
+Count = Annotated[int, between(1, MOST)]
+Rate = Annotated[float, between(1e-6, 1)]
 
 
 @dataclass(frozen=True)
@@ -51,64 +55,47 @@ class TrainingRecipe:
         unproven: why nothing can be proven, whatever the other values are; none by default.
     """
 
-    rounds: int
-    delta: float
+    rounds: Count
+    delta: Annotated[float, Bound("strictly between 0 and 1, from 1e-200 on", lambda x: 1e-200 <= x < 1)]
     unit: Who = "record"
     neighbours: Neighbours = "replace"
-    clip: float = 1.0
-    noise_multiplier: float | None = None
-    std: float | None = None
-    weight: float | None = 1.0
+    clip: Annotated[float, POSITIVE] = 1.0
+    noise_multiplier: Annotated[float, NOT_NEGATIVE] | None = None
+    std: Annotated[float, NOT_NEGATIVE] | None = None
+    weight: Annotated[float, POSITIVE] | None = 1.0
     noise_by: By = "server"
-    clients: int = 1
+    clients: Count = 1
     client_sampling: Way = "none"
-    client_rate: float = 1.0
+    client_rate: Rate = 1.0
     row_sampling: Way = "none"
-    row_rate: float = 1.0
-    local_steps: int = 1
+    row_rate: Rate = 1.0
+    local_steps: Count = 1
     secure_sum: bool = False
-    colluders: int = 0
-    dropouts: int = 0
-    runs: int = 1
+    colluders: Annotated[int, at_least(0)] = 0
+    dropouts: Annotated[int, at_least(0)] = 0
+    runs: Count = 1
     tuning: Tuned = "none"
-    claimed_eps: float | None = None
+    claimed_eps: Annotated[float, POSITIVE] | None = None
     formula: Formula | None = None
     unproven: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "clients", "local_steps", "runs"):
-            if not 1 <= getattr(self, name) <= MOST:
-                raise UserError(f"{name} must be a whole number from 1 to {MOST:,}, got {getattr(self, name)}.")
+        for name, hint in get_type_hints(TrainingRecipe, include_extras=True).items():
+            object.__setattr__(self, name, convert(getattr(self, name), hint, name))
         if self.rounds * self.local_steps * self.runs > MOST:
             raise UserError(f"rounds x local_steps x runs must be at most {MOST:,}.")
-        if not 0 < self.delta < 1 or self.delta < 1e-200:
-            raise UserError(f"delta must lie strictly between 0 and 1, got {self.delta}.")
-        for name in ("clip", "weight", "claimed_eps"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise UserError(f"{name} must be a positive number, got {value}.")
-        self._check_noise()
-        for who in ("client", "row"):
-            way, rate = getattr(self, f"{who}_sampling"), getattr(self, f"{who}_rate")
-            if not 1e-6 <= rate <= 1:
-                raise UserError(f"{who}_rate must lie in (0, 1], from 1e-6 on, got {rate}.")
-            if way == "none" and rate != 1:
-                raise UserError(f"{who}_rate={rate} needs {who}_sampling: choose poisson, fixed or shuffled.")
-        if min(self.colluders, self.dropouts) < 0 or self.colluders + self.dropouts >= self.in_round:
-            raise UserError(
-                f"colluders={self.colluders} and dropouts={self.dropouts} must be 0 or more, and leave one of the "
-                f"{self.in_round} clients of a round."
-            )
-
-    def _check_noise(self) -> None:
-        given = [name for name in ("noise_multiplier", "std") if getattr(self, name) is not None]
-        if len(given) != 1:
-            raise UserError("a recipe needs either noise_multiplier or std, the deviation of its noise.")
-        for name in given:
-            if not 0 <= getattr(self, name) < math.inf:
-                raise UserError(f"{name} must be a non-negative number, got {getattr(self, name)}.")
-        if self.noise > _LOUDEST:
+        if (self.noise_multiplier is None) == (self.std is None):
+            raise UserError("a recipe needs either noise_multiplier or std, the standard deviation of its noise.")
+        if not self.noise <= _LOUDEST:
             raise UserError(f"the noise over clip and weight must be at most {_LOUDEST:g}, got {self.noise:g}.")
+        for who in ("client", "row"):
+            if getattr(self, f"{who}_sampling") == "none" and getattr(self, f"{who}_rate") != 1:
+                raise UserError(f"{who}_rate needs {who}_sampling: choose poisson, fixed or shuffled.")
+        if self.colluders + self.dropouts >= self.in_round:
+            raise UserError(
+                f"colluders={self.colluders} and dropouts={self.dropouts} must leave one of the {self.in_round} "
+                "clients of a round."
+            )
 
     @property
     def in_round(self) -> int:
@@ -129,46 +116,21 @@ class TrainingRecipe:
         return over / (weight if self.noise_by == "server" else max(weight, 1.0))
 
 
-_HINTS = get_type_hints(TrainingRecipe)
 KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unproven")
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """Return the recipe of keys and values, as text or of their type."""
-    for key in content:
-        if key not in KEYS:
-            raise UserError(f"a recipe has no key {str(key)[:60]!r}: {nearest(str(key)[:60], KEYS)}")
+    """Return the recipe of keys and values, which may be text."""
+    refuse_unknown("key", [str(key)[:60] for key in content], KEYS, "a recipe")
     for key in ("rounds", "delta"):
         if key not in content:
             raise UserError(f"a recipe needs {key}.")
-    return TrainingRecipe(**{key: _value(key, value) for key, value in content.items()})
+    return TrainingRecipe(**{key: plain(value) for key, value in content.items()})
 
 
-def _value(key: str, value: Any) -> Any:
-    """Return a value, which may be text, as the type of its key."""
-    kinds = get_args(_HINTS[key]) if NoneType in get_args(_HINTS[key]) else (_HINTS[key],)
-    if value is None and NoneType in kinds:
-        return None
-    kind, text = kinds[0], value[:60] if isinstance(value, str) else ""
-    got = f", got {text!r}" if text else ""
-    if words := get_args(kind):
-        if value not in words:
-            raise UserError(f"{key} must be one of {', '.join(words)}{got}: {nearest(text, words)}")
-        return value
-    if kind is bool:
-        told = {"true": True, "false": False}.get(text.lower(), value)
-        if not isinstance(told, bool):
-            raise UserError(f"{key} must be true or false{got}.")
-        return told
-    number = number_of(value)
-    if math.isnan(number) or (kind is int and not number.is_integer()):
-        raise UserError(f"{key} must be {'a whole number' if kind is int else 'a number'}{got}.")
-    return kind(number)
-
-
-def number_of(value: Any) -> float:
-    """Return a number that may be text, as YAML 1.1 reads 1e-5; NaN if it is none."""
-    try:
-        return math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+def plain(value: Any) -> Any:
+    """Return the number or the truth value that a text stands for; YAML 1.1 reads 1e-5 as text."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            return _WORDS[value] if value in _WORDS else float(value)
+    return value

@@ -7,7 +7,6 @@ of a grid. Where a release is no list of noisy messages that the verifier knows,
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from dpml.algorithms import Algorithm
@@ -19,8 +18,7 @@ from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.safe import round_up
-
-FORMAT = "dpml certificate 1"
+from dpml.release.verify import CERTIFICATE
 
 Message = dict[str, Any]
 
@@ -42,7 +40,7 @@ def certificate(
     if noise["by"] != "curator":
         noise |= {"parties": problem.M, "colluders": problem.colluders - away, "away": away}
     return {
-        "format": FORMAT,
+        "format": CERTIFICATE,
         **({"declared": who} if who else {}),
         "unit": guarantees[0].unit,
         "neighbours": "replace one",
@@ -121,17 +119,13 @@ def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Prog
     grid = discrete.grid(message, drawing)
     rounding = of.rounding(message.block_widths(), grid.resolution, drawing)
     blocks = [
-        {"numbers": size, "variance": _exact(variance), "step": abs(step) / (unit * deviation)}
+        {"numbers": size, "variance": str(variance), "step": abs(step) / (unit * deviation)}
         for size, variance, step, unit, deviation in zip(
             of.lengths(problem.d), grid.variances, grid.steps, message.units, of.deviations(problem.d), strict=True
         )
         if size
     ]
     return {"law": "discrete gaussian", **common, "rounding": rounding, "blocks": blocks}
-
-
-def _exact(number: Fraction) -> str:
-    return f"{number.numerator}/{number.denominator}" if number.denominator != 1 else str(number.numerator)
 
 
 def _objective(message: PerturbedObjective) -> Message:

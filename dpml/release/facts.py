@@ -11,7 +11,7 @@ and its guarantees carry the basis `REAL`, in the model, the statement and the l
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -20,8 +20,8 @@ from omegaconf import OmegaConf
 
 from dpml import packs
 from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.config.build import algorithm_of
-from dpml.data.partition import LabelRule, Natural, Parties, Partition
 from dpml.errors import UserError
 from dpml.files import shipped_folder
 from dpml.mechanism.guarantees import author, guaranteed
@@ -153,14 +153,6 @@ class Facts:
         """The largest delta of a view."""
         return max(guarantee.delta for guarantee in self.held)
 
-    @property
-    def may_show_a_record(self) -> bool:
-        """Whether delta is 1/N or more: what publishes one of the N records, chosen by chance, has it, too.
-
-        For a party it has, if it does so with a probability of delta M: of a random party, a random record.
-        """
-        return self.delta * self.problem.N >= 1
-
     def require_small_delta(self) -> None:
         """Raise UserError where delta says nothing of a single record."""
         units = self.problem.M if self.unit == "party" else self.problem.N
@@ -168,25 +160,16 @@ class Facts:
             raise UserError(message)
 
 
-def facts_of(algorithm: Algorithm, parties: Parties, rule: Partition, budget: Budget, **others: Any) -> Facts:
-    """The facts of a release of parties that `rule` made, in one place; `others` are fields of `Facts`."""
-    problem = parties.problem
-    by_labels = isinstance(rule, LabelRule)
-    dealt: Dealt = "natural" if isinstance(rule, Natural) else "by labels" if by_labels else "at random"
-    return facts_about(algorithm, problem, budget, dealt=dealt, **others)
-
-
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """The facts of a release about which this much is public, of whose colluders so many may just be `away`.
-
-    `others` are fields of `Facts`.
-    """
+    """Return the facts of a release; up to `away` of the colluders may only be missing; `others` are more fields."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)
     if others.get("randomness") != "seed" and math.isfinite(budget.eps):
         check_tail(budget.delta or 0.0, exact)
-    given = of_these_bits(guaranteed(algorithm, budget, problem), algorithm)
+    given = guaranteed(algorithm, budget, problem)
+    if not exact:
+        given = [replace(g, basis=REAL) if g.basis == "proven" and math.isfinite(g.eps) else g for g in given]
     who, held = author(algorithm), [guarantee for guarantee in given if guarantee.basis in HELD]
     finite = all(math.isfinite(guarantee.eps) for guarantee in held)
     described = certificate(algorithm, budget, problem, held, away) if held and finite else None
@@ -217,16 +200,18 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """What the file of the algorithm `name` says."""
-    return dict(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
+    """Return the content of the file of the algorithm `name`, of dpml or of a pack."""
+    files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
+    content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
+    return dict(content)
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
     """The algorithm of the option `node`, with exact noise where it has some and the node does not say which."""
     if "noise" not in node:
         with suppress(UserError):  # it has no such noise; another mistake is found again below
-            return algorithm_of(OmegaConf.create({**node, "noise": "discrete"}), loss, calibration)
-    return algorithm_of(OmegaConf.create(dict(node)), loss, calibration)
+            return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
+    return algorithm_of(node, loss, calibration)
 
 
 def require_exact(algorithm: Algorithm) -> None:
@@ -237,15 +222,6 @@ def require_exact(algorithm: Algorithm) -> None:
             "apart: set calibration=tight with algo.noise=discrete or with algo=wdgd, whose noise is exact, or say "
             f"--floating, and what is proven is {NOT_THESE_BITS}."
         )
-
-
-def of_these_bits(guarantees: Iterable[Guarantee], algorithm: Algorithm) -> list[Guarantee]:
-    """The guarantees with the basis that they have for the numbers as published: what is proven may be `REAL` only."""
-    if has_exact_noise(algorithm):
-        return list(guarantees)
-    return [
-        replace(each, basis=REAL) if each.basis == "proven" and math.isfinite(each.eps) else each for each in guarantees
-    ]
 
 
 # ---- the statement, which answers the questions of NIST SP 800-226 (2025)
@@ -262,7 +238,8 @@ def statement(facts: Facts) -> tuple[str, ...]:
         proven = verify.statement(dict(facts.certificate))
     else:
         proven = (f"Unit of privacy: {verify.UNITS[facts.unit]} (replace one).", _nothing(facts), _noise(facts))
-    return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED)
+    weights = () if facts.algorithm == Regression.name else (_FOR_PREDICTION,)
+    return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED, *weights)
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
@@ -293,8 +270,8 @@ def _warnings(facts: Facts) -> list[str]:
     found, eps = [], worst(facts.held).eps
     if HIGH < eps < math.inf:
         found.append(f"Warning: so weak a guarantee excludes little: odds of e^{written(eps)} to one.")
-    if facts.may_show_a_record:
-        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0
+    if facts.delta * facts.problem.N >= 1:  # a mechanism that publishes a random record has such a delta
+        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # one of a random party
         chance = f", with a probability of {often:.3g}" if often < 1 else ""
         found.append(
             "Warning: a guarantee that fails with a probability of 1/N or more allows that one of the "
@@ -330,6 +307,9 @@ def _ranges(facts: Facts) -> str:
     )
 
 
+_FOR_PREDICTION = (
+    "Not covered: effects. The weights are for prediction; they estimate no effect, and no interval is known for them."
+)
 _NOT_COVERED = (
     "Not covered: what was learned from the records before (features, algorithm, parameters), other releases about the "
     "same people (see the ledger), the other records of a person who has several, the time a computation takes, and "

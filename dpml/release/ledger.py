@@ -101,12 +101,9 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """The guarantee against an audience; if there is none for the release alone, the worst over all views."""
-        if audience == "release":
-            for guarantee in self.guarantees:
-                if guarantee.view == "release":
-                    return guarantee
-        return worst(self.guarantees)
+        """Return the guarantee against an audience; if there is none for the release alone, the worst of all views."""
+        alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
+        return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
 
 @dataclass(frozen=True)
@@ -238,13 +235,6 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[tuple[sqlite3.Connection, "_Content"]]:
-        self._create()
-        with self._opened() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # other processes wait from here on, before anything is read
-            yield connection, _content(connection, self.path)
-            connection.execute("COMMIT")  # after an error nothing was changed: closing rolls back
-
-    def _create(self) -> None:
         try:
             if not self.path.exists():
                 with suppress(FileExistsError), closing(sqlite3.connect(":memory:")) as connection:
@@ -252,16 +242,10 @@ class Ledger:
                     create_atomically(self.path, connection.serialize(), private=True)
         except OSError as error:
             raise UserError(_unusable(self.path, error.strerror)) from error
-
-    def _check_whole(self, connection: sqlite3.Connection) -> None:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version != _VERSION:
-            raise UserError(
-                f"{self.path} is no ledger of this dpml (format {version}), or was emptied: restore it from a copy, or "
-                "delete it if nothing was ever released with it."
-            )
-        if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
-            raise UserError(_damaged(self.path, "a page of it is damaged"))
+        with self._opened() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # other processes wait from here on, before anything is read
+            yield connection, _content(connection, self.path)
+            connection.execute("COMMIT")  # after an error nothing was changed: closing rolls back
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
@@ -270,7 +254,14 @@ class Ledger:
             with closing(sqlite3.connect(uri, timeout=_PATIENCE, isolation_level=None, uri=True)) as connection:
                 # a commit and the folder's entry of the journal are on disk before it returns
                 connection.execute("PRAGMA synchronous = EXTRA")
-                self._check_whole(connection)
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                if version != _VERSION:
+                    raise UserError(
+                        f"{self.path} is not a ledger of this dpml (format {version}), or was emptied: restore it from "
+                        "a copy, or delete it if nothing was ever released with it."
+                    )
+                if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
+                    raise UserError(_damaged(self.path, "a page of it is damaged"))
                 yield connection
         except (sqlite3.Error, ValueError, TypeError, LookupError) as error:  # also of what another program wrote
             raise UserError(_unusable(self.path, error)) from error

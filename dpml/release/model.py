@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
+from dpml.algorithms.quadratic.regression import Moments
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.info import Task
@@ -47,6 +48,7 @@ class Model:
         versions: of the software that made it.
         certificate: from which `dpml verify` computes the guarantees; None: nothing is proven.
         errors: what was counted, with noise, of the rows that it is made of; None: nothing.
+        moments: the noisy sums of algo=regression, from which intervals follow; None: the weights are for prediction.
     """
 
     task: Task
@@ -63,6 +65,7 @@ class Model:
     scale: float = 1.0
     certificate: Mapping[str, Any] | None = None
     errors: Mapping[str, Any] | None = None
+    moments: Moments | None = None
 
     def text(self) -> str:
         """The content of its file: JSON that ends with a checksum of everything else in it."""
@@ -70,8 +73,10 @@ class Model:
         content["stated"] = self.stated.content()
         content["weights"] = self.weights.tolist()  # repr of a float reads back as the same bits
         content["guarantees"] = [_plain(guarantee) for guarantee in self.guarantees]
-        if self.errors is None:
-            del content["errors"]
+        content["moments"] = self.moments and self.moments.plain()
+        for key in ("errors", "moments"):
+            if content[key] is None:
+                del content[key]
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def scores(self, X: Array) -> Array:
@@ -118,6 +123,8 @@ def read_model(path: Path) -> Model:
         content["stated"] = bounds_from(path, content["stated"])
         content["weights"] = np.array(content["weights"], dtype=float)
         content["guarantees"] = tuple(map(_guarantee, content["guarantees"]))
+        if "moments" in content:
+            content["moments"] = Moments.of(content["moments"])
         model = Model(**content | {key: tuple(content[key]) for key in ("steps", "statement")})
         model.scores(np.zeros((1, len(model.stated.columns))))
     except (verify.RejectedError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

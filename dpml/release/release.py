@@ -2,23 +2,24 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.regression import Moments, Regression
 from dpml.data import Dataset, Files, Source
 from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
-from dpml.data.partition import Natural, Partition, partition
+from dpml.data.partition import LabelRule, Natural, Partition, partition
 from dpml.data.preprocess import check_ball
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.files import reserved
-from dpml.privacy import Adversary, Budget
+from dpml.privacy import Adversary, Budget, Problem
 from dpml.privacy.entropy import SystemGenerator
-from dpml.release.facts import Facts, facts_of, gaps, require_exact, require_linear_model, statement
+from dpml.release.facts import Facts, facts_about, gaps, require_exact, require_linear_model, statement
+from dpml.release.inference import check_steps
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
 from dpml.running.cell import limit_blas
@@ -68,21 +69,29 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
     The name is reserved, and as many bytes as the model can have are on the disk, before the entry is made. An error
     after the entry names it, because the entry stays.
     """
-    algorithm, budget = request.algorithm, request.budget
+    algorithm, budget, dataset, rule = request.algorithm, request.budget, request.dataset, request.partition
     _check_setting(request)
     with reserved(place) as write, limit_blas():
-        data = request.dataset.load(request.files, request.N, entropy())
-        parties = partition(data, request.partition, request.M, entropy(), request.adversary)
-        facts = facts_of(algorithm, parties, request.partition, budget, missing=_left_out(request.dataset, data))
-        _check_facts(facts, request)
+        data = dataset.load(request.files, request.N, entropy())
+        parties = partition(data, rule, request.M, entropy(), request.adversary)
+        missing = getattr(dataset, "missing", "refuse") == "drop" or bool(data.provenance.get("rows_left_out", 0))
+        dealt = "natural" if isinstance(rule, Natural) else "by labels" if isinstance(rule, LabelRule) else "at random"
+        facts = facts_about(algorithm, parties.problem, budget, dealt=dealt, missing=missing)
+        facts.require_proof(budget.eps, request.declared)
+        facts.require_messages()
+        if not request.floating:
+            require_exact(algorithm)
+        facts.require_small_delta()
         mechanism = algorithm.prepare(parties, entropy())
         model = _model(request, data, facts)
         write(" " * len(model.text().encode()))
-        entry = ledger.enter(request.setting, facts.held, cap, _holdings(request))
+        holdings = dataset.holdings if isinstance(rule, Natural) and isinstance(dataset, CSV) else None
+        entry = ledger.enter(request.setting, facts.held, cap, holdings)
         try:
-            weights = mechanism.release([budget], entropy(), 1).weights
-            assert weights is not None  # `require_linear_model`
-            model = replace(model, weights=np.reshape(weights[0, 0], model.weights.shape))
+            released = mechanism.release([budget], entropy(), 1)
+            assert released.weights is not None  # `require_linear_model`
+            weights = np.reshape(released.weights[0, 0], model.weights.shape)
+            model = replace(model, weights=weights, moments=released.moments)
             text = model.text()
             write(text)
             # before the file gets its name, so that no model is there that the ledger does not know
@@ -96,55 +105,46 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
 
 
 def _check_setting(request: Request) -> None:
-    algorithm, budget = request.algorithm, request.budget
-    if math.isinf(budget.eps):
+    algorithm = request.algorithm
+    if math.isinf(request.budget.eps):
         raise UserError("eps=inf is no private release: choose a finite eps.")
     if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     require_linear_model(algorithm)
+    if isinstance(algorithm, Regression):
+        check_steps(request.dataset.steps)  # type: ignore[attr-defined]
     check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
-
-
-def _check_facts(facts: Facts, request: Request) -> None:
-    facts.require_proof(request.budget.eps, request.declared)
-    facts.require_messages()
-    if not request.floating:
-        require_exact(request.algorithm)
-    facts.require_small_delta()
-
-
-def _left_out(dataset: Source, data: Dataset) -> bool:
-    return getattr(dataset, "missing", "refuse") == "drop" or bool(data.provenance.get("rows_left_out", 0))
-
-
-def _holdings(request: Request) -> str | None:
-    dataset = request.dataset
-    return dataset.holdings if isinstance(request.partition, Natural) and isinstance(dataset, CSV) else None
 
 
 def _model(request: Request, data: Dataset, facts: Facts) -> Model:
     """Return the model to publish, with numbers in place of the weights (K, d) that no weights are longer than."""
-    K = facts.problem.classes if data.task == "multiclass" else 1
+    stated, K = request.stated, facts.problem.classes if data.task == "multiclass" else 1
     return Model(
         task=data.task,
         loss=request.algorithm.loss.name,
         label=request.label,
-        stated=_named(request.stated, data.provenance.get("classes", {})),
+        # classes in the weights' order, and of how the file is read what a prediction needs
+        stated=replace(
+            stated,
+            reading={key: said for key, said in stated.reading.items() if key in WRITTEN},
+            classes=tuple(data.provenance.get("classes", {}).values()) or stated.classes,
+        ),
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
         weights=np.full((K, facts.problem.d), _LONGEST),
         guarantees=facts.held,
-        statement=(*statement(facts), *gaps(request.stated.gaps("impute" in request.dataset.steps))),  # type: ignore[attr-defined]
+        statement=(*statement(facts), *gaps(stated.gaps("impute" in request.dataset.steps))),  # type: ignore[attr-defined]
         setting=request.setting,
         versions=provenance()["versions"],
-        scale=divisor(request.stated),
+        scale=divisor(stated),
         certificate=facts.certificate,
+        moments=_longest_moments(facts.problem) if isinstance(request.algorithm, Regression) else None,
     )
 
 
-def _named(stated: ColumnBounds, classes: Mapping[str, str]) -> ColumnBounds:
-    # classes in the weights' order, and of how the file is read what a prediction needs
-    reading = {key: said for key, said in stated.reading.items() if key in WRITTEN}
-    return replace(stated, reading=reading, classes=tuple(classes.values()) or stated.classes)
+def _longest_moments(problem: Problem) -> Moments:
+    d = problem.d
+    square, linear = np.full((d, d), _LONGEST), np.full(d, _LONGEST)
+    return Moments(square, linear, _LONGEST, _LONGEST, _LONGEST, problem.N, _LONGEST)
 
 
 def divisor(stated: ColumnBounds) -> float:

@@ -300,15 +300,20 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def check_form(content: dict[str, Any]) -> None:
     """Raise RejectedError unless a model has all that models have, each of its kind."""
-    require({*content, "errors"} == {*KEYS.split(), "errors"}, "it has other keys than a model has")
+    rest = {"errors", "moments"}  # only some models have these
+    require({*content, *rest} == {*KEYS.split(), *rest}, "it has other keys than a model has")
     require(all(isinstance(content[key], str) for key in ("loss", "label", "setting")), "its words are no text")
     require(content["task"] in ("binary", "multiclass", "regression"), "its task is unknown")
     rows, errors = content["weights"], content.get("errors", {})
     require(all(isinstance(each, str) for each in (*content["steps"], *content["statement"])), "a sentence is no text")
     require(rows and all(row and len(row) == len(rows[0]) for row in rows), "it has no weights")
     require_only(errors, "measure of rows error deviation level low high")
+    moments = content.get("moments", {"square": [], "linear": []})
+    require_only(moments, "square linear labels square_noise linear_noise rows scaled_up")
+    sums = (x for key, x in moments.items() if key not in ("square", "linear"))
+    matrices = (*rows, *moments["square"], moments["linear"])
     counted = (x for key, x in errors.items() if key not in ("measure", "of"))
-    numbers = (content["offset"], content["scale"], *counted, *(each for row in rows for each in row))
+    numbers = (content["offset"], content["scale"], *counted, *sums, *(each for row in matrices for each in row))
     require(all(type(x) in (int, float) and math.isfinite(x) for x in numbers), "a weight or an error is no number")
     require_only(content["versions"], "dpml python numpy scipy pandas scikit-learn hydra-core")
     require(all(re.fullmatch(r"[\w.+!-]{1,40}", of) for of in content["versions"].values()), "a version is unknown")

@@ -13,7 +13,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import shared, text
 from dpml.reporting.statistics import about_intervals, settings
-from dpml.reporting.tables import Texts, column, latex, markdown, texts, wide
+from dpml.reporting.tables import Texts, column, file_of, latex, markdown, texts, wide
 from dpml.reporting.words import SYMBOLS, curve, metric
 from dpml.running.rows import PRIVACY
 
@@ -65,13 +65,8 @@ class RunTable:
 
     def written(self, kind: str) -> str | bytes:
         """Return the file of a kind of `FORMATS`: CSV and Parquet have all digits, TeX needs booktabs and siunitx."""
-        if kind == "csv":
-            return self.lines.to_csv(index=False)
-        if kind == "parquet":
-            try:
-                return self.lines.to_parquet(index=False)
-            except ImportError:
-                raise UserError("a Parquet file needs pyarrow: pip install pyarrow.") from None
+        if kind in ("csv", "parquet"):
+            return file_of(self.lines, kind)
         if kind == "tex":
             return "\n".join(self._latex())
         return f"{markdown(self.texts)}\n{self.caption}\n"

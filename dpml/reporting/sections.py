@@ -38,7 +38,9 @@ def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -
     for chart in charts:
         panel = chart.panel
         values.append(texts(wide(chart.summary, panel.x, panel.curve), f"{metric(panel.y)}, {panel.title}"))
-    values += [texts(table, block) for block, table in undrawn(experiment, summary).items()]
+    drawn = {panel.block for panel in experiment.panels}
+    for block in (each.block for each in experiment.computed if each.block not in drawn):
+        values.append(texts(overview(summary[summary["block"] == block].dropna(axis=1, how="all")), block))
     found.append({"title": VALUES, "content": values})
     found += [{"title": "Published points", "content": [table]} for table in _published(charts)]
     if experiment.oracle:
@@ -123,10 +125,3 @@ def _published(charts: Sequence[Chart]) -> list[Texts]:
         {"within a factor of 2 of ours": near, "median ours / theirs": ratios.median().map("{:.3g}".format)}
     )
     return [texts(table.rename_axis("algorithm").reset_index())] if len(table) else []
-
-
-def undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the computed blocks that no panel shows, as tables."""
-    drawn = {panel.block for panel in experiment.panels}
-    blocks = [block.block for block in experiment.computed if block.block not in drawn]
-    return {block: overview(summary[summary["block"] == block].dropna(axis=1, how="all")) for block in blocks}

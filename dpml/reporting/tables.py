@@ -166,7 +166,18 @@ def markdown(table: Texts) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body]) + "\n"
 
 
+def file_of(table: pd.DataFrame, kind: str) -> str | bytes:
+    """Return a table as csv or parquet."""
+    if kind == "csv":
+        return table.to_csv(index=False)
+    try:
+        return table.to_parquet(index=False)
+    except ImportError:
+        raise UserError("a Parquet file needs pyarrow: pip install pyarrow.") from None
+
+
 _TEX = {"\\": r"\textbackslash{}", "±": r"$\pm$", "ε": r"$\varepsilon$", "δ": r"$\delta$", "∞": r"$\infty$"}
+_TEX |= {"<": "$<$", ">": "$>$"}
 _TEX |= {"λ": r"$\lambda$", "·": r"$\cdot$", "⁻": "", "σ": r"$\sigma$", "μ": r"$\mu$"}
 _TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
     up: f"$^{{{down}}}$" for up, down in SUPERSCRIPTS.items()

@@ -13,7 +13,6 @@ import numpy as np
 
 from dpml.algorithms.quadratic.coefficients import Scales, draws_together, joint_sensitivity, quadratic_of
 from dpml.arrays import Array, blocks
-from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import SIMULATED
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import Sharing, TrustedCurator
@@ -27,35 +26,8 @@ RHO = 0.05
 
 
 @dataclass(frozen=True)
-class Statistics(Statistic):
-    """lambda_min of X'X + ridge I, X'y, and the upper triangle of that matrix, at one curator.
-
-    Entries beside the diagonal are divided by `off_diagonal`, so that all numbers have noise alike.
-    """
-
-    ridge: float
-    off_diagonal: float
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return 1, d, d * (d + 1) // 2
-
-    def imprecision(self, problem: Problem) -> float:
-        """That of the sums, and what LAPACK's eigenvalues are off: at most 10 d^2 roundings of the largest."""
-        return super().imprecision(problem) + 2 * (problem.N + self.ridge) * gamma(10 * problem.d**2)
-
-    def on(self, parties: Parties) -> "StatisticsTerms":
-        return StatisticsTerms(self, parties)
-
-    def largest(self, problem: Problem) -> float:
-        return problem.N * (1 + self.ridge)
-
-
-@dataclass(frozen=True)
-class StatisticsTerms(Terms):
+class StatisticsTerms(Terms["Statistics"]):
     """The statistics of some rows. They are no sum over parties: lambda_min is not."""
-
-    statistic: Statistics
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -72,6 +44,29 @@ class StatisticsTerms(Terms):
         i, j = np.triu_indices(X.shape[1])
         triangle = square[i, j] / np.where(i == j, 1.0, self.statistic.off_diagonal)
         return np.concatenate([[float(np.linalg.eigvalsh(square)[0])], linear, triangle])
+
+
+@dataclass(frozen=True)
+class Statistics(Statistic):
+    """lambda_min of X'X + ridge I, X'y, and the upper triangle of that matrix, at one curator.
+
+    Entries beside the diagonal are divided by `off_diagonal`, so that all numbers have noise alike.
+    """
+
+    terms = StatisticsTerms
+
+    ridge: float
+    off_diagonal: float
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return 1, d, d * (d + 1) // 2
+
+    def imprecision(self, problem: Problem) -> float:
+        """That of the sums, and what LAPACK's eigenvalues are off: at most 10 d^2 roundings of the largest."""
+        return super().imprecision(problem) + 2 * (problem.N + self.ridge) * gamma(10 * problem.d**2)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N * (1 + self.ridge)
 
 
 @dataclass(frozen=True)

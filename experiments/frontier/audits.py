@@ -10,7 +10,7 @@ from dpml.algorithms.quadratic.coefficients import quadratic_of, worst_neighbour
 from dpml.arrays import Array
 from dpml.audit import output_density
 from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared
-from dpml.audit.neighbours import one_replaced, one_replaced_for_loss, with_rows
+from dpml.audit.neighbours import one_replaced, turned_label, with_rows
 from dpml.audit.views import NEARLY, exposures, of_gaussian_objectives, recorded
 from dpml.audit.worst_cases import worst_case
 from dpml.privacy import Budget, Problem
@@ -39,7 +39,7 @@ def worst_outputs(algorithm: GaussianOutput, budget: Budget, problem: Problem) -
     """Many equal rows make w long and leave moves across it free; the row that differs pulls to either side."""
     strength = algorithm.ridge(budget, problem)
     if problem.d == 1:
-        return one_replaced_for_loss(algorithm.loss, problem, [1.0], [1.0], other_label=-1.0)
+        return turned_label(problem, algorithm.loss.task)
     if not algorithm.logistic:
         return held_in_ball(problem, strength, algorithm.longest(strength))
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from dpml import sums
 from dpml.arrays import Array, blocks
-from dpml.data.partition import Parties
 from dpml.mechanism.algorithm import SIMULATED, Rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import Sharing, TrustedCurator
@@ -58,11 +57,40 @@ CURVATURES: dict[str, Loss] = {"bound": UpperBound(), "hessian": LOSSES["logisti
 
 
 @dataclass(frozen=True)
+class NewtonTerms(Terms["Newton"]):
+    """Gradients and directions of some rows; they are at one curator, so that parties have no part of them."""
+
+    def total(self, *at: Any) -> Array:
+        exact = self.directions(*at) if self.statistic.direction else self._rows.sum(*at)
+        return exact / self.statistic.unit(*at)
+
+    def directions(self, w: Array, G: Array, floor: Array) -> Array:
+        """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
+        X, y, counts = self.parties.folded
+        if not np.linalg.norm(w, axis=1).max() <= LONG:  # also when NaN
+            X, y, counts = self.parties.X, self.parties.y, None
+        n, d = X.shape
+        directions = np.empty_like(w)
+        for some in blocks(len(w), max(n, d * d), _BLOCK):
+            K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some], counts)
+            K *= len(self.parties.y)
+            K += floor[some, :, None] * np.eye(d)
+            directions[some] = solved(K, G[some])
+        return directions
+
+    @cached_property
+    def _rows(self) -> MergedRows:
+        return MergedRows(self.parties.X, self.parties.y)
+
+
+@dataclass(frozen=True)
 class Newton(Statistic):
     """What a curator computes in a round about models w (B, d), in units of how far a row can move it.
 
     The sum of the rows' gradients at w; or the direction ``(H + R I)^-1 G``, about w, G (B, d) and R (B, 1).
     """
+
+    terms = NewtonTerms
 
     loss: Loss
     curvature: str
@@ -70,9 +98,6 @@ class Newton(Statistic):
 
     def lengths(self, d: int) -> tuple[int, ...]:
         return (d,)
-
-    def on(self, parties: Parties) -> "NewtonTerms":
-        return NewtonTerms(self, parties)
 
     def largest(self, problem: Problem) -> float:
         return problem.N
@@ -114,36 +139,6 @@ def solved(K: Array, G: Array) -> Array:
     for i in reversed(range(d)):
         x[:, i] = (x[:, i] - np.einsum("bj,bj->b", L[:, i + 1 :, i], x[:, i + 1 :])) / L[:, i, i]
     return x
-
-
-@dataclass(frozen=True)
-class NewtonTerms(Terms):
-    """Gradients and directions of some rows; they are at one curator, so that parties have no part of them."""
-
-    statistic: Newton
-    parties: Parties
-
-    def total(self, *at: Any) -> Array:
-        exact = self.directions(*at) if self.statistic.direction else self._rows.sum(*at)
-        return exact / self.statistic.unit(*at)
-
-    def directions(self, w: Array, G: Array, floor: Array) -> Array:
-        """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
-        X, y, counts = self.parties.folded
-        if not np.linalg.norm(w, axis=1).max() <= LONG:  # also when NaN
-            X, y, counts = self.parties.X, self.parties.y, None
-        n, d = X.shape
-        directions = np.empty_like(w)
-        for some in blocks(len(w), max(n, d * d), _BLOCK):
-            K = mean_hessian(CURVATURES[self.statistic.curvature], X, y, w[some], counts)
-            K *= len(self.parties.y)
-            K += floor[some, :, None] * np.eye(d)
-            directions[some] = solved(K, G[some])
-        return directions
-
-    @cached_property
-    def _rows(self) -> MergedRows:
-        return MergedRows(self.parties.X, self.parties.y)
 
 
 @dataclass(frozen=True)

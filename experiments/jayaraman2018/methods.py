@@ -51,12 +51,9 @@ class LocalOutput(
     """`local_output`: the mean of models of parties of equal size, to which each has added the noise that it needs."""
 
     name: ClassVar[str] = "local_output"
+    published_variants: ClassVar[bool] = True
     claim: ClassVar[str | None] = "Chaudhuri et al. 2011, as in Jayaraman et al. 2018, Table 1"
     lam: Annotated[Lam, POSITIVE] = 0.01
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_published_only()
 
     @property
     def alone(self) -> LocalAggregation | ObjectivePerturbation:

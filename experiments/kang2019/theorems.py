@@ -10,10 +10,11 @@ and mu too large.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import minimize
 
 from dpml.algorithms import Release
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, Sites
@@ -21,7 +22,8 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier
-from dpml.optim.reference import least, least_found
+from dpml.mechanism.message import Statistic
+from dpml.optim.convex import least
 
 from .bounds import excess_risk_bound
 
@@ -52,11 +54,13 @@ class MeasuredDescent(NoisyDescent):
         seen: list[Array] = []
         rounds = iter(range(self.rounds))
 
-        def keep(models: Array) -> None:
+        def keep(of: Statistic, at: tuple[Array, ...]) -> None:
             if next(rounds) % EVERY == 0:
-                seen.append(carrier.by_budget(models))
+                seen.append(carrier.by_budget(at[0]))
 
-        last: Array = carrier.by_budget(self.descend(carrier, 0, keep))
+        heard = replace(carrier.mechanism, announce=keep)
+        own = Carrier(heard, carrier.budgets, carrier.rng, carrier.draws, carrier.observer)
+        last: Array = carrier.by_budget(self.descend(own, 0))
         noises = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
         path = np.array([*seen, last])
         return Release(last, self._measured(carrier, path, noises))
@@ -90,9 +94,15 @@ class MeasuredDescent(NoisyDescent):
         """Return the minimum of the objective; for a loss that is not convex the least value from several starts."""
         if self.loss.convex:
             return least(parties, self.loss, self.lam)
-        return least_found(
-            lambda w: float(self.objective(parties, w[None])[0]),
-            lambda w: gradient(w[None])[0] + self.lam * w,
-            parties.problem.d,
-            STARTS,
-        )
+        rng, d = np.random.default_rng(0), parties.problem.d
+        lengths = np.geomspace(0.1, 30, STARTS - 1)[:, None]
+        starts = np.vstack([np.zeros(d), lengths * rng.standard_normal((STARTS - 1, d)) / np.sqrt(d)])
+
+        def value(w: Array) -> float:
+            return float(self.objective(parties, w[None])[0])
+
+        def slope(w: Array) -> Array:
+            return gradient(w[None])[0] + self.lam * w
+
+        found = [minimize(value, w, jac=slope, method="L-BFGS-B", options={"maxiter": 300}).fun for w in starts]
+        return float(min(found))

@@ -69,7 +69,8 @@ PLAN = {
     "format": "dpml plan 2",
     "terms": {
         "algo": "ssp", "eps": 1.0, "delta": 1e-5, "label": "y", "options": {"lam": 0.1}, "loss": None, "drop": ["id"],
-        "missing": "refuse", "steps": ["symmetric", "sample_norm"],
+        "missing": "refuse", "steps": ["one_hot", "symmetric", "sample_norm"], "encoding": "utf-8", "separator": None,
+        "decimal": "point", "na": ["none"],
     },
     "stated": {"columns": {"a": {"low": 0, "high": 1}, "b": ["u", "v"]}, "classes": ["no", "yes"]},
     "parties": {name: {"rows": 100, "key": bytes([k] * 32).hex()} for k, name in enumerate("abc", 1)},
@@ -77,7 +78,6 @@ PLAN = {
     "dropouts": 0,
     "signatures": {"a": "00" * 64},
 }  # fmt: skip
-PLAN["terms"]["steps"] = ["one_hot", "symmetric", "sample_norm"]  # type: ignore[index]
 MODEL = {
     "format": verify.MODEL,
     "task": "binary",
@@ -311,7 +311,8 @@ def hostile_ledgers(folder: Path) -> Iterator[Path]:
         )
     ):
         path = folder / f"{k}.ledger"
-        Ledger(path)._create()
+        with Ledger(path)._transaction():
+            pass
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(statement)
         yield path

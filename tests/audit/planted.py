@@ -13,9 +13,8 @@ import pytest
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.audit import ROWS, Finding, audit, default_rows
 from dpml.audit.exposure import Pair
-from dpml.audit.search import worse_pair
 from dpml.audit.views import exposures
-from dpml.audit.worst_cases import worst_case
+from dpml.audit.worst_cases import worse_pair, worst_case
 from dpml.mechanism import discrete
 from dpml.mechanism.message import Sum
 from dpml.packs.frontier.newton import NoisyNewton

@@ -22,8 +22,8 @@ from dpml.audit import audit
 from dpml.audit.exposure import Exposure
 from dpml.audit.neighbours import one_replaced
 from dpml.audit.scores import LEARNED, Scores
-from dpml.audit.search import worse_pair
 from dpml.audit.views import exposures
+from dpml.audit.worst_cases import worse_pair
 from dpml.errors import UserError
 from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, gdp, noise

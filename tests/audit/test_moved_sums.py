@@ -49,8 +49,6 @@ MANY = Problem(1, 100_000, 1)
 class RootTerms(Terms):
     """sqrt(y x) of every row, which is no number for some, where an author forgot them."""
 
-    parties: Any
-
     def total(self, w: np.ndarray) -> np.ndarray:
         signed = self.parties.y[:, None] * self.parties.X
         return np.where(signed < -0.5, np.nan, np.sqrt(np.abs(signed))).sum(axis=0) + 0 * w
@@ -58,11 +56,10 @@ class RootTerms(Terms):
 
 @dataclass(frozen=True)
 class Roots(Statistic):
+    terms = RootTerms
+
     def lengths(self, d: int) -> tuple[int, ...]:
         return (d,)
-
-    def on(self, parties: Any) -> RootTerms:
-        return RootTerms(parties)
 
     def largest(self, problem: Problem) -> float:
         return problem.N
@@ -119,10 +116,7 @@ class Messages:
     def __init__(self, mechanism: Any) -> None:
         self.mechanism, self.off = mechanism, [0.0]
 
-    def drawn(self, parts: np.ndarray) -> None:
-        pass
-
-    def sent(self, message: np.ndarray, exact: Any) -> None:
+    def __call__(self, message: np.ndarray, parts: np.ndarray, exact: Any) -> None:
         own = np.asarray(exact(self.mechanism), dtype=float)
         self.off.append(float(np.max(np.linalg.norm(message - own, axis=-1) / np.linalg.norm(own, axis=-1))))
 

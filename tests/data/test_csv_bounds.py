@@ -149,8 +149,8 @@ def test_what_is_asked_for_and_what_is_stated_agree(files):
         _ = CSV(**files(stated), label="income", task="binary").info
     assert CSV(**files(), label="income", task="multiclass").info.classes == {0: 2, 1: 2}
     assert load(CSV(**files(), label="income", positive="low")).provenance["classes"] == {"-1": "high", "+1": "low"}
-    with pytest.raises(UserError, match=r"dataset.steps must not have pca where dataset.bounds names a file"):
-        _ = CSV(**files(), label="income", steps=("one_hot", "pca:2")).info
+    with pytest.raises(UserError, match=r"dataset\.steps must not have pca where ranges are stated"):
+        CSV(**files(), label="income", steps=("one_hot", "pca:2")).size(None)
 
 
 def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(write):

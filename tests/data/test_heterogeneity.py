@@ -86,21 +86,6 @@ def test_every_party_has_its_bar_the_largest_first(drawn) -> None:
     assert tops[:, 0] == pytest.approx(skew.counts[largest] / skew.sizes[largest])
 
 
-def test_many_classes_share_a_colour(drawn) -> None:
-    figure = drawn(skew_of(Equal(), tuple(range(20, 32)), 5))
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["4 others", *map(str, range(11, 3, -1))]
-    _, below = figure.axes
-    assert sum(bar.get_height() for bar in below.patches[5::6]) == pytest.approx(1)  # the bar of all rows
-
-
-@pytest.mark.parametrize("rule", [Dirichlet(alpha=0.1), Equal()])
-def test_many_parties_have_histograms(drawn, rule) -> None:
-    skew = skew_of(rule, (4000, 6000), 100)
-    left, right = drawn(skew).axes
-    assert sum(bar.get_height() for bar in left.patches) == 100
-    assert sum(bar.get_height() for bar in right.patches if hasattr(bar, "get_height")) == 100
-
-
 # ---- the command
 
 

@@ -11,7 +11,7 @@ from test_csv_files import sentence
 from dpml.data import Files
 from dpml.data.csv.column_bounds import bounds_from, load
 from dpml.data.csv.describe import describe
-from dpml.data.sets.csv import CSV
+from dpml.data.sets.csv import CSV, read_rows
 from dpml.errors import UserError
 
 CITIES = ("Zürich", "Genève", "Köln")
@@ -230,7 +230,7 @@ def stated(write, values, bounds=STATED):
 def test_a_date_is_a_number_of_days_in_a_stated_range(write):
     source = CSV(**stated(write, lambda i: DATES[i % 5]), steps=("one_hot", "symmetric"), test_fraction=0)
     X = source.load(Files(), None, np.random.default_rng(0)).X
-    names = list(source.info.columns)
+    names = list(read_rows(source).columns)
     assert names.index("seen") == 3
     middle = 2 * 182 / 365 - 1  # the 1st of July is day 182 of 365 after the 1st of January of a leap year
     np.testing.assert_allclose(np.unique(X[:, 2]), [-1, middle, 1], atol=1e-12)

@@ -11,14 +11,12 @@ from omegaconf import OmegaConf
 
 pytest.importorskip("sphinx")
 
-from dpml_docs import configuration, data_pages, gallery, python_api, tables
+from dpml_docs import configuration, python_api, tables
 
 import dpml
 from dpml import packs
-from dpml.config import catalogue
 from dpml.config.build import completed
 from dpml.config.compose import compose
-from dpml.data.sets.packaged import Packaged
 from dpml.files import shipped_folder
 from dpml.privacy import Guarantee
 from dpml.reporting.cards import VOCABULARY, card_of
@@ -56,7 +54,7 @@ def test_every_key_of_a_run_is_there_with_its_default_and_a_meaning():
 
 
 def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning():
-    every = compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).every
+    every = compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).whole.every
     text = configuration.pages()
     for group, name in OPTIONS:
         page = f"algorithms/{name}" if group == "algo" else f"{group}s"
@@ -70,19 +68,6 @@ def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning():
             assert yaml.safe_load(shown.strip("`")) == default
             assert meaning, key
             assert kind or key == "positive", key  # a label may be anything
-
-
-def test_every_data_set_has_a_page_with_its_files_and_ranges():
-    pages = data_pages.pages()
-    for name, source in catalogue.sources().items():
-        packaged = isinstance(source, Packaged)
-        page = pages["packaged" if packaged else name]
-        assert f"{source.info.rows:,}" in page
-        assert source.info.citation in page
-        if not packaged:
-            assert source.info.differences in page
-            assert source.info.bounds in page or "Public ranges: [as of" in page
-            assert all(digest in page for raw in source.info.files[:1] for digest in raw.sha256)
 
 
 def described(page):
@@ -108,13 +93,3 @@ def test_every_column_test_of_claims_and_public_name_is_described():
     assert all(lines.values())
     names = re.findall(r"^.. auto\w+:: (.*)", python_api.public(), re.MULTILINE)
     assert {name.rpartition(".")[2] for name in names} == set(dpml.__all__)
-
-
-@pytest.mark.slow
-def test_every_figure_is_in_the_gallery():
-    text = gallery.pages()
-    for path in (ROOT / "results").glob("*/*.svg"):
-        page = text[f"{path.parent.name}/{path.stem}"]
-        target = f"../../../results/{path.parent.name}/{path.name}"
-        assert f"]({target})" in page
-        assert f"<{target.removesuffix('svg')}csv>" in page

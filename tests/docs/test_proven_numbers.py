@@ -14,7 +14,6 @@ from dpml.privacy.safe import written
 DOCS = Path(__file__).parents[2] / "docs"
 WDDP = "algo=wddp calibration=published dataset=adult M=32 N=45222 d=104 eps=0.25 delta=1e-3"
 PSGD = "algo=psgd algo.lam=1 M=5 N=1000 d=10"
-RANDOM = "partition=simplex partition.floor=100"
 FM, ADASSP = ("loss=squared delta=1e-5 " + algo for algo in ("algo=fm eps=1", "algo=adassp calibration=published"))
 AMP = "algo=amp calibration=published N=30162 d=104"
 NETWORK = "algo=nn_cape eps=0.5 delta=0.01 M=4"
@@ -34,8 +33,7 @@ def in_words(number: str) -> str:
     ("name", "words", "said"),
     [
         ("kang2019", WDDP, "is {client} ({release}) with equal sizes"),
-        ("kang2019", f"{WDDP} partition=two_group partition.u=9", "{client} ({release}) with $u = 9$"),
-        ("kang2019", f"{WDDP} {RANDOM}", "{client} ({release}) with random sizes"),
+        ("kang2019", f"{WDDP} partition=two_group partition.u=9", "({release} for the release with `partition"),
         (
             "rajkumar2012",
             f"{PSGD} eps=0.1 delta=0.05",
@@ -86,4 +84,4 @@ def test_a_recipe_with_equal_weights() -> None:
     flower = {"LocalDpMod": {"clipping_norm": 1, "sensitivity": 2, "epsilon": 1, "delta": 1e-5}}
     mean, *_, client = dpml.check(flower=flower, clients=10, rounds=100, weight=1)
     assert f'"ε = 1" is {written(client.proven, 3)} for each client' in page("howto/check")
-    assert f"whoever sees only the mean of ten has {written(mean.proven, 3)};" in page("howto/check")
+    assert f"the mean of the ten clients gets ε = {written(mean.proven, 3)}." in page("howto/check")

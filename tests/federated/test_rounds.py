@@ -10,13 +10,14 @@ from examples_federated import COMMON, clinics, entries, run
 from dpml.data.partition import Parties
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
-from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, Setting, Summed, sums_of
+from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, sums_of
 from dpml.optim.gradients import LEAST_CLIP
 from dpml.optim.losses import for_task
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.protocols import ProtocolError, Stage
 from dpml.protocols.messages import RefusedError
 from dpml.protocols.server import Server
+from dpml.protocols.transports import Outcome
 from dpml.release.ledger import Ledger
 
 DESCENT = ("algo=ssp_descent", "algo.rounds=2")  # three secure sums
@@ -58,14 +59,14 @@ def test_without_noise_sums_without_one_party_give_the_model_of_the_others(tmp_p
     """Of three parties' rows in one place."""
     parties = clinics(tmp_path, *words, "algo.lam=0.1")
     pooled, plan, here = parties.pooled(), parties.plan, np.array([0, 1, 3])
-    sums = sums_of(plan.algorithm, Setting(FREE, plan.problem, pooled.sizes))
+    sums = sums_of(plan.algorithm, FREE, plan.problem)
     answers = [sums.ready(pooled.X[pooled.of(k)], pooled.y[pooled.of(k)], k)(np.random.default_rng(k)) for k in here]
     number = iter(range(9))
 
-    def ask(told: bytes) -> Summed:
+    def ask(told: bytes) -> Outcome:
         t = next(number)
         rings, floats = zip(*(answer(t, told) for answer in answers), strict=True)
-        return Summed(np.sum(rings, axis=0), np.array(floats), here)
+        return Outcome(np.sum(rings, axis=0), here, np.array(floats))
 
     found = sums.release(ask).weights[0, 0]
     rows = np.concatenate([np.arange(pooled.offsets[k], pooled.offsets[k + 1]) for k in here])
@@ -197,7 +198,7 @@ def test_the_longest_maps_are_answered_whatever_a_partys_rows(noise) -> None:
     sizes, d = np.array([20, 20, 20]), 4
     terms = agreed_of(("algo=wdgd", "algo.unit=party", f"algo.noise={noise}", *COMMON))
     algorithm = terms.algorithm(for_task("regression"), "regression")
-    sums = sums_of(algorithm, Setting(terms.budget, Problem(3, 60, d, colluders=1), sizes, "regression"))
+    sums = sums_of(algorithm, terms.budget, Problem(3, 60, d, colluders=1).of_sizes(sizes), "regression")
     longest = np.full(d + 1 + d * d, 1e15 * (1 - 1e-6), "<f4")  # a model, a clip, a map
     for X in (np.zeros((20, d)), np.full((20, d), 0.4)):
         ring, _ = sums.ready(X, np.ones(20), 0)(np.random.default_rng(0))(1, longest.tobytes())

@@ -7,10 +7,11 @@ import pytest
 from examples_federated import clinics, run
 
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
-from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.federated.sums import sums_of
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.protocols import FixedPoint, Stage
+from dpml.protocols.transports import Outcome
 
 
 @pytest.mark.parametrize(
@@ -46,9 +47,9 @@ def test_nobody_needs_memory_for_the_rows_of_others(tmp_path, unit) -> None:
     many, d = 10**10, 6
     plan = clinics(tmp_path, "algo=ssp", "algo.noise=discrete", f"algo.unit={unit}").plan
     sizes = np.array([20, many, many])
-    sums = sums_of(plan.algorithm, Setting(Budget(1.0, 1e-12), Problem(3, int(sizes.sum()), d, colluders=1), sizes))
+    sums = sums_of(plan.algorithm, Budget(1.0, 1e-12), Problem(3, int(sizes.sum()), d, colluders=1).of_sizes(sizes))
     message, _ = sums.ready(np.full((20, d), 0.1), np.ones(20), 0)(np.random.default_rng(0))(0, b"")
-    model = sums.release(lambda told: Summed(message, np.empty((3, 0)), np.arange(3))).weights[0, 0]
+    model = sums.release(lambda told: Outcome(message, np.arange(3), np.empty((3, 0)))).weights[0, 0]
     assert np.isfinite(model).all()
 
 
@@ -69,7 +70,7 @@ def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator(monkeypatch) 
     """
     M, C, D, n, d = 7, 1, 2, 50, 4
     algorithm, budget = SufficientStatistics(LOSSES["logistic"]), Budget(1.0, 1e-5)
-    whole = sums_of(algorithm, Setting(budget, Problem(M, M * n, d, colluders=C + D), np.full(M, n)))
+    whole = sums_of(algorithm, budget, Problem(M, M * n, d, colluders=C + D))
     (curator,) = algorithm.messages(budget, Problem(1, M * n, d))
     X, y = np.zeros((n, d)), np.ones(n)
     codecs, right = [], FixedPoint.encode

@@ -10,8 +10,6 @@ from quick import quick_first
 from scipy import stats
 from scipy.optimize import minimize
 
-from dpml.audit.views import exposures
-from dpml.audit.worst_cases import worst_case
 from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Carrier
 from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours
@@ -80,19 +78,6 @@ def test_no_rows_are_farther_apart_than_is_proven_and_some_are_as_far(algorithm,
     assert farthest <= expected * (1 + 1e-9)
     assert farthest >= 0.97 * expected
     assert expected == pytest.approx(2.0 if d == 1 else math.sqrt(16 / 3), rel=1e-12)
-
-
-@each
-@pytest.mark.parametrize("d", [1, 2, 5])
-def test_the_worst_case_is_as_bad_as_the_proof(algorithm, d: int) -> None:
-    problem = Problem(5, 5000, d)
-    pair = worst_case(algorithm, BUDGET, problem)
-    _, seen = exposures(algorithm, pair, BUDGET)
-    (guarantee,) = (g for g in algorithm.guarantees(BUDGET, problem) if g.basis == "proven")
-    assert seen.distance() == pytest.approx(guarantee.mu, rel=1e-5)
-    (x, z), (y, u) = ([p.X[-1] for p in pair], [p.y[-1] for p in pair])
-    others = pair[0].X[:-1].T @ pair[0].X[:-1]
-    assert moved(algorithm, ((x, y), (z, u)), others) == pytest.approx(mu_of(algorithm, d), rel=1e-5)
 
 
 # ---- the guarantees

@@ -14,7 +14,7 @@ from dpml.audit.neighbours import one_replaced
 from dpml.optim.convex import optimum
 from dpml.packs.frontier.newton import CURVATURES, NoisyNewton, solving
 from dpml.packs.frontier.outpert import logistic_radius
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget, Problem
 
 BUDGET = Budget(1.0, 1e-5)
 
@@ -77,19 +77,6 @@ def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
     assert farthest.min() > 0.6
 
 
-def test_a_row_that_turns_reaches_both_bounds_at_the_start() -> None:
-    """At w = 0: a turned label moves the gradient by the whole of what is counted, an orthogonal row the direction."""
-    algorithm, problem = NoisyNewton(LOGISTIC, rounds=1), Problem(1, 5, 2)
-    turned = one_replaced("binary", problem, [1.0], [1.0])
-    orthogonal = one_replaced("binary", problem, [1.0], [0.0, 1.0], (1.0, 1.0))
-    for number, pair in enumerate((turned, orthogonal)):
-        observer = Observed(*(algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair))
-        observer.mechanisms[0].release([BUDGET], np.random.default_rng(0), 10, observer)
-        first, second = observer.exact[number]
-        noise = algorithm.messages(BUDGET, problem)[number].noise
-        assert np.linalg.norm(second - first, axis=1) * noise == pytest.approx(np.ones(10), rel=1e-9)
-
-
 @pytest.mark.parametrize("curvature", list(CURVATURES))
 def test_curvatures_are_at_most_a_quarter(curvature) -> None:
     t = np.concatenate([[0.0], np.geomspace(1e-12, 1e3, 400)])
@@ -97,17 +84,6 @@ def test_curvatures_are_at_most_a_quarter(curvature) -> None:
     found = CURVATURES[curvature].curvature(t, np.ones(len(t)))
     assert np.all((found >= 0) & (found <= 0.25 * (1 + 1e-15)))
     assert found[0, 0] == 0.25
-
-
-def test_the_bound_is_above_the_loss_everywhere_and_touches_it() -> None:
-    """loss(s) <= loss(t) + loss'(t) (s - t) + c(t)/2 (s - t)^2, with equality at s = t and s = -t."""
-    s, t = np.meshgrid(np.linspace(-30, 30, 601), np.linspace(-12, 12, 97))
-    loss = lambda x: np.logaddexp(0, -x)  # noqa: E731
-    c = CURVATURES["bound"].curvature(t, np.ones(len(t)))
-    above = loss(t) - expit(-t) * (s - t) + c / 2 * (s - t) ** 2 - loss(s)
-    assert above.min() >= -1e-12
-    opposite = loss(t) + 2 * t * expit(-t) + 2 * c * t**2 - loss(-t)
-    assert np.abs(opposite).max() < 1e-12
 
 
 # ---- the accounting
@@ -121,19 +97,6 @@ def test_the_budget_is_split(rounds, share) -> None:
     farther = 1 + solving(algorithm.floor(BUDGET, problem), problem)
     squares = [(1 / gradient.noise) ** 2, (farther / direction.noise) ** 2]
     assert squares[0] / sum(squares) == pytest.approx(share)
-
-
-def test_the_floor_is_where_what_is_lost_is_least() -> None:
-    """Against a grid, of the sum that the docstring names."""
-    mu2 = gdp.mu_of(1.0, 1e-5) ** 2
-    for N, d, T in ((1000, 4, 10), (30_000, 104, 5)):
-        algorithm = NoisyNewton(LOGISTIC, rounds=T, budget_share=0.3, model_norm=3.0)
-        R = np.geomspace(1e-2, 1e5, 100_001)
-        length = 4 * d * T / (0.3 * mu2)
-        lost = R / T * 9 / 2 + N / 4 * length / (4 * R**2) ** 2 * T / (0.7 * mu2) / 2
-        assert algorithm.floor(BUDGET, Problem(1, N, d)) == pytest.approx(R[np.argmin(lost)], rel=1e-3)
-    with_lam = NoisyNewton(LOGISTIC, lam=0.01).floor(BUDGET, Problem(1, 1000, 4))
-    assert with_lam == pytest.approx(10 + NoisyNewton(LOGISTIC).floor(BUDGET, Problem(1, 1000, 4)))
 
 
 # ---- the noise and the models

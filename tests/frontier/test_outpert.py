@@ -18,7 +18,7 @@ from dpml.optim.convex import optimum
 from dpml.optim.losses import ShiftedLogistic
 from dpml.packs.frontier import outpert
 from dpml.packs.frontier.outpert import Fit, GaussianOutput, added, gradient_error, gradient_lengths
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget, Problem
 
 BUDGET = Budget(1.0, 1e-5)
 
@@ -79,24 +79,6 @@ def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
         assert moved(np.concatenate([row, -row]), d, lam) >= 0.999 * bound
 
 
-@pytest.mark.parametrize(
-    ("N", "lam", "least"),
-    [(100, 0.1, 0.93), (1000, 0.1, 0.99), (1000, 1e-3, 0.97), (10_000, 1e-3, 0.99), (10**6, 1e-4, 0.99)],
-)
-def test_large_data_sets_come_as_close_as_one_likes(N, lam, least) -> None:
-    """A crowd of N - 1 equal rows, and one whose mirror image replaces it."""
-    length = GaussianOutput(LOGISTIC).longest(lam)
-    rows = np.array([[0.0, min(1.0, 1.2785 / length)], [1.0, 0.0]])
-    angles = np.linspace(0.0, 0.5, 101)
-    best = angles[np.argmax(np.cos(angles) * expit(np.sin(angles) * length))]
-    rows[1] = [math.cos(best), -math.sin(best)]
-    w = logistic_minimiser(rows, N * lam, np.array([0.0, length]), np.array([N - 1, 1]))
-    # of the other row it is the mirror image
-    bound = diameter(N, lam)
-    assert least * bound <= 2 * w[0] <= bound
-    assert bound <= 2 / (N * lam)
-
-
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize(("N", "lam"), quick_first([(1, 0.5), (2, 0.1), (5, 0.01), (5, 3.0), (10, 0.1)], 2))
 def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
@@ -122,19 +104,6 @@ def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
             X[-1], y[-2:] = X[-2] * [-1, 1], -1.0
         apart = np.linalg.norm(fitted(X[:-1], y[:-1]) - fitted(np.delete(X, -2, 0), np.delete(y, -2)))
         assert apart <= bound * (1 + 1e-6) + 1e-6
-
-
-def test_the_ridge_is_where_what_is_lost_is_least() -> None:
-    """Against a grid, of the sum that the docstring names."""
-    mu = gdp.mu_of(1.0, 1e-5)
-    lams = np.geomspace(1e-6, 10, 20_001)
-    for loss, steepest, W in ((LOGISTIC, 2.0, 3.0), (SQUARED, 4 * 1.299038, 1.0)):
-        algorithm = GaussianOutput(loss, model_norm=3.0)
-        for N in (50, 30_000):
-            lost = lams / 2 * W**2 + loss.smoothness / 2 * (steepest / (N * lams * mu)) ** 2
-            strength = algorithm.ridge(BUDGET, Problem(1, N, 4))
-            assert strength == pytest.approx(lams[np.argmin(lost)], rel=2e-3)
-    assert GaussianOutput(LOGISTIC, lam=0.5).ridge(BUDGET, Problem(1, 30_000, 4)) == 0.5
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=["logistic", "squared"])

@@ -39,14 +39,16 @@ NEEDS_LAM = {"avg", "batch", "gop", "indiv", "la", "psgd", "soft", "vote"}
 UNCHECKED = {("constant", "variant")}  # has none
 
 ANY = "ceiling constant nonpriv"
-SQUARED = f"{ANY} adassp capefm conv dpfm fm jayaraman local objpert outpert ssp ssp_descent wang wddp dpgd wdgd"
-NOT_LOGISTIC = {"adassp"}
+SQUARED = (
+    f"{ANY} regression adassp capefm conv dpfm fm jayaraman local objpert outpert ssp ssp_descent wang wddp dpgd wdgd"
+)
+NOT_LOGISTIC = {"adassp", "regression"}
 SOFTMAX = f"{ANY} avg batch dpgd indiv soft ssp vote wdgd"
 SIGMOID = f"{ANY} jayaraman jayaraman_local wang wddp"
 # of the squared loss noisy descent has to clip the slopes, for which only tight noise is there
 CLIPPED = {"wang", "jayaraman", "wddp"}
 
-TIGHT_ONLY = {"dpgd", "newton", "outpert", "ssp", "ssp_descent", "wdgd"}
+TIGHT_ONLY = {"dpgd", "newton", "outpert", "regression", "ssp", "ssp_descent", "wdgd"}
 NO_DELTA = set(f"{ANY} avg batch dpfm indiv la nn_nonpriv objpert soft vote".split())
 
 

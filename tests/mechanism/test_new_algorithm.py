@@ -14,9 +14,10 @@ from quick import quick_first
 import dpml
 from dpml.audit import audit
 from dpml.audit.neighbours import synthetic_parties
-from dpml.federated.sums import Setting, Summed, sums_of
+from dpml.federated.sums import sums_of
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, gdp
+from dpml.protocols.transports import Outcome
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "algorithm.md"
 FILE = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
@@ -84,15 +85,15 @@ def test_it_has_guarantees_in_every_view(kind, unit) -> None:
 @pytest.mark.parametrize("unit", ["sample", "party"])
 def test_parties_on_machines_of_their_own_make_the_model_of_one_process_bit_for_bit(kind, unit, noise) -> None:
     algorithm, pooled = kind(LOGISTIC, unit=unit, noise=noise), parties()
-    sums = sums_of(algorithm, Setting(BUDGET, pooled.problem, SIZES))
+    sums = sums_of(algorithm, BUDGET, pooled.problem)
     own = [pooled.of(k) for k in range(len(SIZES))]
     answers = [sums.ready(pooled.X[rows], pooled.y[rows], k)(np.random.default_rng(1)) for k, rows in enumerate(own)]
     number = iter(range(len(sums.lengths)))
 
-    def ask(content: bytes) -> Summed:
+    def ask(content: bytes) -> Outcome:
         t = next(number)
         rings, beside = zip(*(answer(t, content) for answer in answers), strict=True)
-        return Summed(np.sum(rings, axis=0), np.array(beside), np.arange(len(SIZES)))
+        return Outcome(np.sum(rings, axis=0), np.arange(len(SIZES)), np.array(beside))
 
     alone = models(replace(algorithm, protocol="secagg"), draws=1)[0]
     assert sums.release(ask).weights[0, 0].tobytes() == alone.tobytes()

@@ -7,17 +7,13 @@ import pytest
 from scipy import stats
 
 from dpml.algorithms.descent.layouts import ClientNoise
-from dpml.mechanism.sharing import (
-    MASK,
-    CapeNoise,
-    IndependentNoise,
-    SecureSumNoise,
-    Sharing,
-    TrustedCurator,
-)
+from dpml.mechanism.sharing import MASK, CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
 from dpml.privacy import Problem, gdp
 
-SHARINGS = [CapeNoise(1.0), CapeNoise(3.0), CapeNoise(MASK), IndependentNoise(), TrustedCurator(("release", "client"))]
+SHARINGS = [
+    *(CapeNoise(spread) for spread in (1.0, 3.0, MASK)), IndependentNoise(), SecureSumNoise(),
+    TrustedCurator(("release", "client")),
+]  # fmt: skip
 SITES = [1, 2, 3, 4, 7, 10]
 each_sharing = pytest.mark.parametrize("sharing", SHARINGS, ids=str)
 
@@ -26,7 +22,7 @@ def problem_of(M: int) -> Problem:
     return Problem(M, 10 * M, 2)
 
 
-@pytest.mark.parametrize("sharing", [*SHARINGS, SecureSumNoise()], ids=str)
+@each_sharing
 @pytest.mark.parametrize("M", SITES)
 def test_the_mu_of_a_view_is_that_of_what_it_sees(sharing: Sharing, M: int) -> None:
     """One unit of shift of the first number in Gaussian noise of the stated covariance; the sum has variance 1."""

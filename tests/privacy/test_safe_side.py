@@ -214,7 +214,7 @@ def test_perturbed_objectives() -> None:
 
 NAMES = [
     "dpgd", "ssp", "ssp_descent", "wdgd", "adassp", "newton", "fm", "capefm", "dpfm", "conv", "local", "psgd",
-    "outpert", "avg", "vote", "soft", "la", "objpert", "gop", "amp", "wang", "jayaraman", "wddp",
+    "outpert", "avg", "vote", "soft", "la", "objpert", "gop", "amp", "wang", "jayaraman", "wddp", "regression",
 ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Guarantee, Problem
 from dpml.privacy.guarantee import REAL
 from dpml.release.facts import Facts, facts_about, statement
-from dpml.release.ledger import Cap, Ledger, _content
+from dpml.release.ledger import Cap, Ledger
 
 PROVEN = Guarantee("release", "sample", 1.0, 1e-5, "proven", "a proof", 0.27)
 FACTS = Facts("ssp", Problem(1, 500, 3), (PROVEN,))
@@ -67,6 +67,8 @@ def test_what_a_guarantee_does_not_exclude_is_said() -> None:
         said = statement(facts_about(ssp, Problem(4, 500, 3, colluders=colluders), Budget(1.0, 1e-5), dealt="natural"))
         assert ("None of them is against another party" in said[3]) == (colluders == 0)
     assert "e^12" in statement(facts_about(ssp, Problem(1, 500, 3), Budget(12.0, 1e-5)))[3]
+    fitted = facts_about(ssp, Problem(1, 500, 3), Budget(1.0, 1e-5), ranges="fitted")
+    assert statement(fitted)[2] == "Noise: exact integers."
 
 
 def test_a_large_delta_is_warned_of() -> None:
@@ -96,14 +98,6 @@ def test_a_seeded_fit_is_not_proven_and_not_saved(tmp_path) -> None:
     content = json.loads((tmp_path / "m.json").read_text())
     assert "nothing is proven" in content["statement"][1]
     assert [g["eps"] for g in content["guarantees"] if g["basis"] == "proven"] == [None]
-
-
-def test_a_second_fit_of_an_estimator_in_no_ledger_warns() -> None:
-    X, y = rows()
-    model = dpml.PrivateClassifier("ssp", eps=1.0, bounds=(-1, 1)).fit(X, y)
-    with pytest.warns(PrivacyWarning, match="in no ledger"):
-        model.fit(X, y)
-    clone(model).fit(X, y)
 
 
 def test_a_ledger_around_fits_takes_all_of_them_and_refuses_too_many(tmp_path) -> None:
@@ -261,11 +255,9 @@ def test_an_identity_of_parties_tells_nothing_without_the_ledgers_key(tmp_path) 
 def test_parties_of_an_earlier_version_are_unknown(tmp_path) -> None:
     """Up to version 0.2 an entry had a digest of its parties' names, which identifies nobody."""
     ledger = Ledger(tmp_path / "ledger")
-
-    ledger._create()
     content = {"setting": "", "parties": "of names", "guarantees": [asdict(gaussian(0.3, unit="party"))], "cap": None}
-    with ledger._opened() as connection:
-        _content(connection, ledger.path).append(connection, "release", "2026-11-23T00:00:00+00:00", content)
+    with ledger._transaction() as (connection, before):
+        before.append(connection, "release", "2026-11-23T00:00:00+00:00", content)
     assert ledger.spent("party", "worst") is not None  # of one release
     ledger.enter("", [gaussian(0.3, unit="party")], parties="of names")
     assert ledger.spent("party", "worst") is None

@@ -2,22 +2,29 @@
 
 import inspect
 import math
+import re
 import types
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import pandas as pd
 import yaml
 from omegaconf import OmegaConf
 
+import dpml
 from dpml.algorithms.descent.noisy_descent import KINDS, NoisyDescent
 from dpml.config.build import class_of, completed
 from dpml.config.compose import options
 from dpml.config.docstrings import meaning, parse
+from dpml.config.experiments import natural
 from dpml.data.preprocess import STEPS
 from dpml.data.sets.packaged import PACKED
+from dpml.errors import UserError
 from dpml.files import shipped_folder
-from dpml_docs import docstrings, rst, yaml_keys
+from dpml.privacy.safe import written
+from dpml_docs import docstrings, gallery, rst, yaml_keys
 
 _HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
 _CHOICES = {"variant": "variants", "calibrate_for": "targets"}  # fields, and the attributes that list their values
@@ -139,8 +146,50 @@ def algorithm(name: str) -> str:
         docstrings.rst(parse(inspect.getdoc(cls)).text),
         rst.title("Keys", "-"),
         _options("algo", name),
+        rst.title("Guarantees", "-"),
+        _guarantees(name),
+        _results(name),
         f"Its class is ``{path}``.",
     )
+
+
+def _guarantees(name: str) -> str:
+    """What is claimed and proven for every view at one setting."""
+    setting = {"eps": 1, "delta": 1e-5, "M": 10, "N": 10_000, "d": 20}
+    try:
+        found = dpml.guarantee(algo=name, **setting)
+    except UserError:  # it is for regression only
+        setting["loss"] = "squared"
+        found = dpml.guarantee(algo=name, **setting)
+    if all(math.isinf(each.eps) for each in found):
+        return "It has no privacy: nothing is claimed, and nothing is proven."
+    rows = []
+    for view in dict.fromkeys(each.view for each in found):
+        of = {each.basis: each for each in found if each.view == view}
+        claimed, proven = of.get("published"), of["proven"]
+        page = re.sub(r"docs/(privacy/\w+)\.md", r":doc:`/\1`", proven.source)
+        rows.append([view, f"{claimed.eps:.3g}" if claimed else "", written(proven.eps, 3), page])
+    claims = dict.fromkeys(each.source for each in found if each.basis == "published")
+    words = " ".join(f"{key}={value}" for key, value in setting.items())
+    lines = [f"``dpml guarantee algo={name} {words} --why`` shows how these numbers come about."]
+    lines += [f"Claimed by {source}." for source in claims]
+    head = ["View", "Claimed ε", "Proven ε", "Proof"]
+    return "\n\n".join([rst.table(head, rows, (1, 1, 1, 4)), " ".join(lines)])
+
+
+def _results(name: str) -> str:
+    """Links to the published figures that show it; of a baseline nearly all would."""
+    paths = (path for path in gallery.RESULTS.glob("*/*.csv") if name in _algorithms(path))
+    names = sorted((f"{path.parent.name}/{path.stem}" for path in paths), key=natural)
+    links = ", ".join(f":doc:`{each} </gallery/{each}>`" for each in names)
+    return f"Results: {links}." if links and name not in BASELINES else ""
+
+
+@cache
+def _algorithms(path: Path) -> frozenset[str]:
+    """The algorithms in a published table."""
+    table = pd.read_csv(path, usecols=lambda column: column == "algo")
+    return frozenset(table["algo"]) if "algo" in table else frozenset()
 
 
 def algorithms(names: list[str]) -> str:

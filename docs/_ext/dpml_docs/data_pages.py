@@ -124,8 +124,7 @@ def _file(raw: Raw) -> str:
     if raw.sha256:
         known = "sha256 " + " or ".join(f"`{digest}`" for digest in raw.sha256)
     else:
-        sizes = [f"{number:,} {what}" for number, what in ((raw.lines, "lines"), (raw.fields, "columns")) if number]
-        known = f"{', '.join(sizes) or 'its contents'} checked, not pinned"
+        known = f"{f'{raw.lines:,} lines' if raw.lines else 'its contents'} checked, not pinned"
     return f"- `{raw.name}`: {known}"
 
 

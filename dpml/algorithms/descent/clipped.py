@@ -68,11 +68,6 @@ Move = Callable[[int, Single, Single, Single], Single]
 units of the clips c (B,)."""
 
 
-def averaged(rounds: int) -> int:
-    """How many models are averaged."""
-    return max(1, round(AVERAGED * rounds))
-
-
 def take_rounds(
     carrier: Carrier,
     number: int,
@@ -90,7 +85,7 @@ def take_rounds(
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
-    last, parties = averaged(first.rounds), len(carrier.mechanism.parties.sizes)
+    last, parties = max(1, round(AVERAGED * first.rounds)), len(carrier.mechanism.parties.sizes)
     for t in range(first.rounds):
         clip = clip if clips is None else clips[t]
         about = (w, clip, *more) if first.adaptive or clips is not None else (w, *more)
@@ -137,7 +132,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         rule = self.rule
         rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
         mu = math.sqrt(1 / rounds) * self.target_mu(budget, problem)
-        step = min((self.noise_step or rule.noise_step) * self.counted(problem) * mu, rule.largest)
+        step = min((self.noise_step or rule.noise_step) * problem.units(self.unit) * mu, rule.largest)
         length = FIRST_CLIP if clip == "adaptive" else step if clip == "step" else clip
         if self.lam:  # a longer step would overshoot
             step = min(step, length / self.lam)
@@ -145,10 +140,6 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         width = 2 / (math.sqrt(1 - counting) * mu)
         counts = 1 / (math.sqrt(counting) * mu) if counting else math.inf
         return Schedule(rounds, length, step, width, counts)
-
-    def counted(self, problem: Problem) -> int:
-        """Return the number of gradients in a sum."""
-        return problem.N if self.unit == "sample" else problem.M
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         schedule = self.schedule(budget, problem)
@@ -166,7 +157,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
 
     def _rounds(self, carrier: Carrier, first: Schedule, step: Single) -> tuple[Array, Single]:
         """One sum after the other, for steps (B, 1)."""
-        n, lam = self.counted(carrier.problem), self.lam
+        n, lam = carrier.problem.units(self.unit), self.lam
 
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             towards = gradients / np.float32(n)

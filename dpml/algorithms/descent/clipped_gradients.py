@@ -21,7 +21,6 @@ import numpy as np
 
 from dpml import sums
 from dpml.arrays import Array, Index
-from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Unit
 from dpml.mechanism.discrete import BITS, checked, whole_steps
@@ -38,12 +37,66 @@ _LONGEST = 1e30  # entry of a model, or of a map, with which scores are numbers
 _TOGETHER = 1024  # rows that are multiplied together: they stay in cache in double precision
 
 
+def models_of(of: "ClippedGradients", at: tuple[Any, ...]) -> tuple[Single, Array]:
+    """The models (B, K d) and the clips (B,) that a sum is about."""
+    w, clips = at if of.clip is None else (at[0], np.full(len(at[0]), of.clip))
+    if not np.abs(w).max() < _LONGEST:  # also when NaN
+        raise UserError("a model on the way is not finite: choose another algo.clip, noise_step or rounds.")
+    return w, clips.astype(float)
+
+
+def packed(of: "ClippedGradients", sums: Numbers, counts: Numbers) -> Any:
+    """Sums (..., K d), and where parties are counted their numbers (...,) beside them."""
+    return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
+
+
+def in_whole_steps(rows: Array) -> Array:
+    """Rows of length at most 1 in steps of 2^-20, none longer."""
+    return np.ldexp(checked(to_integers(rows, BITS, 1.0), 1 << BITS), -BITS)
+
+
+def in_steps(slopes: Single, Q: Index) -> None:
+    """Make whole numbers of slopes (n, B, K), at most Q (B,) <= 2^18 in length: exact in single precision.
+
+    Raises:
+        AssertionError: a vector of several is longer, so that a sensitivity that was counted does not hold.
+    """
+    most = Q.astype(np.float32)[:, None]
+    if slopes.shape[-1] > 1:
+        np.trunc(slopes, out=slopes)  # towards zero, by which no vector becomes longer
+        exact = slopes.astype(float)
+        if not np.all(np.einsum("nbk,nbk->nb", exact, exact) <= Q.astype(float) ** 2):
+            raise AssertionError("slopes are longer than the sensitivity that is counted for them.")
+        return
+    np.rint(slopes, out=slopes)
+    np.fmin(slopes, most, out=slopes)
+    np.fmax(slopes, -most, out=slopes)
+
+
+def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
+    """Add ``sum_i slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row's.
+
+    Slopes (n, B, K) are whole and vectors (n, d) multiples of 2^-21, so that the sums, below 2^53 of these steps, are
+    exact and the order does not matter.
+    """
+    stop = min(start + len(vectors), int(offsets[-1]))
+    first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
+    for k in range(first, last + 1):
+        begin, end = max(start, offsets[k]) - start, min(stop, offsets[k + 1]) - start
+        for part in range(begin, end, _TOGETHER):
+            own = slice(part, min(part + _TOGETHER, end))
+            columns = slopes[own].reshape(own.stop - own.start, -1).astype(float)
+            total[k] += (columns.T @ vectors[own].astype(float)).reshape(total[k].shape)
+
+
+_EXACT = 53  # bits of whole numbers that floating-point sums have exactly, in any order
+_SLOPE_BITS = 18  # the most bits of Q
+
+
 @dataclass(frozen=True)
-class ClippedTerms(Terms):
+class ClippedTerms(Terms["ClippedGradients"]):
     """The clipped gradients of some parties' rows; what was mapped last is kept, as rounds share their maps."""
 
-    statistic: "ClippedGradients"
-    parties: Parties
     _kept: dict[str, tuple[Any, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def total(self, *at: Any) -> Array:
@@ -64,10 +117,13 @@ class ClippedTerms(Terms):
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             each, below = self._of_parties(PartyGradients.clipped, w, clip, maps)
-            return integers_of_parties(self.statistic, each, below, secure)
+            whole = checked(to_integers(each, BITS, 1.0), 1 << BITS)
+            parts: Integers = packed(self.statistic, whole, below.astype(np.int64) << BITS)
+            return parts if secure else parts.sum(axis=0)[None]
         (rows,), K = self._rows(maps, secure=False, rounded=True), self.statistic.classes
         runs = [slice(None)] if maps is None else [slice(b, b + 1) for b in range(len(w))]
-        offsets, d = offsets_of(self.parties, secure), self.parties.X.shape[1]
+        offsets = self.parties.offsets if secure else np.array([0, len(self.parties.y)])
+        d = self.parties.X.shape[1]
         total = np.zeros((len(offsets) - 1, len(w), K, d))
         scale = (resolutions * (rows.common / 2 / clip)).astype(np.float32)[:, None]
         for some, half, slopes in self._cut(rows, clip).parts(w):
@@ -119,7 +175,7 @@ class ClippedTerms(Terms):
         of, parties = self.statistic, self.parties
 
         def made() -> list[PartyGradients]:
-            exact, found = of.loss.name == "squared" and maps is not None, []
+            exact, found = of.loss.task == "regression" and maps is not None, []
             for one in [None] if maps is None else maps:
                 X = parties.X if one is None else parties.X @ one if exact else gradients.mapped(parties.X, one)[0]
                 dtype = np.float64 if exact else np.float32
@@ -139,74 +195,6 @@ class ClippedTerms(Terms):
         return known[1]
 
 
-def models_of(of: "ClippedGradients", at: tuple[Any, ...]) -> tuple[Single, Array]:
-    """The models (B, K d) and the clips (B,) that a sum is about."""
-    w, clips = at if of.clip is None else (at[0], np.full(len(at[0]), of.clip))
-    if not np.abs(w).max() < _LONGEST:  # also when NaN
-        raise UserError("a model on the way is not finite: choose another algo.clip, noise_step or rounds.")
-    return w, clips.astype(float)
-
-
-def packed(of: "ClippedGradients", sums: Numbers, counts: Numbers) -> Any:
-    """Sums (..., K d), and where parties are counted their numbers (...,) beside them."""
-    return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
-
-
-def integers_of_parties(of: "ClippedGradients", each: Array, below: Array, secure: bool) -> Integers:
-    """The steps of parties' clipped gradients (M, B, K d), and of who is counted (M, B), or their sums."""
-    whole = checked(to_integers(each, BITS, 1.0), 1 << BITS)
-    parts = packed(of, whole, below.astype(np.int64) << BITS)
-    return parts if secure else parts.sum(axis=0)[None]
-
-
-def offsets_of(parties: Parties, secure: bool) -> Index:
-    """Where the rows of the parties begin and end; of one that has all, unless sums are secure."""
-    return parties.offsets if secure else np.array([0, len(parties.y)])
-
-
-def in_whole_steps(rows: Array) -> Array:
-    """Rows of length at most 1 in steps of 2^-20, none longer."""
-    return np.ldexp(checked(to_integers(rows, BITS, 1.0), 1 << BITS), -BITS)
-
-
-def in_steps(slopes: Single, Q: Index) -> None:
-    """Make whole numbers of slopes (n, B, K), at most Q (B,) <= 2^18 in length: exact in single precision.
-
-    Raises:
-        AssertionError: a vector of several is longer, so that a sensitivity that was counted does not hold.
-    """
-    most = Q.astype(np.float32)[:, None]
-    if slopes.shape[-1] > 1:
-        np.trunc(slopes, out=slopes)  # towards zero, by which no vector becomes longer
-        exact = slopes.astype(float)
-        if not np.all(np.einsum("nbk,nbk->nb", exact, exact) <= Q.astype(float) ** 2):
-            raise AssertionError("slopes are longer than the sensitivity that is counted for them.")
-        return
-    np.rint(slopes, out=slopes)
-    np.fmin(slopes, most, out=slopes)
-    np.fmax(slopes, -most, out=slopes)
-
-
-def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add ``sum_i slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row's.
-
-    Slopes (n, B, K) are whole and vectors (n, d) multiples of 2^-21, so that the sums, below 2^53 of these steps, are
-    exact and the order does not matter.
-    """
-    stop = min(start + len(vectors), int(offsets[-1]))
-    first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
-    for k in range(first, last + 1):
-        begin, end = max(start, offsets[k]) - start, min(stop, offsets[k + 1]) - start
-        for part in range(begin, end, _TOGETHER):
-            own = slice(part, min(part + _TOGETHER, end))
-            columns = slopes[own].reshape(own.stop - own.start, -1).astype(float)
-            total[k] += (columns.T @ vectors[own].astype(float)).reshape(total[k].shape)
-
-
-_EXACT = 53  # bits of whole numbers that floating-point sums have exactly, in any order
-_SLOPE_BITS = 18  # the most bits of Q
-
-
 @dataclass(frozen=True)
 class ClippedGradients(Statistic):
     """The sum of clipped gradients at models w (B, K d), and where parties are asked about clips (B,), their count.
@@ -217,6 +205,8 @@ class ClippedGradients(Statistic):
         mapped: whether every run has a matrix of its own (d, d), public, that rows go through before; they have length
             1 after it. single: whether simulated noise is drawn in single precision.
     """
+
+    terms = ClippedTerms
 
     loss: Loss
     unit: Unit
@@ -235,9 +225,6 @@ class ClippedGradients(Statistic):
 
     def drawn(self, d: int) -> tuple[int, ...]:
         return self.lengths(d)
-
-    def on(self, parties: Parties) -> ClippedTerms:
-        return ClippedTerms(self, parties)
 
     def largest(self, problem: Problem) -> float:
         return problem.N  # no more gradients than rows
@@ -273,39 +260,8 @@ class ClippedGradients(Statistic):
 
 
 @dataclass(frozen=True)
-class LabelSums(Statistic):
-    """The sum of labels -1 and +1 (`classes` = 1), or how many rows every one of K classes has."""
-
-    classes: int
-
-    @property
-    def sensitivity(self) -> float:
-        """How far it moves when a row is replaced: by 2, or by one less here and one more there."""
-        return 2.0 if self.classes == 1 else 2.0**0.5
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return (self.classes,)
-
-    def on(self, parties: Parties) -> "LabelTerms":
-        return LabelTerms(self, parties)
-
-    def largest(self, problem: Problem) -> float:
-        return problem.N
-
-    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Steps of a label."""
-        return whole_steps(1 << BITS, widths[0])
-
-    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        return (1 / resolution,)
-
-
-@dataclass(frozen=True)
-class LabelTerms(Terms):
+class LabelTerms(Terms["LabelSums"]):
     """The labels of some parties' rows."""
-
-    statistic: LabelSums
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         return self.each().sum(axis=0)
@@ -318,3 +274,30 @@ class LabelTerms(Terms):
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         counts = np.rint(self.each()).astype(np.int64)[:, None] * resolutions[:, None]
         return counts if secure else counts.sum(axis=0)[None]
+
+
+@dataclass(frozen=True)
+class LabelSums(Statistic):
+    """The sum of labels -1 and +1 (`classes` = 1), or how many rows every one of K classes has."""
+
+    terms = LabelTerms
+
+    classes: int
+
+    @property
+    def sensitivity(self) -> float:
+        """How far it moves when a row is replaced: by 2, or by one less here and one more there."""
+        return 2.0 if self.classes == 1 else 2.0**0.5
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (self.classes,)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N
+
+    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
+        """Steps of a label."""
+        return whole_steps(1 << BITS, widths[0])
+
+    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
+        return (1 / resolution,)

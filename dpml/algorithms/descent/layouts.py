@@ -13,7 +13,6 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.data.partition import Parties
 from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Channel, Sampler, Sharing, TrustedCurator
 from dpml.optim.gradients import Rows
@@ -23,48 +22,8 @@ from dpml.sums import single_imprecision
 
 
 @dataclass(frozen=True)
-class MeanGradients(Statistic):
-    """The mean gradient of all rows at models w (B, d), or of every client's rows at its own model, w (B, M d).
-
-    Args:
-        slopes: of the loss.
-        by_party: whether it is the mean of the parties' means.
-        clients: M, of local rounds; 0: all rows have one model.
-    """
-
-    slopes: Slopes
-    by_party: bool = False
-    clients: int = 0
-
-    @property
-    def single(self) -> bool:
-        return True
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return (d,) * max(self.clients, 1)
-
-    def drawn(self, d: int) -> tuple[int, ...]:
-        return self.lengths(d)
-
-    def on(self, parties: Parties) -> "GradientMeans":
-        return GradientMeans(self, parties)
-
-    def largest(self, problem: Problem) -> float:
-        return self.slopes.lipschitz
-
-    def imprecision(self, problem: Problem) -> float:
-        return single_imprecision(problem.N, problem.d)
-
-    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        return "<f8", (d * max(self.clients, 1),)
-
-
-@dataclass(frozen=True)
-class GradientMeans(Terms):
+class GradientMeans(Terms["MeanGradients"]):
     """The gradients of some rows, in single precision."""
-
-    statistic: MeanGradients
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         models = np.split(at[0], len(self.groups), axis=1)
@@ -85,6 +44,39 @@ class GradientMeans(Terms):
             yield X, y, np.repeat(1 / (len(sizes) * sizes), sizes)
         else:
             yield X, y, np.full(len(y), 1 / len(y))
+
+
+@dataclass(frozen=True)
+class MeanGradients(Statistic):
+    """The mean gradient of all rows at models w (B, d), or of every client's rows at its own model, w (B, M d).
+
+    Args:
+        slopes: of the loss.
+        by_party: whether it is the mean of the parties' means.
+        clients: M, of local rounds; 0: all rows have one model.
+    """
+
+    terms = GradientMeans
+    single = True
+
+    slopes: Slopes
+    by_party: bool = False
+    clients: int = 0
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (d,) * max(self.clients, 1)
+
+    def drawn(self, d: int) -> tuple[int, ...]:
+        return self.lengths(d)
+
+    def largest(self, problem: Problem) -> float:
+        return self.slopes.lipschitz
+
+    def imprecision(self, problem: Problem) -> float:
+        return single_imprecision(problem.N, problem.d)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (d * max(self.clients, 1),)
 
 
 def moved(lipschitz: float, problem: Problem) -> float:
@@ -153,17 +145,9 @@ class Pooled:
         """The noise in the released mean gradient."""
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
-    def units(self, problem: Problem) -> tuple[float, ...]:
-        """A row's weight in the released mean gradient, of the smallest party."""
-        return (self.sum_std(problem),)
-
-    def sensitivity(self, problem: Problem) -> float:
-        """How far a row moves the gradients of a round, in these units."""
-        return 2 * self.lipschitz
-
-    def round_noise(self, problem: Problem) -> float:
-        """The noise of a round, in these units."""
-        return 1.0
+    def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
+        """The units of a round's gradients, a row's weight; how far a row moves them, and their noise, in these."""
+        return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
         """The weights of the last models in the release."""
@@ -242,20 +226,13 @@ class Clients:
     def model_weights(self, problem: Problem) -> Array:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
-    def units(self, problem: Problem) -> tuple[float, ...]:
-        """A row's weight in the mean; of local rounds the noise of every client."""
-        return (1 / problem.N,) if self.synchronous else tuple(self.client_noise(problem, sizes_of(problem)).tolist())
-
-    def sensitivity(self, problem: Problem) -> float:
-        """The worst client of local rounds is the smallest."""
+    def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
+        """In units of a row's weight in the mean; in local rounds, of every client's noise: the smallest is worst."""
         if self.synchronous:
-            return 2 * self.lipschitz
-        return (
-            2 * self.lipschitz / (problem.smallest * float(self.client_noise(problem, np.array([problem.smallest]))[0]))
-        )
-
-    def round_noise(self, problem: Problem) -> float:
-        return self.sum_std(problem) * problem.N if self.synchronous else 1.0
+            return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
+        noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])
+        apart = 2 * self.lipschitz / (problem.smallest * float(self.client_noise(problem, least)[0]))
+        return tuple(noises.tolist()), apart, 1.0
 
     def sharing(self, problem: Problem) -> Sharing:
         if not self.synchronous:

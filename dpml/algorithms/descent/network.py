@@ -38,38 +38,8 @@ ALL: Index = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True)
-class NetworkGradients(Statistic):
-    """The sum of the gradients of networks (B, size) of some of the rows.
-
-    Args:
-        loss: logistic.
-        hidden: units in the hidden layer.
-        clip: the longest gradient of a row; None: its terms are clipped as the authors do.
-    """
-
-    loss: Loss
-    hidden: int
-    clip: float | None
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return (self.hidden * (d + 2) + 1,)
-
-    def on(self, parties: Parties) -> "NetworkTerms":
-        return NetworkTerms(self, parties)
-
-    def largest(self, problem: Problem) -> float:
-        return problem.N * (2.0 if self.clip is None else self.clip)
-
-    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        return "<f8", self.lengths(d)
-
-
-@dataclass(frozen=True)
-class NetworkTerms(Terms):
+class NetworkTerms(Terms["NetworkGradients"]):
     """The training rows with a one at their ends."""
-
-    statistic: NetworkGradients
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         """For networks (B, size) and the numbers of the rows, or `ALL`."""
@@ -92,6 +62,32 @@ class NetworkTerms(Terms):
         """The rows, their labels, and how often each is there, to score networks on; None: once."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
+
+
+@dataclass(frozen=True)
+class NetworkGradients(Statistic):
+    """The sum of the gradients of networks (B, size) of some of the rows.
+
+    Args:
+        loss: logistic.
+        hidden: units in the hidden layer.
+        clip: the longest gradient of a row; None: its terms are clipped as the authors do.
+    """
+
+    terms = NetworkTerms
+
+    loss: Loss
+    hidden: int
+    clip: float | None
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (self.hidden * (d + 2) + 1,)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N * (2.0 if self.clip is None else self.clip)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", self.lengths(d)
 
 
 class Start(NamedTuple):
@@ -118,6 +114,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
     proof: ClassVar[str] = "Theorem 3, docs/privacy/imtiaz2019.md"
     linear: ClassVar[bool] = False
+    published_variants: ClassVar[bool] = True
     audited_rows: ClassVar[int] = 20
     """Of a party, in an audit: networks need few, and take long with many."""
 
@@ -128,10 +125,6 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
     batch: Annotated[int | None, POSITIVE] = None
     rate: Annotated[float | None, POSITIVE] = None
     clip: Annotated[float, POSITIVE] = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_published_only()
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -219,27 +212,23 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         """The trained models, and the mean of their training losses on the way (B,)."""
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
-        models = Models.of(np.repeat(carrier.start.weights, runs, axis=0), self.hidden)
+        w = np.repeat(carrier.start.weights, runs, axis=0)
         rate = self.rate or (0.01 if self.variant == "authors" else 1.0)
-        adam = Adam(models, rate) if self.variant == "authors" else None
+        adam = Adam(w, rate) if self.variant == "authors" else None
         rounds = -(-N // self.rows_per_round(N)) * self.epochs
         checks = set(np.linspace(0, rounds - 1, min(_CHECKS, rounds)).round().astype(int).tolist())
         path = []
         X, y, counts = terms.folded
         for step, rows in enumerate(self.minibatches(N, carrier.start.order)):
             n = len(rows) or N
-            if self.private:
-                flat = carrier.ask(int(n < self.rows_per_round(N)), models.flat(), rows)
-            else:
-                flat = terms.total(models.flat(), rows)
-            gradient = Models.of(flat, self.hidden)
+            gradient = carrier.ask(int(n < self.rows_per_round(N)), w, rows) if self.private else terms.total(w, rows)
             if adam is None:
-                models.descend(gradient, rate / n)
+                w -= rate / n * gradient
             else:
                 adam.step(gradient)
             if step in checks:
-                path.append(score(models, X, y, self.loss, counts)[0])
-        return models, np.mean(path, axis=0)
+                path.append(score(Models.of(w, self.hidden), X, y, self.loss, counts)[0])
+        return Models.of(w, self.hidden), np.mean(path, axis=0)
 
     def minibatches(self, N: int, order: int) -> Iterator[Index]:
         """The rows of every round; `ALL` stands for all of them."""
@@ -255,10 +244,10 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
 def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
     """One network as it is before the first round."""
-    start = Models.zeros(hidden, 1, d)
-    start.inner[..., :-1] = rng.standard_normal((hidden, 1, d)) * math.sqrt(2 / d)
-    start.outer[:-1] = rng.standard_normal((hidden, 1)) * math.sqrt(2 / hidden)
-    return start
+    inner, outer = np.zeros((hidden, 1, d + 1)), np.zeros((hidden + 1, 1))
+    inner[..., :-1] = rng.standard_normal((hidden, 1, d)) * math.sqrt(2 / d)
+    outer[:-1] = rng.standard_normal((hidden, 1)) * math.sqrt(2 / hidden)
+    return Models(inner, outer)
 
 
 def with_ones(X: Array) -> Array:

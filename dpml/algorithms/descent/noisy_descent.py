@@ -11,32 +11,17 @@ over n rows times n; every mu is inversely proportional to it.
 
 What each view proves, and why the claim of `wddp` fails: docs/privacy/kang2019.md, Theorems 1 to 3.
 
-*The rule.* T rounds add up to noise of standard deviation ``step s sqrt(T)`` in every coordinate, s that of the noise
-in the gradient, so to a vector of length about ``step s sqrt(d T)``. For a convex loss and a step of at most 1/L the
-models are on average at most ``W^2/(2 step T) + step d s^2`` above the minimum, W the way to it. That is least at
-``step = W / (s sqrt(2 d T))``, where noise and way are about as long. So the rule is ``step = D / (s sqrt(d T))``,
-and at most 1/L. D is 8 for all data (chosen on Adult).
-
-*The rule with a clip.* Slopes that are cut to at most c < 1/2 pull on the model until the rows have scores of about
-``b = log((1 - c)/c)``, and only from there on as they do without a clip from 0 on. So the way is longer, and D by as
-much: ``D = 8 (1 + b)``. With it the clip hardly matters, nor does T, for it is the product ``step T`` that makes the
-way and the noise. T only has to be large enough for a step that is stable, and more rounds cost time, not privacy. That
-step may be more than 1/L, L = c (1 - c): that is the curvature of a row just beyond b, and clipped rows have none. The
-mean curvature over scores that are spread over a range r is c/r, and the rule assumes a range of three: at most 4/L.
-Where a regulariser forgets within T rounds, which is proven only for steps up to 2/(L + lam), the step is at most the
-larger of 1/(L + lam) and 1/(lam T).
-
-*Validation.* The simplest reading of a paper's cross-validation: every candidate descends once, with its own
-noise, on four fifths of every client's rows; the least mean loss on the other fifth says which is released, trained on
-all rows. One choice for each seed and budget; draws share it. It reads private rows outside the budget.
+The rule for the step size is derived under "Step sizes" there. Validation is the simplest interpretation of a paper's
+cross-validation: every candidate descends once on four fifths of every client's rows, and the one with the least mean
+loss on the other fifth is trained on all rows. There is one choice for each seed and budget, and no budget counts it.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -48,19 +33,14 @@ from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pool
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import (
-    SIMULATED,
-    Clip,
-    Release,
-    Rounds,
-)
+from dpml.mechanism.algorithm import SIMULATED, Clip, Release, Rounds
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.optim.losses import mean_loss
-from dpml.optim.slopes import CLIPPED, Slopes
+from dpml.optim.slopes import Slopes
 from dpml.options import POSITIVE, check_choice
 from dpml.privacy import Budget, Problem, View, gdp
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
@@ -74,27 +54,16 @@ HELD_OUT = 0.2
 """The share of every client's rows that validation keeps out of training."""
 
 
-def distance(slopes: Slopes) -> float:
-    """D, for a loss and its clip."""
-    return SQUARED_DISTANCE if slopes.loss.name == "squared" else LOGISTIC_DISTANCE * (1 + slopes.bend)
-
-
-def largest(slopes: Slopes, lam: float, rounds: int) -> float:
-    """The largest step that the rule takes."""
-    proven = 1 / (slopes.smoothness + lam)
-    if not slopes.bend:
-        return proven
-    forgets = 1 / (lam * rounds) if lam else math.inf
-    return max(proven, min(LARGEST_STEP / slopes.smoothness, forgets))
-
-
-def rule(scale: float, d: int, rounds: int, most: float, far: float) -> float:
-    """The step, at most `most`, from the standard deviation `scale` of the noise in the mean gradient; it reads no row.
-
-    `far` is D.
-    """
+def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) -> float:
+    """Return the step from the standard deviation `scale` of the noise in the mean gradient; it reads no row."""
+    most = 1 / (slopes.smoothness + lam)
+    if slopes.bend:
+        forgets = 1 / (lam * rounds) if lam else math.inf
+        most = max(most, min(LARGEST_STEP / slopes.smoothness, forgets))
+    regression = slopes.loss.task == "regression"
+    distance = SQUARED_DISTANCE if regression else LOGISTIC_DISTANCE * (1 + slopes.bend)
     length = scale * math.sqrt(d * rounds)
-    return min(most, far / length) if length else most
+    return min(most, distance / length) if length else most
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
@@ -167,9 +136,9 @@ class NoisyDescent(
         rounds: T.
         noise_constant: c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says "some constant";
             its proof's inequalities need 16.
-        step_selection: the step size is by `rule` (`step_sizes.rule`), which reads no row; `oracle`: the one of `steps`
+        step_selection: the step size is by `rule` (`ruled_step`), which reads no row; `oracle`: the one of `steps`
             with the least training objective; `validated`: the one that does best on rows held out of training
-            (`step_sizes.held_out`); both read the private rows, and no budget counts them; `fixed`: `step`.
+            (`held_out`); both read the private rows, and no budget counts them; `fixed`: `step`.
         step: the fixed step size; None: 1/L, L = smoothness of the loss + lam. A number makes `rule` `fixed`.
         steps: the step sizes that `oracle` and `validated` try.
         calibrate_for: the view that `tight` noise is calibrated to. `release`: the last model, all that a curator
@@ -213,10 +182,9 @@ class NoisyDescent(
         if self.clip is not None:
             if self.calibration == "published":
                 raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
-            if self.loss.name not in CLIPPED:
-                needed = " or ".join(f"loss={name}" for name in CLIPPED)
-                raise UserError(f"algo.clip needs {needed}, not loss={self.loss.name}.")
-        elif self.calibration == "tight" and self.loss.name in CLIPPED:
+            if not self.loss.convex:
+                raise UserError(f"algo.clip needs loss=logistic or loss=squared, not loss={self.loss.name}.")
+        elif self.calibration == "tight" and self.loss.convex:
             object.__setattr__(self, "clip", SLOPE_CLIP)
             object.__setattr__(self, "ruled", ("clip",))
         elif self.loss.lipschitz is None:
@@ -317,8 +285,7 @@ class NoisyDescent(
         if self.step_selection == "fixed":
             return np.array([self.largest if self.step is None else self.step])
         scale = self.per_row(budget, problem, 0.0) * self.layout.sum_std(problem)
-        most = largest(self.slopes, self.lam, self.rounds)
-        return np.array([rule(scale, problem.d, self.rounds, most, distance(self.slopes))])
+        return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
         """`per_row` of step sizes (S,), by default of all that are tried.
@@ -366,9 +333,8 @@ class NoisyDescent(
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         """All rounds with each step size that is tried; a row moves the gradient by 2 G in units of its weight."""
         layout = self.layout
-        units, wide = layout.units(problem), layout.round_noise(problem)
+        units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
-        apart = layout.sensitivity(problem)
         return tuple(
             Sum(of, apart, float(each) * wide, units, times=self.rounds) for each in self.per_rows(budget, problem)
         )
@@ -435,17 +401,12 @@ class NoisyDescent(
         weights: Array = np.einsum("g,edgj->edj", self.layout.model_weights(carrier.problem), last)
         return weights
 
-    def descend(self, carrier: Carrier, number: int, heard: Callable[[Array], None] | None = None) -> Array:
-        """Return the last models of all runs, (B, d), or of local rounds the last models of all clients, (B, M d).
-
-        `heard` gets the models before every round.
-        """
+    def descend(self, carrier: Carrier, number: int) -> Array:
+        """Return the last models of all runs, (B, d), or of local rounds the last models of all clients, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
         for _ in range(self.rounds):
-            if heard is not None:
-                heard(w)
             w = (1 - self.lam * steps) * w - steps * carrier.ask(number, w)
         return w
 
@@ -495,20 +456,19 @@ class PlainMean(Clients):
 class LocalRounds(NoisyDescent):
     """`jayaraman_local`: the options of `noisy_descent.NoisyDescent`, with published noise only."""
 
+    sites: Sites = "clients"
+
     def __post_init__(self) -> None:
         if self.calibration == "tight":
             raise UserError(
                 f"algo={self.name} is a reading of published noise; for tight noise take algo=jayaraman or algo=wddp."
             )
-        if self.sites != "clients" or self.variant != "paper":
-            raise UserError(f"algo={self.name} needs algo.sites=clients and algo.variant=paper.")
         super().__post_init__()
 
     @property
-    def kind(self) -> Any:
-        return replace(
-            super().kind, name="jayaraman_local", claim="Jayaraman et al. 2018, as in Kang et al. 2019, eq. (2)"
-        )
+    def kind(self) -> _Kind:
+        claim = "Jayaraman et al. 2018, as in Kang et al. 2019, eq. (2)"
+        return replace(KINDS["clients"], name="jayaraman_local", claim=claim, variants=("paper",))
 
     @property
     def layout(self) -> Layout:

@@ -29,7 +29,6 @@ from dpml.algorithms.perturbation import (
     tight_perturbation,
 )
 from dpml.arrays import Array
-from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Lam, Release, Rounds
 from dpml.mechanism.carriers import Carrier
@@ -47,30 +46,8 @@ _MOST_HALVINGS = 400  # the square of 2^400, in N d of them, is a number still
 
 
 @dataclass(frozen=True)
-class Gradients(Statistic):
-    """The sum of the rows' logistic gradients at models w (B, d)."""
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return (d,)
-
-    def on(self, parties: Parties) -> "GradientTerms":
-        return GradientTerms(parties)
-
-    def largest(self, problem: Problem) -> float:
-        return problem.N  # rows of norm 1
-
-    def imprecision(self, problem: Problem) -> float:
-        return sums.imprecision(problem.N, 2 * problem.d, model=sums.LONG)
-
-    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        return "<f8", (d,)
-
-
-@dataclass(frozen=True)
-class GradientTerms(Terms):
+class GradientTerms(Terms["Gradients"]):
     """The gradients of all rows, and of every party's, in double precision."""
-
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         return self._all.sum(at[0])
@@ -86,6 +63,25 @@ class GradientTerms(Terms):
     def _by_party(self) -> "list[MergedRows]":
         own = [self.parties.of(k) for k in range(self.parties.problem.M)]
         return [MergedRows(self.parties.X[rows], self.parties.y[rows]) for rows in own]
+
+
+@dataclass(frozen=True)
+class Gradients(Statistic):
+    """The sum of the rows' logistic gradients at models w (B, d)."""
+
+    terms = GradientTerms
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (d,)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N  # rows of norm 1
+
+    def imprecision(self, problem: Problem) -> float:
+        return sums.imprecision(problem.N, 2 * problem.d, model=sums.LONG)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (d,)
 
 
 @dataclass(frozen=True)
@@ -128,13 +124,13 @@ class PrivateSGD(
     """
 
     name: ClassVar[str] = "psgd"
+    published_variants: ClassVar[bool] = True
 
     lam: Annotated[Lam, POSITIVE] = 0.01
     rounds: Rounds = 1000
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_published_only()
         if self.halving and self.rounds > _MOST_HALVINGS:
             raise UserError(
                 f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "

@@ -11,19 +11,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
-from dpml.algorithms.defaults import (
-    COUNTING_SHARE,
-    FIRST_CLIP,
-    FLAT,
-    HIDDEN,
-    LABEL_SHARE,
-    LAST_CLIP,
-    LEAST_REACH,
-    RARE,
-    REACH,
-    WHITENED_RULES,
-    WhitenedRule,
-)
+from dpml.algorithms import defaults
 from dpml.algorithms.descent.clipped import Schedule, take_rounds
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSums
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial, spectral_edge
@@ -68,16 +56,16 @@ class WhitenedDescent(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.budget_share is not None and self.labels and self.budget_share >= 1 - LABEL_SHARE:
+        if self.budget_share is not None and self.labels and self.budget_share >= 1 - defaults.LABEL_SHARE:
             raise UserError(
-                f"algo.budget_share of {self.name} must be less than {1 - LABEL_SHARE:g}, because the labels get "
-                f"{LABEL_SHARE:g}, and the rounds the rest, got {self.budget_share:g}."
+                f"algo.budget_share of {self.name} must be less than {1 - defaults.LABEL_SHARE:g}, because the labels "
+                f"get {defaults.LABEL_SHARE:g}, and the rounds the rest, got {self.budget_share:g}."
             )
 
     @property
-    def rule(self) -> WhitenedRule:
+    def rule(self) -> defaults.WhitenedRule:
         """The constants for this loss and unit."""
-        return WHITENED_RULES[self.loss.name, self.unit]
+        return defaults.WHITENED_RULES[self.loss.name, self.unit]
 
     @property
     def labels(self) -> bool:
@@ -91,7 +79,7 @@ class WhitenedDescent(
 
     def left(self, budget: Budget, problem: Problem) -> float:
         """Return the mu of all rounds together."""
-        share = 1 - self.share(budget, problem) - LABEL_SHARE * self.labels
+        share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
         return math.sqrt(rounds) * each
@@ -100,17 +88,17 @@ class WhitenedDescent(
         """The part of mu^2 that X'X gets: by the rule little where it would be hidden all the same."""
         if self.budget_share is not None:
             return self.budget_share
-        n = problem.N if self.unit == "sample" else problem.M
+        n = problem.units(self.unit)
         mu, rule = self.target_mu(budget, problem, self._moments), self.rule
         edge = spectral_edge(problem.d) * math.sqrt(2 / rule.share) / (n * mu)
-        return rule.unseen if edge > HIDDEN else rule.share
+        return rule.unseen if edge > defaults.HIDDEN else rule.share
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
         """The noise in the rounds."""
         rounds, left = self.rounds or self.rule.rounds, self.left(budget, problem)
-        counting = COUNTING_SHARE if self.adaptive else 0.0
+        counting = defaults.COUNTING_SHARE if self.adaptive else 0.0
         width = 2 * math.sqrt(rounds / (1 - counting)) / left
-        clip = FIRST_CLIP if self.adaptive else self.clip or self.rule.clip
+        clip = defaults.FIRST_CLIP if self.adaptive else self.clip or self.rule.clip
         counts = math.sqrt(rounds / counting) / left if counting else math.inf
         return Schedule(rounds, clip, 0.0, width, counts)
 
@@ -119,7 +107,7 @@ class WhitenedDescent(
         sent = [self._message(self._moments, moved, self.share(budget, problem), budget, problem)]
         if self.labels:
             labels = LabelSums(self.loss.outputs(problem.classes))
-            sent.append(self._message(labels, labels.sensitivity, LABEL_SHARE, budget, problem))
+            sent.append(self._message(labels, labels.sensitivity, defaults.LABEL_SHARE, budget, problem))
         return *sent, self.schedule(budget, problem).message(self._gradients(problem))
 
     @property
@@ -138,7 +126,7 @@ class WhitenedDescent(
 
     def run(self, carrier: Carrier) -> Release:
         """`rounds` and `clip`, the last one, are those used."""
-        d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
+        d, n = carrier.problem.d, carrier.problem.units(self.unit)
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
         reach = n * carrier.per_run([self.left(budget, carrier.problem) for budget in carrier.budgets])
@@ -171,7 +159,7 @@ class WhitenedDescent(
         _, H = polynomial(carrier.by_budget(carrier.ask(0)), d, n, 0.0)
         values, vectors = np.linalg.eigh(H.reshape(-1, d, d))
         edges = carrier.per_run(spectral_edge(d) * squares / n * carrier.widening)[:, None]
-        flat = d * np.finfo(float).eps if self.loss.task == "regression" else FLAT / d
+        flat = d * np.finfo(float).eps if self.loss.task == "regression" else defaults.FLAT / d
         least = np.maximum(edges, flat)
         seen = 1 / np.maximum(values, least)
         if self.loss.task == "regression":  # a direction without rows has no targets either
@@ -188,15 +176,15 @@ class WhitenedDescent(
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
-            least = LEAST_REACH / np.sqrt(np.maximum(reach / d, 1)) / lengths
-            first = np.clip(2 * np.maximum(REACH, least) * reach * steepest / rounds, rule.clip, rule.longest)
-            last = np.minimum(first, np.maximum(LAST_CLIP, rule.clip * 2 * reach / d))
+            least = defaults.LEAST_REACH / np.sqrt(np.maximum(reach / d, 1)) / lengths
+            first = np.clip(2 * np.maximum(defaults.REACH, least) * reach * steepest / rounds, rule.clip, rule.longest)
+            last = np.minimum(first, np.maximum(defaults.LAST_CLIP, rule.clip * 2 * reach / d))
             fallen = np.minimum(2 * np.arange(rounds) / rounds, 1)[:, None]
             return (first * (last / first) ** fallen).astype(np.float32)
         sums = carrier.ask(1) / n
         shares = (1 + np.hstack([sums, -sums])) / 2 if sums.shape[1] == 1 else sums
         rare = np.clip(1 - shares.max(axis=1), 1 / n, 1.0)
-        clip = np.maximum(rule.clip * reach / (d * rule.enough), np.minimum(RARE / rare, rule.rare))
+        clip = np.maximum(rule.clip * reach / (d * rule.enough), np.minimum(defaults.RARE / rare, rule.rare))
         return np.tile(np.clip(clip, rule.clip, rule.longest).astype(np.float32), (rounds, 1))
 
     def _far(self, reach: Array, clip: Array, rounds: int, d: int) -> Array:

@@ -18,7 +18,6 @@ from scipy.optimize import brentq, minimize_scalar
 
 from dpml.algorithms.defaults import QUADRATIC_NORM, SPECTRAL_FLOOR
 from dpml.arrays import Array, Index, blocks
-from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.mechanism.algorithm import Release, Unit
 from dpml.mechanism.carriers import Carrier
@@ -150,108 +149,8 @@ _MOST_CLASSES = 1 << 10  # so that 1/K has steps on the coarsest grid
 
 
 @dataclass(frozen=True)
-class Coefficients(Statistic):
-    """The blocks L0 (if `constant`), L1 (if `linear`), the diagonal of L2, and its entries above the diagonal.
-
-    Noise is drawn for all 1 + d + d^2 numbers (d^2 without L1), and of an entry beside the diagonal the mean of two
-    noises is kept: as ``w'Ew`` sees the symmetric part of E only, this is the same release. With `mirrored`, one of the
-    two is kept.
-
-    Args:
-        loss: squared, logistic, or softmax.
-        constant: whether L0 is released.
-        unit: what is summed over: rows, or parties.
-        last: only the rows of the last party.
-        mirrored: how the noise beside the diagonal is made.
-        linear: whether L1 is released; without it, no L0 either.
-        classes: K of softmax, else 1.
-    """
-
-    loss: Loss
-    constant: bool = False
-    unit: Unit = "sample"
-    last: bool = False
-    mirrored: bool = False
-    linear: bool = True
-    classes: int = 1
-
-    @property
-    def quadratic(self) -> Quadratic:
-        """The polynomial of a row."""
-        return quadratic_of(self.loss, self.classes)
-
-    def lengths(self, d: int) -> tuple[int, ...]:
-        return (*(1,) * self.constant, *(self.classes * d,) * self.linear, d, d * (d - 1) // 2)
-
-    def on(self, parties: Parties) -> "CoefficientTerms":
-        return CoefficientTerms(self, parties)
-
-    def largest(self, problem: Problem) -> float:
-        q = self.quadratic
-        count = problem.N if self.unit == "sample" else 1
-        constant = np.abs(q.constant(np.array([-1.0, 0.0, 1.0]))).max() if self.constant else 0.0
-        return count * max(q.linear_bound, q.square, float(constant))
-
-    def drawn(self, d: int) -> tuple[int, ...]:
-        return (self._before(d) + d * d,)
-
-    def _before(self, d: int) -> int:
-        """How many numbers are drawn before those of L2."""
-        return 1 + self.classes * d if self.linear else 0
-
-    def project(self, noise: Array, d: int) -> Array:
-        first, square = np.split(noise, [self._before(d)], axis=-1)
-        on, (i, j) = np.arange(d), np.triu_indices(d, 1)
-        beside = square[..., i * d + j]
-        if not self.mirrored:
-            beside = (beside + square[..., j * d + i]) / 2
-        return np.concatenate([first[..., 1 - self.constant :], square[..., on * d + on], beside], axis=-1)
-
-    def deviations(self, d: int) -> tuple[float, ...]:
-        return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
-
-    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """The fractional bits of rows: 20 where the sums of N rows and the noise fit into 64 bits."""
-        if self.classes > _MOST_CLASSES:
-            raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
-        q = self.quadratic
-        units = (*(q.slope,) * self.linear, q.square, q.square)
-        width = max(width / unit for width, unit in zip(widths, units, strict=True))
-        finest = min(1 << 2 * BITS, _SUMS // problem.N)
-        coarsest = 4 ** (((problem.d << _FINE).bit_length() + 1) // 2)
-        return ((whole_steps(finest // coarsest, width * coarsest) * coarsest).bit_length() - 1) // 2
-
-    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        q, one = self.quadratic, 4.0**resolution
-        label = 2.0**resolution if self.classes == 1 else float(self.classes * ((1 << resolution) // self.classes))
-        return (*(-q.slope / (label * 2.0**resolution),) * self.linear, q.square / one, q.square / one)
-
-    def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """A party's mean is rounded once in every coordinate, so that two of them move apart by one step more there.
-
-        That is at most ``d 2^(-2 bits)`` of mu, less than half of what `discrete.target_mu` leaves.
-        """
-        if self.unit == "sample":
-            return 0.0
-        *linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
-        d = problem.d
-        entries = self.classes * d
-        return math.sqrt(entries * sum(each**2 for each in linear) + (d + d * (d - 1)) * square**2)
-
-    def whole_labels(self, y: Array, bits: int) -> Integers:
-        """Labels (n,), or their codes (n, K), as integers of at most 2^bits."""
-        if self.classes == 1:
-            return np.rint(np.ldexp(np.clip(y, -1, 1), bits)).astype(np.int64)
-        K = self.classes
-        return (K * np.equal.outer(y, np.arange(K)) - 1) * ((1 << bits) // K)
-
-
-@dataclass(frozen=True)
-class CoefficientTerms(Terms):
+class CoefficientTerms(Terms["Coefficients"]):
     """The coefficients of some parties' rows."""
-
-    statistic: Coefficients
-    parties: Parties
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -313,8 +212,106 @@ class CoefficientTerms(Terms):
         d, where = z.shape[1], entries(z.shape[1])
         for rows in map(parties.of, range(parties.problem.M)) if party or secure else [slice(None)]:
             products = whole_products(z[rows], y[rows], bits)
-            sums = np.concatenate([*[products[d:, :d].ravel()] * self.statistic.linear, products[where]])
+            constant = [products[d:, d:].ravel()] * self.statistic.constant
+            sums = np.concatenate([*constant, *[products[d:, :d].ravel()] * self.statistic.linear, products[where]])
             yield divide(sums, len(z[rows])) if party else sums
+
+
+@dataclass(frozen=True)
+class Coefficients(Statistic):
+    """The blocks L0 (if `constant`), L1 (if `linear`), the diagonal of L2, and its entries above the diagonal.
+
+    Noise is drawn for all 1 + d + d^2 numbers (d^2 without L1), and of an entry beside the diagonal the mean of two
+    noises is kept: as ``w'Ew`` sees the symmetric part of E only, this is the same release. With `mirrored`, one of the
+    two is kept.
+
+    Args:
+        loss: squared, logistic, or softmax.
+        constant: whether L0 is released.
+        unit: what is summed over: rows, or parties.
+        last: only the rows of the last party.
+        mirrored: how the noise beside the diagonal is made.
+        linear: whether L1 is released; without it, no L0 either.
+        classes: K of softmax, else 1.
+    """
+
+    terms = CoefficientTerms
+
+    loss: Loss
+    constant: bool = False
+    unit: Unit = "sample"
+    last: bool = False
+    mirrored: bool = False
+    linear: bool = True
+    classes: int = 1
+
+    @property
+    def quadratic(self) -> Quadratic:
+        """The polynomial of a row."""
+        return quadratic_of(self.loss, self.classes)
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        return (*(1,) * self.constant, *(self.classes * d,) * self.linear, d, d * (d - 1) // 2)
+
+    def largest(self, problem: Problem) -> float:
+        q = self.quadratic
+        count = problem.N if self.unit == "sample" else 1
+        constant = np.abs(q.constant(np.array([-1.0, 0.0, 1.0]))).max() if self.constant else 0.0
+        return count * max(q.linear_bound, q.square, float(constant))
+
+    def drawn(self, d: int) -> tuple[int, ...]:
+        return (self._before(d) + d * d,)
+
+    def _before(self, d: int) -> int:
+        """How many numbers are drawn before those of L2."""
+        return 1 + self.classes * d if self.linear else 0
+
+    def project(self, noise: Array, d: int) -> Array:
+        first, square = np.split(noise, [self._before(d)], axis=-1)
+        on, (i, j) = np.arange(d), np.triu_indices(d, 1)
+        beside = square[..., i * d + j]
+        if not self.mirrored:
+            beside = (beside + square[..., j * d + i]) / 2
+        return np.concatenate([first[..., 1 - self.constant :], square[..., on * d + on], beside], axis=-1)
+
+    def deviations(self, d: int) -> tuple[float, ...]:
+        return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
+
+    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
+        """The fractional bits of rows: 20 where the sums of N rows and the noise fit into 64 bits."""
+        if self.classes > _MOST_CLASSES:
+            raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
+        q = self.quadratic
+        units = (*(1.0,) * self.constant, *(q.slope,) * self.linear, q.square, q.square)
+        width = max(width / unit for width, unit in zip(widths, units, strict=True))
+        finest = min(1 << 2 * BITS, _SUMS // problem.N)
+        coarsest = 4 ** (((problem.d << _FINE).bit_length() + 1) // 2)
+        return ((whole_steps(finest // coarsest, width * coarsest) * coarsest).bit_length() - 1) // 2
+
+    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
+        q, one = self.quadratic, 4.0**resolution
+        label = 2.0**resolution if self.classes == 1 else float(self.classes * ((1 << resolution) // self.classes))
+        linear = (-q.slope / (label * 2.0**resolution),) * self.linear
+        return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
+
+    def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
+        """A party's mean is rounded once in every coordinate, so that two of them move apart by one step more there.
+
+        That is at most ``d 2^(-2 bits)`` of mu, less than half of what `Program.target_mu` leaves.
+        """
+        if self.unit == "sample":
+            return 0.0
+        *linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
+        d = problem.d
+        entries = self.classes * d
+        return math.sqrt(entries * sum(each**2 for each in linear) + (d + d * (d - 1)) * square**2)
+
+    def whole_labels(self, y: Array, bits: int) -> Integers:
+        """Labels (n,), or their codes (n, K), as integers of at most 2^bits."""
+        if self.classes == 1:
+            return np.rint(np.ldexp(np.clip(y, -1, 1), bits)).astype(np.int64)
+        K = self.classes
+        return (K * np.equal.outer(y, np.arange(K)) - 1) * ((1 << bits) // K)
 
 
 def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
@@ -398,14 +395,6 @@ def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 
-def units_in(carrier: Carrier, of: Coefficients) -> int:
-    """How many units a sum is over."""
-    sizes = carrier.mechanism.parties.sizes
-    if of.last:
-        return int(sizes[-1])
-    return len(sizes) if of.unit == "party" else int(sizes.sum())
-
-
 def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor, variance: float = 0.5) -> Release:
     """Ask for the coefficients, and minimise the noisy polynomial + lam/2 ||w||^2.
 
@@ -415,7 +404,8 @@ def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor
     """
     of = carrier.statistic(0)
     assert isinstance(of, Coefficients)
-    d, count = carrier.problem.d, units_in(carrier, of)
+    d = carrier.problem.d
+    count = int(carrier.mechanism.parties.sizes[-1]) if of.last else carrier.problem.units(of.unit)
     noisy = carrier.by_budget(carrier.ask(0))
     b, A = polynomial(noisy, d, count, lam, of.classes)
     if of.classes > 1:

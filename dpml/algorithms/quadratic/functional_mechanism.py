@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dpml.algorithms.quadratic.coefficients import (
     SOURCE,
     Coefficients,
+    Minimise,
     Scales,
     coefficients_sum,
     draws_together,
@@ -23,11 +24,7 @@ from dpml.algorithms.quadratic.coefficients import (
 )
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import (
-    VARIANTS,
-    Release,
-    Variant,
-)
+from dpml.mechanism.algorithm import VARIANTS, Release, Variant
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
@@ -124,24 +121,18 @@ class FunctionalMechanism(
         return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
-        return minimised(carrier, self.lam, self.minimisers)
-
-    def minimisers(self, A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """The models, as the variant and the calibration have them."""
-        if self.variant == "authors":
-            return in_the_authors_box(A, b)
-        if self.tight:
-            return raised_to_floor(A, b, edges)
-        return with_ridge(A, b, self.ridge * edges)
+        return minimised(carrier, self.lam, minimiser(self.variant, self.tight, self.ridge))
 
 
-def in_the_authors_box(A: Array, b: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Where the authors' solver stops in the box [-1, 1]^d."""
-    d = b.shape[-1]
-    flat = stop_in_box(A.reshape(-1, d, d), b.reshape(-1, d), usual_start(d))
-    return flat.reshape(b.shape), np.zeros(b.shape[:-1], dtype=bool)
+def minimiser(variant: Variant, tight: bool, ridge: float) -> Minimise:
+    """Return what minimises noisy polynomials, by the variant and the calibration."""
 
+    def stopped(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
+        d = b.shape[-1]
+        flat = stop_in_box(A.reshape(-1, d, d), b.reshape(-1, d), usual_start(d))
+        return flat.reshape(b.shape), np.zeros(b.shape[:-1], dtype=bool)
 
-def with_ridge(A: Array, b: Array, ridges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """The minimisers with a ridge (budgets,), and the spectrum trimmed where that is not enough."""
-    return minimise_quadratic(A, b, ridges[:, None])
+    def with_ridge(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
+        return minimise_quadratic(A, b, ridge * edges[:, None])
+
+    return stopped if variant == "authors" else raised_to_floor if tight else with_ridge

@@ -8,8 +8,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from dpml.algorithms.defaults import QUADRATIC_NORM
@@ -22,10 +20,8 @@ from dpml.algorithms.quadratic.coefficients import (
     draws_together,
     minimised,
     quadratic_of,
-    raised_to_floor,
 )
-from dpml.algorithms.quadratic.functional_mechanism import in_the_authors_box, with_ridge
-from dpml.arrays import Array
+from dpml.algorithms.quadratic.functional_mechanism import minimiser
 from dpml.mechanism.algorithm import VARIANTS, Release, Variant
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
@@ -60,14 +56,11 @@ class LaplaceFunctionalMechanism(
     """
 
     name: ClassVar[str] = "dpfm"
+    published_variants: ClassVar[bool] = True
 
     variant: Variant = "paper"
     radius: Annotated[float | None, POSITIVE] = None
     ridge: Annotated[float, NOT_NEGATIVE] = 1.25
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_published_only()
 
     @property
     def proof(self) -> str:  # type: ignore[override]
@@ -172,10 +165,4 @@ class LaplaceFunctionalMechanism(
     def run(self, carrier: Carrier) -> Release:
         # beside the diagonal: 2 when mirrored, 1 when two entries of variance 2 are averaged, 1/2 for Gaussians
         variance = 0.5 if not self.laplace else 2.0 if self.mirrored else 1.0
-        return minimised(carrier, self.lam, self.minimisers, variance)
-
-    def minimisers(self, A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-        """The models, as the variant and the calibration have them."""
-        if self.variant == "authors":
-            return in_the_authors_box(A, b)
-        return raised_to_floor(A, b, edges) if self.tight else with_ridge(A, b, self.ridge * edges)
+        return minimised(carrier, self.lam, minimiser(self.variant, self.tight, self.ridge), variance)

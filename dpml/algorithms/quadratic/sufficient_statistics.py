@@ -101,7 +101,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
         return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
-        d, n = carrier.problem.d, carrier.problem.N if self.unit == "sample" else carrier.problem.M
+        d, n = carrier.problem.d, carrier.problem.units(self.unit)
         squares = np.array([messages[0].units[-1] for messages in carrier.messages])
         b, A = polynomial(carrier.by_budget(carrier.ask(0)), d, n, self.lam)
         inverse = _inverses(A, SPECTRAL_FLOOR * spectral_edge(d) * squares / n * carrier.widening)

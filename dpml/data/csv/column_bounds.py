@@ -31,7 +31,6 @@ from dpml.data.csv.columns import (
     as_text,
     day_of,
     range_content,
-    stated_kind,
 )
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
@@ -59,9 +58,9 @@ class ColumnBounds:
     """The statements of a file.
 
     Attributes:
-        kinds: The kind of every column that features are made of, with its range or its values.
+        kinds: The kind of every column that becomes a feature, with its range or its values.
         classes, target: The labels, or the range of the label of a regression.
-        reading: The values of some options of dataset=csv.
+        reading: Options of dataset=csv.
     """
 
     path: Path
@@ -75,11 +74,12 @@ class ColumnBounds:
         cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
     ) -> "ColumnBounds":
         """Return the statements that columns are numbers in a range, or categories."""
-        return cls(path, {name: stated_kind(column) for name, column in columns.items()}, classes, target)
+        kinds = {name: Number(each) if isinstance(each, Range) else Category(each) for name, each in columns.items()}
+        return cls(path, kinds, classes, target)
 
     @property
     def columns(self) -> dict[str, Column]:
-        """The range or the values of every feature; of dates in days since 1970-01-01."""
+        """The range or the values of every feature; dates are days since 1970-01-01."""
         features = [each for name, kind in self.kinds.items() for each in kind.columns(name).items()]
         return {name: column for name, column in features if column is not None}
 
@@ -106,10 +106,7 @@ class ColumnBounds:
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the statements in the order of the file's columns `names` that are features.
-
-        A column without a statement, or a statement about a column that is no feature, is a UserError.
-        """
+        """Return the statements in the order of the features `names` of a file, if they are about these."""
         for name in names:
             if name not in self.kinds:
                 raise UserError(f"{self.path} states nothing of the column {name!r} of {data}: add it under `columns`.")
@@ -166,12 +163,7 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
         raise UserError(f"{path}: {key}: {error}") from None
     if len(classes) == 1:
         raise UserError(f"{path}: classes must be a list of two or more labels.")
-    result = ColumnBounds(path, kinds, classes, target, reading)
-    features = Counter(feature for name, kind in kinds.items() for feature in kind.columns(name))
-    for name, count in features.items():
-        if count > 1:
-            raise UserError(f"{path}: columns: two features are called {name!r}.")
-    return result
+    return ColumnBounds(path, kinds, classes, target, reading)
 
 
 def _option(value: Any, is_list: bool) -> Any:

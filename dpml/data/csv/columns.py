@@ -13,7 +13,6 @@ from dpml.data.csv.reading import Columns, FileColumn
 from dpml.data.info import Column, Range
 
 BOOLEANS = {"false": 0.0, "no": 0.0, "true": 1.0, "yes": 1.0}
-"""The words, in any capitalisation, that are booleans if a column has those of one language only."""
 
 _WORDS = "na|n.a.|n/a|k.a.|none|nil|null|nan|missing|unknown|not known|not available|unbekannt|keine angabe|inconnu"
 WORDS_FOR_MISSING = frozenset(f"{_WORDS}|-|--|---|.|..|#n/a|#value!|#div/0!".split("|"))
@@ -55,7 +54,7 @@ class ColumnKind:
     """How the texts of a column become a feature. What a value becomes never depends on other rows.
 
     Attributes:
-        column: The public range or values of the feature; None: they are taken from the rows.
+        column: The range or the values of the feature; None: the range of the rows.
         fill: What stands for a missing value, as a number; None: nothing does.
         indicator: Whether another feature marks where a value is missing.
     """
@@ -136,18 +135,14 @@ class Boolean(ColumnKind):
 
 @dataclass(frozen=True)
 class Category(ColumnKind):
-    """Categories: each text becomes its place in `values`, another text -1.
-
-    Attributes:
-        values: The categories, sorted; by default those of `column`.
-    """
+    """Categories: each text becomes its place in `values`, which are sorted, and another text -1."""
 
     name = "category"
-    values: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        if isinstance(self.column, tuple):
-            object.__setattr__(self, "values", self.column)
+    @property
+    def values(self) -> tuple[str, ...]:
+        assert isinstance(self.column, tuple)
+        return self.column
 
     def cells(self, column: FileColumn) -> Array:
         place = {value: float(number) for number, value in enumerate(self.values)}
@@ -162,11 +157,7 @@ class Category(ColumnKind):
 
 @dataclass(frozen=True)
 class Date(ColumnKind):
-    """Dates, as days since 1970.
-
-    Attributes:
-        form: How they are written, as `strptime` knows it, or `iso`.
-    """
+    """Dates, as days since 1970; `form` says how they are written, as `strptime` knows it, or is `iso`."""
 
     name = "date"
     form: str = ISO
@@ -191,13 +182,8 @@ Kinds = Mapping[str, ColumnKind]
 """The kind of each column that becomes a feature, in order."""
 
 
-def stated_kind(column: Column) -> ColumnKind:
-    """Return the kind of a column of numbers or of categories that has a statement."""
-    return Number(column) if isinstance(column, Range) else Category(column)
-
-
 def matrix(columns: Columns, kinds: Kinds) -> Array:
-    """Return the features (n, p) of the rows of a file; NaN is a missing value for which nothing stands."""
+    """Return the features of the rows of a file, (n, p); NaN is a missing value for which nothing stands."""
     width = sum(len(kind.columns(name)) for name, kind in kinds.items())
     X = np.empty((len(columns[next(iter(kinds))]), width), order="F")  # it is filled column by column
     place = 0
@@ -211,10 +197,8 @@ def matrix(columns: Columns, kinds: Kinds) -> Array:
 
 def levels_of(kinds: Kinds) -> tuple[int, ...]:
     """Return the number of values of each feature that is of categories; 0 for the others."""
-    levels = []
-    for name, kind in kinds.items():
-        levels += [len(kind.values) if isinstance(kind, Category) else 0] + [0] * (len(kind.columns(name)) - 1)
-    return tuple(levels)
+    features = [column for name, kind in kinds.items() for column in kind.columns(name).values()]
+    return tuple(len(column) if isinstance(column, tuple) else 0 for column in features)
 
 
 def range_content(column: Range) -> dict[str, Any]:
@@ -231,7 +215,6 @@ class ColumnProfile:
     """What the values of a column are.
 
     Attributes:
-        kind: Its kind.
         missing: The number of its missing values.
         low, high: The smallest and the largest number, or day since 1970; NaN if there is none.
         problem: Why it cannot be a feature, a clause without the column's name; empty if it can be one.
@@ -275,7 +258,7 @@ def profile_of(column: FileColumn) -> ColumnProfile:
     problem = _problem(column, len(column) - missing)
     if problem and (unit := with_unit(column)):
         problem = f"has numbers with a unit, such as {unit!r}: write them without it"
-    return ColumnProfile(name, Category(values=texts), missing, problem=problem, values=texts)
+    return ColumnProfile(name, Category(texts), missing, problem=problem, values=texts)
 
 
 def _too_large(column: FileColumn, cells: Array) -> str:
@@ -287,7 +270,6 @@ def _too_large(column: FileColumn, cells: Array) -> str:
 
 
 def _problem(column: FileColumn, present: int) -> str:
-    """Why a column of texts, `present` of which are not missing, is not categorical; empty if it is."""
     texts = column.texts
     if column.file.written.decimal == "." and with_commas(texts):
         example = next(text for text in texts if COMMA.fullmatch(text))
@@ -315,14 +297,14 @@ def with_commas(texts: Sequence[str]) -> bool:
 
 
 def with_unit(column: FileColumn) -> str:
-    """Return an example, such as 50 kg, if all texts of a column are numbers, or numbers with one unit."""
+    """Return an example, such as 50 kg, if all texts of a column are numbers or numbers with one unit."""
     words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
     found = [_UNIT.fullmatch(text) for text in words]
     return words[0] if len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1 else ""
 
 
 def mend(text: str) -> str:
-    """Return the option, in brackets, that probably reads a text where a number is expected; empty if none does."""
+    """Return the option, in brackets, that probably reads a text as a number; empty if none does."""
     if COMMA.fullmatch(text):
         return " (dataset.decimal=comma reads it)"
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
@@ -337,7 +319,7 @@ def as_text(value: float) -> str:
 
 
 def days(texts: Sequence[str], form: str) -> Array:
-    """Return the days from 1970-01-01 to each date (n,), with the time of day as a fraction; NaN for other texts."""
+    """Return the days from 1970-01-01 to each date, (n,), with the time of day; NaN for other texts."""
     return np.array([_day(text, form) for text in texts], dtype=float)
 
 
@@ -351,7 +333,7 @@ def _day(text: str, form: str) -> float:
 
 
 def forms_of(texts: Sequence[str]) -> list[str]:
-    """Return the forms of which all the texts are dates; empty if they are no dates."""
+    """Return the forms of which all texts are dates."""
     if not texts or any(len(text) < 8 or not text[:1].isdigit() for text in texts):
         return []
     likely = [form for form in FORMS if not np.isnan(days(texts[:50], form)).any()]
@@ -359,7 +341,7 @@ def forms_of(texts: Sequence[str]) -> list[str]:
 
 
 def day_of(value: object) -> float | None:
-    """Return the day that a YAML file states, a date or a text such as 2024-12-31; None if it is none."""
+    """Return the day that a YAML file states, a date or a text such as 2024-12-31; None for other values."""
     day = _day(str(value), ISO) if isinstance(value, str | date) else np.nan
     return None if np.isnan(day) else day
 

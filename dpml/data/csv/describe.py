@@ -26,7 +26,7 @@ from dpml.data.csv.columns import (
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, FileColumn, open_file, read
 from dpml.data.info import Range
-from dpml.data.sets.csv import CSV, needed, roles
+from dpml.data.sets.csv import CSV, read_columns, roles
 from dpml.errors import UserError
 
 
@@ -35,17 +35,11 @@ class Description:
     """The content of a file.
 
     Attributes:
-        file: The file.
-        columns: All columns that are not dropped: the features first.
-        rows: The number of its rows.
-        features: The properties of each feature.
-        labels: The properties of the labels; None if no label column is named.
-        classes: Rows of each class, in the order of ``labels.classes``; for a regression the smallest and largest
-            target.
-        parties: The number of parties; None if no column names the party.
-        complete: Rows without a missing value.
-        options: What the file was read with: what was said, and what `as_meant` noticed.
-        noticed: A sentence for everything that was noticed.
+        columns: All columns that are not dropped, the features first.
+        rows, complete: The number of its rows, and of those without a missing value.
+        classes: Rows of each class, in the order of ``labels.classes``, or the smallest and the largest target.
+        parties: The number of parties, if a column names them.
+        options: The options that read it: those typed, and those of `as_meant`, which `noticed` explains.
     """
 
     file: CsvFile
@@ -71,16 +65,16 @@ class Description:
 
 
 def describe(options: CSV) -> Description:
-    """Return the content of a file; naming a label is optional."""
+    """Return the content of a file; a label is optional."""
     options, noticed = as_meant(options)
-    path, label, party, stated = options.paths["rows"], options.label, options.party, options.statements
-    file = open_file(path, options.written)
+    label, party, stated = options.label, options.party, options.statements
+    file = open_file(options.paths["rows"], options.written)
     features = roles(file, options)
-    kinds = stated.of(features, path).kinds if stated else {}
-    columns = read(file, *needed(features, label, party, stated))
+    kinds = stated.of(features, file.path).kinds if stated else {}
+    columns = read_columns(file, features, options, stated)
     rows = len(columns[features[0]])
     if not rows:
-        raise UserError(f"{path} has no rows below the names.")
+        raise UserError(f"{file.path} has no rows below the names.")
     labels, y = None, None
     classes: tuple[float, ...] = ()
     if label is not None:
@@ -98,7 +92,7 @@ def describe(options: CSV) -> Description:
 
 
 def outside(description: Description) -> list[str]:
-    """Return a sentence for each feature, and for the target, with values outside their stated range or values."""
+    """Return a sentence for each feature, and for the target, with values outside what is stated."""
     stated, label = description.options.statements, description.options.label
     if stated is None:
         return []
@@ -123,7 +117,7 @@ def outside(description: Description) -> list[str]:
 
 
 def bounds_text(description: Description) -> str:
-    """Return a file for `dataset.bounds` with what the rows have; it is refused until the user has edited it."""
+    """Return a file for `dataset.bounds` with what the rows have, which is refused until the user edits it."""
     import yaml  # slow to load
 
     for profile in description.problems:
@@ -169,7 +163,7 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
 
 _NUMBERS_FOR_MISSING = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 _FEW = 20
-"""The most values of a column of which it is asked whether they tell the label."""
+"""The most values of a column that may each tell a class."""
 
 
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
@@ -197,14 +191,14 @@ def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
 
 
 def _gaps(column: FileColumn) -> list[str]:
-    """The words for a missing value among texts that are numbers but for them; empty if others are not either."""
+    """Return the words for a missing value in a column that has only these and numbers."""
     words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
     likely = [text for text in words if text.lower() in WORDS_FOR_MISSING]
     return likely if len(likely) == len(words) < len(column.texts) else []
 
 
 def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
-    """Return what may be wrong with a column that can be a feature, and the key for that; empty if nothing is."""
+    """Return what may be wrong with a column that can be a feature, and the key for that."""
     if profile.problem:
         return ""
     cells, name = _cells(column), profile.name
@@ -229,10 +223,7 @@ def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: La
 
 
 def _cells(column: FileColumn) -> Array:
-    """A number for every row: its number, or the place of its text; NaN if it is missing."""
-    if column.is_number:
-        return column.cells()
-    return column.rows(range(len(column.texts)))
+    return column.cells() if column.is_number else column.rows(range(len(column.texts)))
 
 
 def _number_hint(profile: ColumnProfile, cells: Array, values: Array) -> str:
@@ -252,7 +243,7 @@ def _number_hint(profile: ColumnProfile, cells: Array, values: Array) -> str:
 
 
 def _tells(cells: Array, y: Array, labels: Labels) -> bool:
-    """Whether a column has the label in it: a class for each of few values, or a threshold, or a straight line."""
+    """Return whether a column has the label in it: a class for each of few values, a threshold, or a straight line."""
     known = ~np.isnan(cells) & ~np.isnan(y)
     x, y = cells[known], y[known]
     if len(x) < _FEW or np.ptp(x) == 0 or np.ptp(y) == 0:

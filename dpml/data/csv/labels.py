@@ -26,7 +26,6 @@ class Labels:
     """The properties of the labels.
 
     Attributes:
-        task: The task to learn.
         classes: The name of each class: -1 and then +1, or 0 to K-1; empty for numbers.
         rest: Whether all other labels belong to class -1.
     """
@@ -48,10 +47,7 @@ class Labels:
 
 
 def find_labels(column: FileColumn, choice: str, positive: str | None, stated: ColumnBounds | None) -> Labels:
-    """Return the properties of the labels, from the requested task, and from the stated classes or the labels' values.
-
-    Labels that do not fit the requested task, or do not allow learning, are a UserError.
-    """
+    """Return the properties of the labels, from the requested task, and the stated classes or the labels' values."""
     where = f"{column.name!r} of {column.file.path}"
     names = class_names(column) if stated is None else stated.classes
     numbers = column.is_number if stated is None else stated.target is not None
@@ -98,17 +94,16 @@ def _task(choice: str, positive: str | None, names: tuple[str, ...], numbers: bo
 
 
 def class_names(column: FileColumn) -> tuple[str, ...]:
-    """Return the different labels in order, as texts: numbers by size, texts in alphabetical order."""
+    """Return the different labels as texts: numbers by size, texts in alphabetical order."""
     if not column.is_number:
         return column.texts
     return tuple(as_text(number) for number in sorted({n for n in column.numbers if n is not None and n == n}))
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:
-    """Return the labels (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
+    """Return the labels, (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
 
-    What a label is depends on itself alone: 1.0 is the class 1, whether or not a label of another row is a word. A
-    label of no known class is a UserError that names its line.
+    What a label is depends on itself alone: 1.0 is the class 1, whether or not a label of another row is a word.
     """
     if labels.task == "regression":
         return Number().cells(column)

@@ -47,14 +47,7 @@ _EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.spli
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a CSV file is written.
-
-    Attributes:
-        encoding: What its bytes mean, by a name that Python knows; `utf-8` takes a byte order mark, too.
-        separator: The character between values; empty: the one that splits the first lines evenly.
-        decimal: The character before the decimals of a number: a point or a comma.
-        na: Texts that stand for a missing value, besides `MISSING`.
-    """
+    """How a CSV file is written: `dataset.encoding` and so on; an empty separator is recognised."""
 
     encoding: str = "utf-8"
     separator: str = ""
@@ -68,11 +61,11 @@ class Dialect:
 
     @cached_property
     def gaps(self) -> frozenset[float]:
-        """The numbers in `na`: in a column of numbers a value is missing however it is written, -999 or -999.00."""
+        """The numbers in `na`, so that -999.00 is missing if -999 is."""
         return frozenset(value for text in self.na for value in (_float(text), self._parsed(text)) if value is not None)
 
     def numbers(self, texts: Sequence[str]) -> list[float | None]:
-        """Return the number that each text is: NaN for one of `gaps`, None for a text that is no number."""
+        """Return the number that each text is: NaN for a missing value, None for a text that is no number."""
         return [float("nan") if value in self.gaps else value for value in map(self._parsed, texts)]
 
     def _parsed(self, text: str) -> float | None:
@@ -87,10 +80,7 @@ def _float(text: str) -> float | None:
 
 
 def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", na: Sequence[Any] = ()) -> Dialect:
-    """Return the dialect that options describe: characters as they are or by name, missing values as texts or numbers.
-
-    An unknown encoding, or something else that is no single character, is a UserError.
-    """
+    """Return the dialect that options describe: characters or their names, missing values as texts or numbers."""
     try:
         "a".encode(str(encoding))
     except (LookupError, ValueError):  # not known, or no encoding of text
@@ -113,7 +103,7 @@ def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A table on disk: the names of its columns in order, and how it is written, if it is text and not Parquet."""
+    """A table on disk, as text or as Parquet: the names of its columns in order, and how it is written."""
 
     path: Path
     names: tuple[str, ...]
@@ -121,7 +111,7 @@ class CsvFile:
     is_text: bool
 
     def where(self, row: int) -> str:
-        """Return how an error message names a row (0 is the first): by its line, or by its number."""
+        """Return the file with the line of a row (0 is the first)."""
         if not self.is_text:
             return f"{self.path}, row {row + 1}"
         return f"{self.path}, line {next(islice(_rows(self.path, self.written), row + 1, None))[0]}"
@@ -132,11 +122,9 @@ class FileColumn:
     """A column of a file: as texts, or as numbers alone.
 
     Attributes:
-        file: The file that it comes from.
-        name: Its name.
-        codes: The place of each row's text in `texts` (n,); -1 is a missing value.
+        codes: The place of each row's text in `texts`, (n,); -1 is a missing value.
         texts: The different texts, sorted; blanks at their ends do not count.
-        plain: The number in each row (n,), NaN for a missing one, if there are numbers alone; then there are no texts.
+        plain: The number in each row, (n,), NaN for a missing one, if there are numbers alone; then there are no texts.
     """
 
     file: CsvFile
@@ -150,7 +138,7 @@ class FileColumn:
 
     @cached_property
     def numbers(self) -> list[float | None]:
-        """The number that each text is: NaN for one that stands for a missing value, None for no number."""
+        """The number that each text is: see `Dialect.numbers`."""
         return self.file.written.numbers(self.texts)
 
     @cached_property
@@ -159,18 +147,18 @@ class FileColumn:
         return self.plain is not None or None not in self.numbers
 
     def cells(self, other: float = np.nan) -> Array:
-        """Return the number in each row (n,): NaN for a missing one, `other` for a text that is no number."""
+        """Return the number in each row, (n,): NaN for a missing one, `other` for a text that is no number."""
         if self.plain is not None:
             return self.plain
         return self.rows([other if number is None else number for number in self.numbers])
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Whether the value of each row is missing, (n,)."""
+        """Whether the value of a row is missing, (n,)."""
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float]) -> Array:
-        """Return a value for every row (n,) from one for every text; NaN for a missing value."""
+        """Return a value for every row, (n,), from one for every text; NaN for a missing value."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -179,7 +167,7 @@ class FileColumn:
         return repr(self.texts[self.codes[row]]) if number is None else f"{number:g}"
 
     def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
-        """Raise UserError if the value of a row is wrong, (n,): the first of them is `what`."""
+        """Raise UserError if a row is `wrong`, (n,): the first of them is `what`."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}.")
@@ -209,10 +197,13 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names`, those in `text` as texts; another one as numbers, if it has no word.
+    """Read the columns `names`: those in `text` as texts, another one as numbers if it has no word.
 
-    Pandas reads a number to the same bits as Python does, so that no word elsewhere changes a value.
+    Pandas reads a number to the same bits as Python does, so that no word in another row changes a value.
     """
+    for name in names:
+        if name not in file.names:
+            raise UserError(f"{file.path} has no column {name!r}, which is needed: {nearest(name, file.names)}")
     with _readable(file.path):
         try:
             numbers = _numbers(file, [name for name in names if name not in text])
@@ -225,7 +216,6 @@ def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dic
 
 
 def _numbers(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
-    """Return the columns that have numbers alone."""
     parts: dict[str, list[Array]] = {name: [] for name in names}
     for rows in _frames(file, {}) if names else ():
         for name in [*parts]:
@@ -241,7 +231,7 @@ def _numbers(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
 
 
 def _texts(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
-    """Return columns as texts; only some rows are held as text at a time."""
+    # only some rows are held as text at a time
     places: dict[str, dict[Any, int]] = {name: {} for name in names}
     codes: dict[str, list[Codes]] = {name: [np.empty(0, dtype=np.int32)] for name in names}
     for rows in _frames(file, dict.fromkeys(names, object)) if names else ():

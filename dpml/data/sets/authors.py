@@ -1,21 +1,24 @@
 """The samples that Imtiaz et al. 2019 used, as published with the authors' code, already scaled by the authors."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import Generator
 
-from dpml.data import Dataset, Files, Info, preprocess, split_rows, training_rows
+from dpml.arrays import Index
+from dpml.data import Info
 from dpml.data.info import beside, info_of
-from dpml.data.preprocess import PRIVATE
+from dpml.data.preprocess import PRIVATE, Preprocessed, split_apply
+from dpml.data.table import RandomSplit, Table
 from dpml.errors import UserError
 
 _BESIDE = beside(__file__)
 
 
 @dataclass(frozen=True)
-class Authors:
+class Authors(RandomSplit):
     """One of the authors' files, selected by `rows`. All its rows are for training unless `test_fraction` is set.
 
     Args:
@@ -34,14 +37,15 @@ class Authors:
         if self.rows not in self.choices:
             sizes = ", ".join(map(str, self.choices))
             raise UserError(f"dataset.rows={self.rows}: the authors have samples of {sizes} rows; choose one of them.")
+        super().__post_init__()
 
     @property
     def filename(self) -> str:
-        """Which of the authors' files it is."""
+        """The name of the authors' file."""
         return f"{self.name.partition('_')[0].replace('synthetic', 'synth')}_D_{self.d}_N_{self.rows}.mat"
 
     @property
-    def info(self) -> Info:
+    def info(self) -> Info:  # type: ignore[override]
         said = {
             "how_to_get": f"It is datasets/{self.filename} of https://github.com/hafizimtiaz/capeFM.",
             "files": {self.filename: {"sha256": _BESIDE["sha256"].get(self.filename, ())}},
@@ -52,34 +56,17 @@ class Authors:
         }
         return info_of(self.name, _BESIDE[self.name] | said)
 
-    def size(self, N: int | None) -> tuple[int, int]:
-        return N or training_rows(self.rows, self.test_fraction), preprocess.width(self.steps, self.d)
-
-    def checksum(self, files: Files) -> str:
-        """The checksum of the file's content, as in a loaded data set's provenance."""
-        _, digest = files.verified(self.info)[self.filename]
-        return digest
-
-    def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
+    def parse(self, paths: Mapping[str, Path]) -> Table:
         from scipy.io import loadmat  # slow to load, and only this data set needs it
 
-        info = self.info
-        path, digest = files.verified(info)[self.filename]
-        content = loadmat(path)
+        content = loadmat(paths[self.filename])
         X, y = content["X"].astype(np.float64), content["y"].ravel().astype(np.float64)
-        if X.shape != (self.rows, self.d) or y.shape != (self.rows,):
-            raise UserError(f"{path} holds {X.shape[0]} x {X.shape[1]} values instead of {self.rows} x {self.d}.")
-        train, test = split_rows(info, self.rows, N, rng, self.test_fraction)
-        X_train, X_test, record = preprocess.fit_apply(self.steps, X[train], X[test])
-        provenance = {
-            "source": str(path),
-            "sha256": digest,
-            "files": {self.filename: digest},
-            "rows": self.rows,
-            "preprocessing": [{"step": "the authors' scaling", "fitted_on": PRIVATE}, *record],
-        }
-        truth = content["beta"].ravel() if "beta" in content else None
-        return Dataset(info.name, info.task, X_train, y[train], X_test, y[test], provenance, truth)
+        return Table(X, y, truth=content["beta"].ravel() if "beta" in content else None)
+
+    def preprocess(self, table: Table, train: Index | slice, test: Index | slice) -> Preprocessed:
+        # their targets are scaled, too
+        X, y, X_test, y_test, record = split_apply(table.X, table.y, (train, test), self.steps, (), None)
+        return X, y, X_test, y_test, [{"step": "the authors' scaling", "fitted_on": PRIVATE}, *record]
 
 
 @dataclass(frozen=True)

@@ -21,26 +21,30 @@ from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, sha256
 from dpml.data.info import Column, Range
-from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, maps, split_apply
+from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, split_apply
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw, stamp
-from dpml.data.table import AFTER_PARSING, joint_checksum
+from dpml.data.table import AFTER_PARSING, Table, cached, joint_checksum
 from dpml.errors import UserError, nearest
 
 Missing = Literal["drop", "keep", "refuse"]
 FITTED = "fitted"
 UNSET: Any = None
-"""The value of an option that the user does not set."""
+"""The value of an option that the user does not type; where null means something, it is the empty text."""
 
 USUAL: dict[str, Any] = {
+    "label": None,
+    "positive": None,
     "drop": (),
+    "party": None,
     "missing": "drop",
-    "steps": ("one_hot", "symmetric", "bias", "sample_norm"),
     "encoding": "utf-8",
+    "separator": None,
     "decimal": "point",
     "na": (),
+    "steps": ("one_hot", "symmetric", "bias", "sample_norm"),
 }
-"""Defaults of the options that a bounds file may set."""
+"""The usual values of the options that a bounds file may set."""
 
 _NO_FILE = "dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN."
 
@@ -49,7 +53,7 @@ _NO_FILE = "dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN
 class CSV:
     """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`.
 
-    What is not set is as the bounds file says, or else as `USUAL`.
+    An option that is not typed is as the bounds file says.
 
     Args:
         path: FILE.csv, .csv.gz, or .parquet (needs pyarrow).
@@ -62,28 +66,27 @@ class CSV:
             `refuse`.
         bounds: Where scales, categories and classes come from: the rows (`fitted`), or FILE.yaml that states them.
         test_path: A file of test rows with the same columns, instead of `test_fraction`.
-        encoding: What the bytes of the files mean: `utf-8` (the default), `utf-16`, `latin-1`, `cp1252`, or another of
-            Python's.
+        encoding: What the bytes mean: `utf-8` (the default), `utf-16`, `latin-1`, `cp1252`, or another of Python's.
         separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: found out.
         decimal: `point` (the default) or `comma`, before the decimals of a number.
         na: Texts that stand for a missing value, besides the usual ones: [TEXT, ...].
         cache: Keep the parsed rows in the user's cache, which nobody else can read, for the next run.
         test_fraction: The share of the rows, drawn at random, that is for testing.
-        steps: Preprocessing, in order; null: what the bounds file says, or else [one_hot,symmetric,bias,sample_norm].
+        steps: Preprocessing, in order; by default [one_hot,symmetric,bias,sample_norm].
     """
 
     own: ClassVar[bool] = True
     path: str | None = field(default=None, metadata=PLACE)
-    label: str | None = None
+    label: str | None = ""
     task: str = "auto"
-    positive: Any = None
+    positive: Any = ""
     drop: tuple[str, ...] = UNSET
-    party: str | None = None
+    party: str | None = ""
     missing: str = UNSET
     bounds: str = field(default=FITTED, metadata=PLACE)
     test_path: str | None = field(default=None, metadata=PLACE)
     encoding: str = UNSET
-    separator: str | None = None
+    separator: str | None = ""
     decimal: str = UNSET
     na: tuple[Any, ...] = UNSET
     cache: bool = field(default=False, metadata=PLACE)
@@ -93,9 +96,9 @@ class CSV:
 
     def __post_init__(self) -> None:
         stated = load(self.paths["bounds"]).reading if self.bounds != FITTED and self.paths["bounds"].is_file() else {}
-        for key, value in {**USUAL, **stated}.items():
-            if getattr(self, key, value) is UNSET:
-                object.__setattr__(self, key, value)
+        for key, usual in USUAL.items():
+            if getattr(self, key) == getattr(CSV, key):  # its default
+                object.__setattr__(self, key, stated.get(key, usual))
         if self.missing not in get_args(Missing):
             raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
         if not isinstance(self.positive, str | int | float | None):
@@ -122,119 +125,76 @@ class CSV:
 
     @property
     def info(self) -> Info:
-        """The metadata of the data set, derived from the content of the file."""
-        rows = self._rows()
+        """The metadata of the data set, from its rows."""
+        rows = read_rows(self)
         return Info(
             name="csv",
             title=self.paths["rows"].name,
             task=rows.labels.task,
             citation="a file of one's own",
-            how_to_get="It is your own file: dataset.path.",
-            licence="your own",
             rows=len(rows.y),
-            train_rows=rows.rows if self.test_path is not None else None,
             features=rows.width,
-            classes=dict(zip(rows.labels.numbers, rows.counts, strict=True)),
-            columns=rows.columns,
-            target=rows.target,
-            bounds=f"its ranges are stated in {self.bounds}." if rows.columns else "nothing is stated of its columns",
+            classes={number: int(np.sum(rows.y == number)) for number in rows.labels.numbers},
         )
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """(training rows, features); the file is read once to get them."""
-        rows = self._rows()
+        """Return (training rows, features); the file is read once to get them."""
+        rows = read_rows(self)
         available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
         return N or available, preprocess.width(self.steps, rows.columns or rows.width)
 
     @property
     def holdings(self) -> str | None:
         """A digest of which party has which rows of which file, as private as the rows; None without parties."""
-        rows = self._rows()
+        rows = read_rows(self)
         return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
 
     def checksum(self, files: Files) -> str:
-        """The checksum of the files' content: of `path`, and of `test_path` and `bounds` if they are named."""
+        """Return the checksum of the content of `path`, and of `test_path` and `bounds` if they are named."""
         return joint_checksum(checksums(self))
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """The arrays, with N training rows (None: all). Equal rng states draw the same rows, fewer rows a subset."""
-        rows, info = self._rows(), self.info
+        """Return the arrays, with N training rows (None: all); fewer rows are a subset of more."""
+        rows, info = read_rows(self), self.info
         test: Index | slice
         if self.test_path is None:
             train, test = split_rows(info, rows.rows, N, rng, self.test_fraction)
         else:
             check_rows(info, N, rows.rows)
             train, test = rng.permutation(rows.rows)[:N], slice(rows.rows, None)
-        if self.missing == "keep" and "impute" not in self.steps and np.isnan(rows.X).any():  # in test rows, perhaps
-            raise UserError(
-                "dataset.missing=keep needs the step impute, because numbers are missing: "
-                f"dataset.steps=[{','.join(['impute', *self.steps])}]."
-            )
         target = None if rows.labels.task != "regression" else rows.target or "fitted"
         columns = rows.columns or rows.levels
         X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
         # without a bounds file, types, categories and classes are derived from the rows
         source = STATED if rows.columns else PRIVATE
         found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
-        provenance: dict[str, Any] = {
+        provenance = {
             "source": ", ".join(str(path) for path in self.paths.values()),
             "sha256": self.checksum(files),
             "rows": len(rows.y),
-            "rows_left_out": sum(rows.left_out),
+            "rows_left_out": rows.left_out,
             "classes": rows.labels.names,
             "preprocessing": [{"step": "types", "fitted_on": source}, *found],
         }
         party = None if rows.party is None else rows.party[train]
-        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, party=party, classes=info.width)
-
-    def _rows(self) -> "CsvRows":
-        rows = read_rows(self)
-        steps = preprocess.parse(self.steps)
-        if self.bounds != FITTED:
-            if "pca" in dict(steps):
-                raise UserError(
-                    "dataset.steps must not have pca where dataset.bounds names a file, because it is fitted to "
-                    "training rows: leave it out, or set dataset.bounds=fitted."
-                )
-            maps(self.steps, rows.columns)
-        return rows
+        return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, None, party, info.width)
 
 
-@dataclass(frozen=True)
-class CsvRows:
-    """The rows of a file, or of two: those of `path` first.
+@dataclass(frozen=True, kw_only=True)
+class CsvRows(Table):
+    """The rows of `path`, then those of `test_path`; features are as the bounds file says, if there is one.
 
     Attributes:
-        X: Features (n, p): numbers, NaN for a missing one; codes of categories, -1 for a missing or an unknown one.
-        y: Labels (n,), in the form of the task; a regression target in its own unit.
-        party: The party of each row of `path`, as a number; or None.
-        rows: Rows of `path`, after those with missing values are left out.
-        levels: The number of values of each column of categories; 0 for a column of numbers.
+        rows: Rows of `path`, without those that are left out.
         labels: The properties of the labels.
-        left_out: Rows of `path` and `test_path` that are left out because a value is missing.
-        columns: The statement of the file `dataset.bounds` about each feature; empty if there is no such file.
+        columns: The statement of the bounds file about each feature; empty if there is no such file.
         target: Its statement about the label of a regression.
     """
 
-    X: Array
-    y: Array
-    party: Index | None
     rows: int
-    levels: tuple[int, ...]
     labels: Labels
-    left_out: tuple[int, int]
-    columns: Mapping[str, Column] = field(default_factory=dict)
-    target: Range | None = None
-
-    @property
-    def width(self) -> int:
-        """The number of columns after one-hot coding."""
-        return sum(count or 1 for count in self.levels)
-
-    @property
-    def counts(self) -> list[int]:
-        """Rows of each class, over both files."""
-        return [int(np.sum(self.y == number)) for number in self.labels.numbers]
+    columns: Mapping[str, Column]
+    target: Range | None
 
 
 @lru_cache(maxsize=8)
@@ -244,10 +204,7 @@ def checksums(options: CSV) -> dict[str, str]:
         raise UserError(_NO_FILE)
     digests = {}
     for name, path in options.paths.items():
-        if name == "bounds":
-            load(path)  # raises a one-line error about the problem
-        else:
-            open_file(path, options.written)
+        _ = load(path) if name == "bounds" else open_file(path, options.written)  # says what is wrong with it
         with open_raw(path) as content:
             digests[name] = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
     return digests
@@ -263,33 +220,23 @@ def read_rows(options: CSV) -> CsvRows:
         file = open_file(options.paths["rows"], options.written)
         stated = stated.of(roles(file, options), file.path)
 
-    def build() -> tuple[cache.Arrays, cache.Facts]:
-        rows = _build(options, stated)
+    def build() -> tuple[Table, cache.Facts]:
+        table, rows, labels = _build(options, stated)
         if options.stamp != replace(options).stamp:
             raise UserError(f"{options.path} changed while it was read: give the command again.")
-        arrays = {"X": rows.X, "y": rows.y} | ({} if rows.party is None else {"party": rows.party})
-        labels = asdict(rows.labels)
-        return arrays, {"rows": rows.rows, "levels": rows.levels, "labels": labels, "left_out": rows.left_out}
+        return table, {"rows": rows, **asdict(labels)}
 
     if options.cache:
         used = [f.name for f in fields(CSV) if not f.metadata.get("place") and f.name not in AFTER_PARSING]
         values = {name: repr(getattr(options, name)) for name in used}
         key = {"code": code.digest(code.DATA), "options": values, "files": checksums(options)}
-        arrays, facts = cache.load_or_build("csv", key, build, private=True)
+        table, facts = cached("csv", key, build, private=True)
     else:
-        arrays, facts = build()
-    result = CsvRows(
-        arrays["X"],
-        arrays["y"],
-        arrays.get("party"),
-        facts["rows"],
-        tuple(facts["levels"]),
-        Labels(**facts["labels"] | {"classes": tuple(facts["labels"]["classes"])}),
-        tuple(facts["left_out"]),
-        stated.columns if stated else {},
-        stated.target if stated else None,
-    )
-    if (left := sum(result.left_out)) and parent_process() is None:
+        table, facts = build()
+    labels = Labels(facts["task"], tuple(facts["classes"]), facts["rest"])
+    columns, target = (stated.columns, stated.target) if stated else ({}, None)
+    result = CsvRows(**vars(table), rows=facts["rows"], labels=labels, columns=columns, target=target)
+    if (left := result.left_out) and parent_process() is None:
         print(
             f"note: dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows because a value is missing "
             f"(dataset.missing={options.missing}).",
@@ -298,12 +245,12 @@ def read_rows(options: CSV) -> CsvRows:
     return result
 
 
-def _build(options: CSV, stated: ColumnBounds | None) -> CsvRows:
+def _build(options: CSV, stated: ColumnBounds | None) -> tuple[Table, int, Labels]:
     file = open_file(options.paths["rows"], options.written)
     features = roles(file, options)
     if options.label is None:
         raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
-    columns = read(file, *needed(features, options.label, options.party, stated))
+    columns = read_columns(file, features, options, stated)
     label = columns[options.label]
     if len(label) < 2:
         has = "one row" if len(label) else "no rows"
@@ -311,26 +258,20 @@ def _build(options: CSV, stated: ColumnBounds | None) -> CsvRows:
     kinds = stated.kinds if stated else _inferred_kinds(columns, features)
     positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
     labels = find_labels(label, options.task, positive, stated)
-    X, y, party, left = _arrays(columns, kinds, labels, options)
-    if len(y) < 2:
-        raise _too_few(file, left + len(y), left)
-    if party is not None:
-        party = np.unique(party, return_inverse=True)[1]
-    rows, left_of_test = len(y), 0
+    table = _complete_rows(columns, kinds, labels, options, least=2)
+    rows = len(table.y)
     if "test" in options.paths:
-        X_test, y_test, left_of_test = _test(file, kinds, labels, options)
-        X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
-    return CsvRows(np.ascontiguousarray(X), y, party, rows, levels_of(kinds), labels, (left, left_of_test))
+        test = _test(kinds, labels, options)
+        X, y = np.concatenate([table.X, test.X]), np.concatenate([table.y, test.y])
+        table = replace(table, X=X, y=y, left_out=table.left_out + test.left_out)
+    return replace(table, X=np.ascontiguousarray(table.X)), rows, labels
 
 
 def roles(file: CsvFile, options: CSV) -> list[str]:
     """Return the features: all columns that have no other role."""
-    named: list[tuple[str, str | None]] = [("label", options.label), ("party", options.party)]
-    named += [("drop", name) for name in options.drop]
+    named = [("label", options.label), ("party", options.party), *(("drop", name) for name in options.drop)]
     keys: dict[str, str] = {}
-    for key, name in named:
-        if name is None:
-            continue
+    for key, name in ((key, name) for key, name in named if name is not None):
         if name not in file.names:
             raise UserError(
                 f"{file.path} has no column {name!r} (dataset.{key}): {nearest(name, file.names)} "
@@ -355,16 +296,14 @@ def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
     return {each.name: each.kind for each in profiles}
 
 
-def needed(
-    features: Sequence[str], label: str | None, party: str | None, stated: ColumnBounds | None
-) -> tuple[list[str], set[str]]:
-    """Return the columns to be read, and those of which the texts are needed: labels, parties and stated texts."""
-    other = [name for name in (label, party) if name is not None]
-    return [*features, *other], {*other, *(stated.texts if stated else ())}
+def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: ColumnBounds | None) -> Columns:
+    """Read features, label and party; the texts of the last two, and of what is stated to be texts."""
+    other = [name for name in (options.label, options.party) if name is not None]
+    return read(file, [*features, *other], {*other, *(stated.texts if stated else ())})
 
 
-def _arrays(columns: Columns, kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, Index | None, int]:
-    """Return features, labels, party codes, and the number of rows left out because a value is missing."""
+def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV, least: int) -> Table:
+    """Return the rows that are not left out because a value is missing."""
     label = columns[str(options.label)]
     y, X = to_labels(label, labels), matrix(columns, kinds)
     incomplete = np.isnan(y)
@@ -379,15 +318,14 @@ def _arrays(columns: Columns, kinds: Kinds, labels: Labels, options: CSV) -> tup
         incomplete |= np.isnan(X).any(axis=1)
     if options.missing == "refuse":
         _refuse(label.file, incomplete, options, "a value")
-    kept = ~incomplete
-    return X[kept], y[kept], None if party is None else party[kept].astype(np.intp), int(incomplete.sum())
-
-
-def _too_few(file: CsvFile, rows: int, left: int) -> UserError:
-    return UserError(
-        f"{file.path} has {left:,} of {rows:,} rows with a missing value, so that too few are left: leave columns out "
-        "with dataset.drop, or set dataset.missing=keep with the step impute."
-    )
+    kept, left = ~incomplete, int(incomplete.sum())
+    if len(y) - left < least:
+        raise UserError(
+            f"{label.file.path} has {left:,} of {len(y):,} rows with a missing value, so that too few are left: leave "
+            "columns out with dataset.drop, or set dataset.missing=keep with the step impute."
+        )
+    whose = None if party is None else np.unique(party[kept], return_inverse=True)[1]
+    return Table(X[kept], y[kept], levels_of(kinds), whose, left)
 
 
 def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
@@ -402,17 +340,10 @@ def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
         )
 
 
-def _test(rows: CsvFile, kinds: Kinds, labels: Labels, options: CSV) -> tuple[Array, Array, int]:
-    """Return features and labels of the test rows, in the form of the training rows, and how many are left out."""
+def _test(kinds: Kinds, labels: Labels, options: CSV) -> Table:
     file = open_file(options.paths["test"], options.written)
     names = [*kinds, str(options.label)]
-    for name in names:
-        if name not in file.names:
-            raise UserError(f"{file.path} has no column {name!r}, which {rows.path} has: {nearest(name, file.names)}")
     columns = read(file, names, [name for name in names if name not in kinds or kinds[name].is_text])
     if not len(columns[names[-1]]):
         raise UserError(f"{file.path} has no rows below the names.")
-    X, y, _, left = _arrays(columns, kinds, labels, options)
-    if not len(y):
-        raise _too_few(file, left, left)
-    return X, y, left
+    return _complete_rows(columns, kinds, labels, options, least=1)

@@ -6,7 +6,7 @@ Nothing is stated of their columns, so ranges are fitted.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from dpml.data import Info
 from dpml.data.info import beside, info_of
 from dpml.data.table import RandomSplit, Table, encode, read_csv
 from dpml.errors import UserError, nearest
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -43,20 +40,6 @@ class PackedTable:
         own = {key: said[key] for key in ("label", "positive") if key in said}
         own |= {key: tuple(said[key]) for key in ("drop", "symbolic") if key in said}
         return cls(info_of(name, {key: value for key, value in said.items() if key not in own}), **own)
-
-    def read(self, paths: Mapping[str, Path]) -> "tuple[pd.DataFrame, pd.Series, int]":
-        """The features and the labels, and how many rows with a missing value are left out."""
-        import pandas as pd  # slow to load, and only parsing needs it
-
-        first, *second = (paths[raw.name] for raw in self.info.files)
-        table = read_csv(first, header=0 if self.label else None, sep=r"\s+" if second else ",")
-        if second:
-            return table, read_csv(second[0], header=None)[0], 0
-        whole = table.drop(columns=list(self.drop))
-        table = whole.dropna()
-        label = table.pop(self.label or table.columns[-1])
-        assert isinstance(label, pd.Series)
-        return table, label, len(whole) - len(table)
 
 
 PACKED = {name: PackedTable.of(name, said) for name, said in beside(__file__)["tables"].items()}
@@ -87,7 +70,10 @@ class Packaged(RandomSplit):
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         packed = PACKED[self.table_name]
-        table, label, left_out = packed.read(paths)
+        first, *second = (paths[raw.name] for raw in self.info.files)
+        whole = read_csv(first, header=0 if packed.label else None, sep=r"\s+" if second else ",")
+        table = whole if second else whole.drop(columns=list(packed.drop)).dropna()
+        label = read_csv(second[0], header=None)[0] if second else table.pop(packed.label or table.columns[-1])
         symbolic = {
             place
             for place, name in enumerate(table.columns)
@@ -100,4 +86,4 @@ class Packaged(RandomSplit):
             y = np.where(label > 0, 1.0, -1.0)
         else:
             y = label.to_numpy(float)
-        return Table(X, y, levels, left_out=left_out)
+        return Table(X, y, levels, left_out=len(whole) - len(table))

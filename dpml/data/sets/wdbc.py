@@ -4,22 +4,22 @@ import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
 
-from dpml.arrays import Array
-from dpml.data import Dataset, Files, Info, fold_rows, preprocess, sha256, split_rows, training_rows
-from dpml.data.info import Bounds, described
-from dpml.data.preprocess import check_bounds
+from dpml.arrays import Array, Index
+from dpml.data import Files, Info, sha256
+from dpml.data.info import described
+from dpml.data.table import RandomSplit, Table
 from dpml.errors import UserError
 
 _FILE = "breast_cancer.csv"
 
 
 @dataclass(frozen=True)
-class WDBC:
+class WDBC(RandomSplit):
     """569 rows, 30 real features, 212 malignant. Used by Rajkumar & Agarwal 2012, fig. 2.
 
     Args:
@@ -30,39 +30,41 @@ class WDBC:
     """
 
     info: ClassVar[Info] = described(__file__)["wdbc"]
-    bounds: Bounds = "fitted"
-    test_fraction: float = 0.2
     folds: int | None = None
     steps: tuple[str, ...] = ("min_max", "centre", "max_norm")
 
     def __post_init__(self) -> None:
-        check_bounds(self.info, self.bounds, self.steps)
+        super().__post_init__()
         if self.folds is not None and not 2 <= self.folds <= 569:
             raise UserError(f"dataset.folds of wdbc must be null or in 2..569, got {self.folds}.")
 
-    def size(self, N: int | None) -> tuple[int, int]:
-        """(training rows, features); with `folds`, of a round with the larger test part."""
-        rows = training_rows(569, self.test_fraction) if self.folds is None else 569 - math.ceil(569 / self.folds)
-        return N or rows, preprocess.width(self.steps, 30)
+    def available(self) -> int:
+        """Return the number of training rows; with `folds`, in a round with the larger test part."""
+        return super().available() if self.folds is None else 569 - math.ceil(569 / self.folds)
+
+    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
+        """Draw (training rows, test rows); with `folds`, by the seed of `rng`.
+
+        Seeds 0 to folds - 1 share a random split into `folds` blocks, and each of them tests on a different block. The
+        next `folds` seeds do the same with another split.
+        """
+        if self.folds is None:
+            return super().split(y, N, rng)
+        sequence = rng.bit_generator.seed_seq
+        turn, fold = divmod(int(sequence.entropy), self.folds)  # type: ignore[attr-defined]
+        order = np.random.default_rng([turn, self.folds]).permutation(len(y))
+        blocks = np.array_split(order, self.folds)
+        train = np.concatenate([block for k, block in enumerate(blocks) if k != fold])
+        return train[:N], blocks[fold]
 
     def checksum(self, files: Files) -> str:
-        """The checksum of all rows and labels in scikit-learn's copy, as in a loaded data set's provenance."""
+        """Return the checksum of all rows and labels in scikit-learn's copy, as in the provenance."""
         return _checksum(*_table())
 
-    def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
+    def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
+        """Return the rows of scikit-learn's copy, and their source."""
         X, y = _table()
-        if self.folds is None:
-            train, test = split_rows(self.info, len(y), N, rng, self.test_fraction)
-        else:
-            train, test = fold_rows(self.info, len(y), N, rng, self.folds)
-        X_train, X_test, record = preprocess.fit_apply(self.steps, X[train], X[test])
-        provenance = {
-            "source": "sklearn.datasets.load_breast_cancer",
-            "sha256": _checksum(X, y),
-            "rows": len(y),
-            "preprocessing": record,
-        }
-        return Dataset(self.info.name, self.info.task, X_train, y[train], X_test, y[test], provenance)
+        return Table(X, y), {"source": "sklearn.datasets.load_breast_cancer", "sha256": _checksum(X, y)}
 
 
 def _table() -> tuple[Array, Array]:

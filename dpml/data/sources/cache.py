@@ -1,7 +1,4 @@
-"""Parsed arrays of data sets on disk, as .npy files that are memory-mapped when they are used again.
-
-A folder that cannot be written only costs time, and a damaged entry is built again.
-"""
+"""Parsed arrays of data sets on disk, as .npy files that are memory-mapped; a damaged entry is built again."""
 
 import hashlib
 import hmac
@@ -68,8 +65,7 @@ def _secret(path: Path, create: bool) -> bytes:
 def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry], private: bool = False) -> Entry:
     """Return the cached result of `build`; if there is none, build and store it.
 
-    Arrays from the cache are read-only and memory-mapped. Two processes that need the same entry build it once. Nobody
-    but the user can read a `private` entry.
+    Two processes build an entry once. Only the user can read a `private` one.
     """
     if str(key.get("code")).startswith(UNKNOWN):  # what this process has loaded may not be in its files
         return build()

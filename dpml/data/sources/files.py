@@ -40,20 +40,19 @@ _LARGEST = 1 << 30  # bytes of a file, unpacked: over four times the largest of 
 
 @dataclass(frozen=True)
 class Content:
-    """A file's uncompressed content: checksum, number of lines, and number of values on its first line."""
+    """The checksum and the number of lines of a file's uncompressed content."""
 
     sha256: str
     lines: int
-    fields: int
 
 
 @dataclass(frozen=True)
 class Files:
     """Where data files lie: in `data_dir` (or DPML_DATA), which is only read, and in the user's cache.
 
-    Missing files are unpacked from archives that were saved in the set's folder, else downloaded, into the cache or the
-    folder `into`: from `mirror` (or DPML_MIRROR), which has the layout of a data folder, or from their publisher,
-    unless `offline` (or DPML_OFFLINE=1) forbids it.
+    Missing files come from archives in the set's folder, else from `mirror` (or DPML_MIRROR), which has the layout of a
+    data folder, or from their publisher, unless `offline` (or DPML_OFFLINE=1) forbids it. They are put into the cache,
+    or into the folder `into`.
     """
 
     data_dir: str | None = None
@@ -83,20 +82,21 @@ class Files:
         return tuple(dict.fromkeys((self.root, self.target, cache.root())))
 
     def find(self, info: Info, filename: str) -> Path:
-        """Return the path of one of a data set's files; the file is downloaded first if it is missing.
-
-        It may lie in ``ROOT/NAME/``, in another of the set's `folders`, or in ``ROOT`` itself, plain or compressed;
-        also in a folder there that was unpacked from its archive by hand.
-        """
-        if self.local(info, filename) is None:
-            self._fetch(info, filename)
+        """Return the path of one of a data set's files, which is downloaded first if it is missing."""
         path = self.local(info, filename)
+        if path is None:
+            self._fetch(info, filename)
+            path = self.local(info, filename)
         if path is None:
             raise self._missing(info, filename, "")
         return path
 
     def local(self, info: Info, filename: str) -> Path | None:
-        """Return the path of a file that is already on disk, or None."""
+        """Return the path of a file that is on disk, or None.
+
+        It may lie in ``ROOT/NAME/``, in another of the set's `folders`, or in ``ROOT``, plain or compressed; or in a
+        folder there that was unpacked by hand.
+        """
         usual = [root / place for root in self.roots for place in places(info, filename)]
         # in an archive's own folders: har/UCI HAR Dataset/train/X_train.txt
         depths = [(folder, depth) for folder in self._folders(info) for depth in ("*", "*/*")]
@@ -117,14 +117,11 @@ class Files:
                     yield from (f"{path.resolve().as_uri()}!{part}" for part in inside)
 
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
-        """Return path and checksum (of the uncompressed content) of each of a data set's files, by name.
-
-        A checksum is computed once per file, and recorded until the file or its dates change.
-        """
+        """Return path and checksum (of the uncompressed content) of each of a data set's files, by name."""
         verified = {}
         for raw in info.files:
             path = self.find(info, raw.name)
-            content = known_content(path) or fresh_content(path, raw.separator)
+            content = known_content(path) or fresh_content(path)
             problem = difference(raw, content) or change(raw, path, content)
             if problem:
                 raise UserError(
@@ -181,14 +178,12 @@ def open_raw(path: Path) -> IO[bytes]:
     return content
 
 
-def read_content(path: Path, separator: str | None = None) -> Content:
-    """Read a whole file: its checksum, its lines, and the number of values on the first line, split by `separator`."""
-    digest, lines, first, last, size = sha256(), 0, b"", b"\n", 0
+def read_content(path: Path) -> Content:
+    """Read a whole file."""
+    digest, lines, last, size = sha256(), 0, b"\n", 0
     try:
         with open_raw(path) as file:
             while chunk := file.read(_CHUNK):
-                if not lines and len(first) < _CHUNK:
-                    first += chunk
                 digest.update(chunk)
                 lines += chunk.count(b"\n")
                 last = chunk[-1:]
@@ -197,8 +192,7 @@ def read_content(path: Path, separator: str | None = None) -> Content:
                     raise UserError(f"{path} holds more than {_LARGEST >> 20:,} MiB, which no data set's file does.")
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise UserError(f"{path} cannot be read to its end ({error}): it is damaged or incomplete.") from error
-    values = first.partition(b"\n")[0].split(separator.encode() if separator else None)
-    return Content(digest.hexdigest(), lines + (last != b"\n"), len(values))
+    return Content(digest.hexdigest(), lines + (last != b"\n"))
 
 
 def difference(raw: Raw, content: Content) -> str:
@@ -207,9 +201,8 @@ def difference(raw: Raw, content: Content) -> str:
         return ""
     if raw.sha256:
         return f"its sha256 is {content.sha256[:16]}... instead of {raw.sha256[0][:16]}..."
-    for what, is_, expected in (("lines", content.lines, raw.lines), ("columns", content.fields, raw.fields)):
-        if expected is not None and is_ != expected:
-            return f"it has {is_:,} {what} instead of {expected:,}"
+    if raw.lines not in (None, content.lines):
+        return f"it has {content.lines:,} lines instead of {raw.lines:,}"
     return ""
 
 
@@ -227,7 +220,7 @@ def change(raw: Raw, path: Path, content: Content) -> str:
 def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
     """Fetch the files `wanted` into `folder`, each from the first of its addresses that has the right content.
 
-    A file arrives complete and verified, or not. Two processes that fetch the same files fetch them once.
+    A file is complete and verified, or absent. Two processes fetch it once.
     """
     names = {name for raw in wanted for url in raw.urls for name in url.split("!")[1:]}
     try:
@@ -258,7 +251,7 @@ def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[st
         path = Path(raw.name)
         try:
             path = _content(address, part, names)
-            content = read_content(path, raw.separator)
+            content = read_content(path)
             problem = difference(raw, content)
         except UserError as error:
             problem = " ".join(str(error).replace(str(path), raw.name).split()).removesuffix(".")
@@ -336,7 +329,7 @@ def _record_path(path: Path) -> Path:
 
 
 def stamp(path: Path) -> tuple[int, int, int, int]:
-    """Return values that reveal a change of the file without reading it; they are only compared."""
+    """Return values that change when the file does."""
     status = path.stat()  # tools can reset the modification time of the content, but not the change time of the inode
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
@@ -345,13 +338,13 @@ def known_content(path: Path) -> Content | None:
     """Return the recorded content of a file, if the file has not changed since."""
     record = _record(path)
     current = record.get("stamp") == list(stamp(path))
-    return Content(record["sha256"], record["lines"], record["fields"]) if current else None
+    return Content(record["sha256"], record["lines"]) if current else None
 
 
-def fresh_content(path: Path, separator: str | None = None) -> Content:
-    """Read a whole public file (`read_content`), and record the result until the file changes."""
+def fresh_content(path: Path) -> Content:
+    """Read a whole public file, and record the result until the file changes."""
     before = stamp(path)  # a file that changes while it is being read is read again next time
-    content = read_content(path, separator)
+    content = read_content(path)
     first = _record(path).get("first", content.sha256)  # of when this file was first read
     record = asdict(content) | {"path": str(path.resolve()), "stamp": before, "first": first}
     if not cache.WRITES.get():

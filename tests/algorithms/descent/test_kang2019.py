@@ -320,14 +320,6 @@ def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip)
         np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
 
 
-def test_a_clip_above_all_slopes_is_none():
-    parties = dealt()
-    ends = [
-        release_of(wddp(LOGISTIC, clip=clip, rounds=30, **TIGHT), parties, [BUDGET], 2).weights for clip in (1.0, 7.0)
-    ]
-    np.testing.assert_array_equal(*ends)
-
-
 # ---- the method of Jayaraman et al. as eq. (2) of Kang et al. 2019 writes it
 
 

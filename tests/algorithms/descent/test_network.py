@@ -13,7 +13,7 @@ from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
-from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.optim.network import Models, clipped_sum, score, sum_of_clipped_terms
 from dpml.privacy import Budget, Problem, gdp
 
 LOSS = LOSSES["logistic"]
@@ -82,7 +82,7 @@ def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
         wins = [value(flat, X[j : j + 1], y[j : j + 1]) < value(flat, X[j : j + 1], -y[j : j + 1]) for j in range(150)]
         assert right[i] == pytest.approx(np.mean(wins))
     # a score of zero counts as +1
-    assert score(Models.zeros(H, 1, D), X, y, LOSS)[1][0] == pytest.approx(np.mean(y > 0))
+    assert score(Models.of(np.zeros((1, SIZE)), H), X, y, LOSS)[1][0] == pytest.approx(np.mean(y > 0))
 
 
 def test_every_row_is_clipped_on_its_own() -> None:
@@ -143,11 +143,13 @@ def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws
     """The gradients that make a step in every round, as parameter vectors (draws, size)."""
     seen = []
 
-    def spy(self: Adam | Models, gradient: Models, step: float = 0.0) -> None:
-        seen.append(gradient.flat())  # and no step: every round is at the starting point
+    ask = Carrier.ask
 
-    monkeypatch.setattr(Adam, "step", spy)
-    monkeypatch.setattr(Models, "descend", spy)
+    def spy(self: Carrier, number: int, *at) -> np.ndarray:
+        seen.append(ask(self, number, *at))
+        return np.zeros_like(seen[-1])  # no step: every round is at the starting point
+
+    monkeypatch.setattr(Carrier, "ask", spy)
     release_of(algorithm, given, [budget], draws, seed=7)
     return seen
 

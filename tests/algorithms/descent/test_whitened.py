@@ -22,7 +22,7 @@ from dpml.optim import gradients
 from dpml.optim.convex import optimum
 from dpml.optim.gradients import Rows, mapped
 from dpml.optim.losses import LOSSES, for_task
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget, Problem
 
 CLASSES = {"logistic": 1, "softmax": 4, "squared": 1}
 each_loss = pytest.mark.parametrize("name", CLASSES)
@@ -276,36 +276,6 @@ def test_several_classes_are_learnt(kind, unit: str) -> None:
     algorithm = kind(LOSSES["softmax"], unit=unit)
     weights = algorithm.prepare(parties, rng).release([Budget(8.0, 1e-5)], RNG(7), 1).weights[0, 0]
     assert np.mean(np.argmax(X @ weights.reshape(3, 3).T, axis=1) == y) > 0.8
-
-
-@pytest.mark.parametrize(("edge", "share"), [(4.0, 0.02), (0.55, 0.02), (0.45, 0.1), (0.01, 0.1)])
-def test_moments_of_several_classes_get_little_where_noise_hides_them(edge: float, share: float) -> None:
-    """By mu as sent, and rows for which the noise of X'X/n reaches so far. Others pay the same for any rows."""
-    budget, d = Budget(0.5, 1e-5), 10
-    mu = gdp.mu_of(0.5, 1e-5)
-    problem = Problem(1, round(2 * math.sqrt(d / 0.1) / (edge * mu)), d, classes=3)
-    for algorithm, expected in (
-        (WhitenedDescent(LOSSES["softmax"]), share),
-        (WhitenedDescent(LOSSES["softmax"], budget_share=0.4), 0.4),
-        (WhitenedDescent(LOSSES["logistic"]), 0.2),
-        (WhitenedDescent(LOSSES["squared"]), 0.2),
-    ):
-        moments, *others = algorithm.messages(budget, problem)
-        assert moments.mu**2 / mu**2 == pytest.approx(expected, rel=0.02)
-        assert sum(message.mu**2 for message in (moments, *others)) == pytest.approx(mu**2, rel=1e-3)
-    parties, algorithm = Problem(5, problem.N + 5, d, classes=3), WhitenedDescent(LOSSES["softmax"], unit="party")
-    moments, *_ = algorithm.messages(budget, parties)
-    assert moments.mu**2 / algorithm.target_mu(budget, parties) ** 2 == pytest.approx(0.2, rel=1e-3)
-
-
-@pytest.mark.parametrize(("name", "ends"), [("softmax", (0.06, 0.18)), ("logistic", (0.1, 0.1))])
-def test_steps_of_several_classes_grow(name: str, ends: tuple[float, float]) -> None:
-    """In units of n mu/sqrt T, while noise limits them; where curvature does, none is longer than it allows."""
-    algorithm, clip, T = WhitenedDescent(LOSSES[name]), 0.2 if name == "softmax" else 0.1, 40
-    far = algorithm._far(np.array([100.0]), np.array([clip]), T, 1000)[:, 0] * math.sqrt(T) / 100
-    np.testing.assert_allclose(far, np.linspace(*ends, T, endpoint=False))
-    far = algorithm._far(np.array([1e6]), np.array([clip]), T, 1000)[:, 0]
-    np.testing.assert_allclose(far, np.full(T, 4 * clip * 1000))
 
 
 @pytest.mark.slow

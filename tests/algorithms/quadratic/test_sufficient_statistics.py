@@ -11,7 +11,6 @@ from examples import (
     LOGISTIC,
     SOFTMAX,
     SQUARED,
-    Observed,
     ball,
     clipped_slope,
     noisy_coefficients,
@@ -178,17 +177,6 @@ def test_all_carriers_have_the_same_sums(unit: str) -> None:
     )
     assert np.allclose(secure, simulated, atol=1e-8)
     assert np.allclose([grid, both], simulated, atol=1e-3)
-
-
-def test_noise_on_a_grid_has_the_spread_that_is_counted() -> None:
-    """X'Y at one party, 4,000 draws of 12 numbers: chi-squared, seeded, with a false-alarm rate of 1e-6."""
-    given, algorithm = of_classes(), SufficientStatistics(SOFTMAX, noise="discrete")
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    observer = Observed(prepared)
-    prepared.release([BUDGET], np.random.default_rng(1), 4_000, observer)
-    residuals = np.concatenate(observer.residuals)
-    assert residuals.shape == (4_000, 12 + 3 + 3)
-    assert np.abs(np.mean(residuals**2, axis=0) - 1).max() < 5.5 * math.sqrt(2 / 4_000)
 
 
 def test_two_classes_an_unknown_number_and_too_many() -> None:

@@ -1,0 +1,150 @@
+"""Coefficients of a released linear regression with intervals and p-values, from its noisy sums alone.
+
+All of it is post-processing: a table costs no privacy. The variance is over samples and noise (docs/privacy/
+inference.md, Theorem 2). A coefficient in a direction that the noise hides is not shown.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from dpml.algorithms.quadratic.regression import Estimated
+from dpml.arrays import Array
+from dpml.data.info import Range
+from dpml.data.preprocess import stated_apply
+from dpml.errors import UserError, nearest
+from dpml.release.model import Model
+
+STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
+"""The preprocessing with which the coefficients are those of linear regression."""
+
+_SCALES = {"symmetric", "min_max", "max_abs", "centre"}
+_MOST_BIAS = 0.3  # of a standard error: what the hidden part of a direction may shift
+_CONFOUNDED = 0.5  # of the largest: which other coefficients are named
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """A line of the table: an effect on the label in its own unit; no numbers where the noise hides it.
+
+    `unit` is what the effect is of: an increase of a number, or a value in place of the first one.
+    """
+
+    column: str
+    unit: str
+    estimate: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    p: float = math.nan
+    note: str = ""
+
+
+def check_steps(steps: tuple[str, ...]) -> None:
+    """Raise UserError unless coefficients of rows after these steps are those of linear regression."""
+    others = set(steps) - _SCALES - set(STEPS)
+    if others or not {"constant", "max_norm"} <= set(steps):
+        raise UserError(
+            f"algo=regression estimates coefficients with dataset.steps=[{','.join(STEPS)}], in which the scaling may "
+            f"be another or missing, not with [{','.join(steps)}]."
+        )
+
+
+def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
+    """Return the coefficients of a model of algo=regression: of the constant, and of every column.
+
+    Args:
+        model: the released model.
+        level: of the intervals.
+        per: by how much a number increases, by column; 1 if it is not given.
+
+    Raises:
+        UserError: the model is for prediction only, or the noise hides more than half of the coefficients.
+    """
+    if model.moments is None:
+        raise UserError(
+            f"the weights of this model ({model.setting.split(' loss=')[0]}) are for prediction: they are not effects, "
+            "and no interval is known for them. Release a model with algo=regression for a table of coefficients."
+        )
+    if not 0 < level < 1:
+        raise UserError(f"--level must lie strictly between 0 and 1, got {level:g}.")
+    named = list(_contrasts(model, per or {}))
+    fitted = model.moments.estimated()
+    directions = np.array([direction for _, _, direction in named])
+    hidden = hidden_directions(directions, fitted)
+    if 2 * hidden.sum() > len(named):
+        raise UserError(
+            f"the noise hides {hidden.sum()} of {len(named)} coefficients, so that there is no table: use more rows, a "
+            "larger eps, or fewer columns, or merge rare values."
+        )
+    estimates = model.scale * directions @ fitted.coefficients
+    errors = model.scale * np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
+    reach = norm.ppf((1 + level) / 2) * errors
+    lines = []
+    for i, (column, unit, direction) in enumerate(named):
+        if hidden[i]:
+            lines.append(Coefficient(column, unit, note=_confounded(i, direction, named, fitted)))
+            continue
+        p = float(2 * norm.sf(abs(estimates[i]) / errors[i])) if errors[i] else 0.0
+        low, high = estimates[i] - reach[i], estimates[i] + reach[i]
+        lines.append(Coefficient(column, unit, float(estimates[i]), float(low), float(high), p))
+    return lines
+
+
+def hidden_directions(directions: Array, fitted: Estimated) -> Array:
+    """Return which directions (m, d) have a part that the noise hides and that may shift the estimate: (m,)."""
+    shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
+    errors = np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
+    return np.asarray(shift > _MOST_BIAS * errors)
+
+
+def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]], fitted: Estimated) -> str:
+    lost = direction @ fitted.hidden
+    shares = np.array([abs(each @ lost) / np.linalg.norm(each) for _, _, each in named])
+    shares[own] = 0.0
+    others = [f"{named[k][0]} ({named[k][1]})" for k in np.flatnonzero(shares > _CONFOUNDED * shares.max())]
+    return f"not determined at this noise: confounded with {', '.join(others[:3])}"
+
+
+def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
+    """Yield column, unit, and the difference of preprocessed rows that an effect is the score of, (d,)."""
+    columns = model.stated.columns
+    numbers = [name for name, column in columns.items() if isinstance(column, Range)]
+    for name in per:
+        if name not in numbers:
+            raise UserError(f"--per {name}=... is for a column of numbers: {nearest(name, numbers)}")
+    usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
+
+    def features(*rows: Array) -> Array:
+        return stated_apply(model.steps, np.array(rows), np.empty((0, len(columns))), columns)[0]
+
+    yield "constant", "numbers at mid-range, first values", features(usual)[0]
+    for place, (name, column) in enumerate(columns.items()):
+        values = (column.low, column.high) if isinstance(column, Range) else range(len(column))
+        rows = np.tile(usual, (len(values), 1))
+        rows[:, place] = values
+        first, *others = features(*rows)
+        if isinstance(column, Range):
+            ends = np.array([column.low, column.high])
+            low, high = np.log1p(ends) if column.log else ends
+            step = per.get(name, 1.0)
+            unit = f"+{step:g} of log(1 + {name})" if column.log else f"+{step:g}"
+            yield name, unit, step * (others[0] - first) / (high - low)
+            continue
+        for value, other in zip(column[1:], others, strict=True):
+            yield name, f"{value} against {column[0]}", other - first
+
+
+def heading(model: Model, level: float) -> str:
+    """Return what the table is of, in two sentences."""
+    target = model.stated.target
+    label = f"log(1 + {model.label})" if target is not None and target.log else model.label
+    moments = model.moments
+    assert moments is not None
+    return (
+        f"Linear regression of {label}: the coefficients of the best linear fit in the population, with numbers "
+        f"clipped to their stated ranges. {level:.0%} intervals and p-values count the sample of {moments.rows:,} rows "
+        "and the noise that protects them. They assume independent rows, and columns chosen without a look at the rows."
+    )

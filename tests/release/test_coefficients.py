@@ -1,0 +1,75 @@
+"""`dpml table MODEL`: coefficients with intervals from a published model, and when there are none."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpml
+
+COLUMNS = "columns:\n  age: {low: 20, high: 80}\n  job: [clerk, nurse, smith]\nlabel: wage\n"
+BOUNDS = f"{COLUMNS}target: {{low: 0, high: 60}}\n"
+TRUE = {"+10": 2.0, "nurse against clerk": 3.0, "smith against clerk": -4.0}
+
+
+@pytest.fixture
+def staff(tmp_path, monkeypatch, rows=20_000):
+    """A file of wages, and what is publicly known of its columns."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    age, job = rng.uniform(20, 80, rows).round(), rng.choice(["clerk", "nurse", "smith"], rows, p=[0.6, 0.3, 0.1])
+    wage = 10 + age / 5 + 3 * (job == "nurse") - 4 * (job == "smith") + rng.standard_normal(rows) * 4
+    pd.DataFrame({"age": age, "job": job, "wage": wage.round(2)}).to_csv("staff.csv", index=False)
+    (tmp_path / "staff.yaml").write_text(BOUNDS)
+
+
+def released(run_command, *words):
+    """Release a model of the file into model.json."""
+    return run_command("dpml", "release", "staff.csv", "--bounds", "staff.yaml", "delta=1e-6", *words)
+
+
+def test_a_released_model_has_a_table_that_covers_the_truth_and_a_verified_guarantee(staff, run_command):
+    assert released(run_command, "algo=regression", "eps=2").code == 0
+    table = dpml.read_table("model.json", level=0.9999, per={"age": 10}).set_index("unit")
+    for unit, effect in TRUE.items():  # all three cover with a probability of .9997
+        assert table.loc[unit, "low"] < effect < table.loc[unit, "high"]
+        assert table.loc[unit, "p"] < 0.001
+    assert run_command("dpml", "verify", "model.json").code == 0
+    shown = run_command("dpml", "table", "model.json", "--per", "age=10")
+    assert "smith against clerk" in shown.out
+    assert "Linear regression of wage" in shown.out
+    assert run_command("dpml", "table", "model.json", "-o", "table.tex").code == 0
+
+
+def test_the_weights_of_other_models_are_refused_as_effects(staff, run_command):
+    assert released(run_command, "algo=wdgd", "eps=2").code == 0
+    refused = run_command("dpml", "table", "model.json")
+    assert refused.code == 2
+    assert "for prediction" in " ".join(refused.err.split())
+
+
+def test_steps_that_change_the_coefficients_are_refused_before_anything_is_spent(staff, run_command, tmp_path):
+    refused = released(run_command, "algo=regression", "eps=2", "dataset.steps=[one_hot,symmetric,bias,sample_norm]")
+    assert refused.code == 2
+    assert "treatment" in refused.err
+    assert not (tmp_path / "model.json").exists()
+    assert not list(tmp_path.glob("*.ledger"))
+
+
+def test_coefficients_that_the_noise_hides_have_no_numbers(staff, run_command):
+    assert released(run_command, "algo=regression", "eps=0.0005").code == 0
+    refused = run_command("dpml", "table", "model.json")
+    assert refused.code == 2
+    assert "the noise hides" in refused.err
+
+
+def test_sums_that_are_no_numbers_are_rejected(staff, run_command, tmp_path):
+    assert released(run_command, "algo=regression", "eps=2").code == 0
+    content = json.loads((tmp_path / "model.json").read_text())
+    content["moments"]["labels"] = "1"
+    from dpml.files import seal_object
+
+    del content["checksum"]
+    (tmp_path / "model.json").write_text(json.dumps(seal_object(content), indent=1, ensure_ascii=False))
+    assert run_command("dpml", "verify", "model.json").code == 2
