@@ -73,7 +73,7 @@ def y_axis(axes: Axes, scale: Scale, metric: str) -> None:
     axes.set_yscale("log" if scale.log else "linear")
     axes.set_ylim(scale.low, scale.high)
     if scale.log:
-        _log_ticks(axes.yaxis, 5)
+        _log_ticks(axes.yaxis, (1, 2, 5), 6, 5)
     elif metric == DIGITS:  # digits of 1/delta are labelled with the delta that they mean, the smallest at the bottom
         axes.invert_yaxis()
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -94,7 +94,7 @@ def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) ->
         _log_with_zero(axes, values)
     elif panel.xscale == "log" or (panel.xscale == "auto" and least > 0 and most >= 5 * least):
         axes.set_xscale("log")
-        _log_ticks(axes.xaxis, 4)
+        _log_ticks(axes.xaxis, (1, 3), 3, 4)  # more labels would touch in a narrow panel
     elif (values % 1 == 0).all():
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         places = sorted(values.unique())
@@ -120,18 +120,19 @@ def _log_with_zero(axes: Axes, values: pd.Series) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _log_ticks(axis: XAxis | YAxis, most: int) -> None:
-    """Set at most about `most` ticks of a log axis whose ends are set; written out unless very small or very large.
+def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], short: int, most: int) -> None:
+    """Set the ticks of a log axis whose ends are set; numbers are written out unless very small or very large.
 
-    Labels are at powers of ten; a short axis has labels at 2 and 5, too, or where a linear axis has labels.
+    Labels are at `steps` of every power of ten if these are 2 to `short`, at about `most` powers of ten if they are
+    more, and where a linear axis has labels if they are fewer.
     """
     low, high = sorted(axis.get_view_interval())
-    ticks = np.outer(10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1), [1, 2, 5]).ravel()
+    ticks = np.outer(10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1), steps).ravel()
     ticks = ticks[(ticks >= low) & (ticks <= high)]
-    if len(ticks) < 3:
+    if len(ticks) < 2:
         axis.set_major_locator(MaxNLocator(4))
     else:
-        axis.set_major_locator(LogLocator(numticks=most) if len(ticks) > most + 1 else FixedLocator(ticks.tolist()))
+        axis.set_major_locator(LogLocator(numticks=most) if len(ticks) > short else FixedLocator(ticks.tolist()))
     few = high >= 1e3 * low  # many ticks say no more, and take most of the time of a drawing
     axis.set_minor_locator(LogLocator(subs=(1.0,) if few else tuple(range(2, 10)), numticks=50))
     write = scientific if low < 5e-4 or high > 2e5 else _plain
