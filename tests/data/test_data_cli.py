@@ -72,7 +72,7 @@ def test_check_finds_a_changed_file(dpml, server):
     code, out, err = dpml("data", "check", "crime")
     assert code == 2
     assert out.startswith("crime: communities.data: WRONG, its sha256 is ")
-    assert "1 of the files are not what they should be: move them away" in err
+    assert "1 of the files" in err
 
 
 @pytest.mark.parametrize(
