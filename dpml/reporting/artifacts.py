@@ -85,7 +85,7 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
     """Return the content of an experiment's manifest, from which all pages are made, except for its figures."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
-    claims = claims_about(experiment.name).values()
+    claims = claims_about(experiment.name).values() if experiment.judged else ()
     verdicts = evidence.judge(results.rows, claims, panels, results.published)
     return {
         "experiment": experiment.name,

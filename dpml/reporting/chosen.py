@@ -63,20 +63,22 @@ def _as_text(value: str) -> str:
 
 
 def chosen(path: Path) -> Chosen:
-    """Return the summary for a path: the folder of a run, a sweep or one figure, or ``results/PAPER/FIGURE``."""
-    if path.is_dir() and not (path / "rows.csv").is_file():
-        figures = _figures(path)
-        if len(set(figures.values())) > 1:
-            raise UserError(f"{path} has several figures: add /NAME, one of {', '.join(figures)}.")
-        return _figure(path, next(iter(figures))) if figures else _run(path)  # the second is tight
-    if path.is_dir():
+    """Return the summary of a path: the folder of a run, a sweep or one figure, or ``results/PAPER/FIGURE``."""
+    folder = path if path.is_dir() else path.parent
+    figures = {} if (folder / "rows.csv").is_file() else _figures(folder)
+    if not figures:
         return _run(path)
-    known, name = _figures(path.parent), path.stem if path.suffix else path.name
-    if name in known:
-        return _figure(path.parent, name)
-    if known:
-        raise UserError(f"there is no figure {path}: {nearest(name, known)}")
-    return _run(path)
+    if path.is_dir() and len(set(figures.values())) > 1:
+        raise UserError(f"{path} has several figures: add /NAME, one of {', '.join(figures)}.")
+    name = next(iter(figures)) if path.is_dir() else path.stem  # the figure of tight noise has the second name
+    if name not in figures:
+        raise UserError(f"there is no figure {path}: {nearest(name, figures)}")
+    about = Manifest(figures[name]).read()
+    table = folder / f"{name}.csv"
+    if changed(table, about["files"]):
+        raise UserError(f"{table} was changed after it was written: run its dpml-run command again.")
+    summary = read_table(table, ("algo", "metric", "mean", "interval"), low_memory=False)
+    return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])
 
 
 def _run(folder: Path) -> Chosen:
@@ -88,17 +90,5 @@ def _run(folder: Path) -> Chosen:
 
 def _figures(folder: Path) -> dict[str, Path]:
     """Return the path of the manifest of each figure in a folder, by the name of the figure."""
-    found = {}
-    for path in sorted(folder.glob("*.json")):
-        for figure in Manifest(path).read().get("figures") or ():
-            found[str(figure["name"])] = path
-    return found
-
-
-def _figure(folder: Path, name: str) -> Chosen:
-    about = Manifest(_figures(folder)[name]).read()
-    path = folder / f"{name}.csv"
-    if changed(path, about["files"]):
-        raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
-    summary = read_table(path, ("algo", "metric", "mean", "interval"), low_memory=False)
-    return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])
+    paths = sorted(folder.glob("*.json"))
+    return {str(figure["name"]): path for path in paths for figure in Manifest(path).read().get("figures") or ()}

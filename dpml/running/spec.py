@@ -53,7 +53,7 @@ class Oracle:
     metric: str
 
 
-_ASKED = ("name", "command", "changes", "folders")  # fields that are not keys of a file
+_ASKED = ("name", "command", "changes", "folders", "judged")  # fields that are not keys of a file
 Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -71,8 +71,9 @@ class Experiment:
     which names the best proven algorithm at every eps. `oracle` requests a table. Claims about the figure are in the
     card of its paper (`dpml.packs`).
 
-    The last three fields are not in the file: `command` reproduces the numbers on any machine, `changes` are the
-    user's changes of the numbers, and `folders` are searched for the paper's published points.
+    The last four fields are not in the file: `command` reproduces the numbers on any machine, `changes` are the user's
+    changes of the numbers, and `folders` are searched for the paper's published points. Claims are `judged` only at the
+    paper's settings.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Experiment:
     command: str = ""
     changes: Sequence[str] = ()
     folders: Sequence[Path] = field(default=(), repr=False)
+    judged: bool = True
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
