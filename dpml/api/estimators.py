@@ -299,7 +299,7 @@ class _PrivateLinear(_Fitted):
             why = "this fit is in no ledger"
             if facts.open:
                 why = f"nothing is proven of this model, because {facts.open[0]}"
-            raise UserError(f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True); the file says so.")
+            raise UserError(f"{why}: fit again with ledger=PATH, or save it with unsafe=True: the file then says so.")
 
     def _keep(self, weights: Array) -> None:
         """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""

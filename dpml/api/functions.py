@@ -195,7 +195,7 @@ class PlannedRelease(NamedTuple):
         """Return the content of the certificate's file; raise UserError if nothing is proven."""
         proven = [g for g in self.guaranteed() if g.basis in HELD]
         if not all(math.isfinite(g.eps) for g in proven):
-            raise UserError(f"there is no certificate, because nothing is proven of algo={self.algorithm.name} here.")
+            raise UserError(f"no certificate: nothing is proven of algo={self.algorithm.name} with these keys.")
         return json.dumps(seal_object(certificate(*self, proven)), indent=1) + "\n"
 
 

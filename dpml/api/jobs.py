@@ -223,7 +223,7 @@ def mean_of(results: Results, metric: str) -> float:
 
 
 def _names(settings: Settings) -> list[str]:
-    """Return the experiments that are asked for: one, several (``-m``), all of a paper, or all."""
+    """Return the experiments that a command names: one, several (``-m``), all of a paper, or all of them."""
     name = settings.given.get(PACKAGE)
     if isinstance(name, list):
         several = f"{PACKAGE}={','.join(map(str, name))}"
@@ -343,7 +343,7 @@ def public_command(words: Sequence[str]) -> str:
 
 
 def compute(asked: Asked, command: str) -> int:
-    """Compute what is missing; return an exit status (0: go on and write)."""
+    """Compute the missing results. Return an exit status, where 0 means that the results can be written."""
     plans, run_options = asked.plans, asked.options
     console, errors = Screen(), Screen(stderr=True)
     if len(plans) == 1 and not run_options.dry:

@@ -75,7 +75,7 @@ def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: s
     for key, value in keys.items():
         content = plain(value, key)
         if content == []:
-            raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+            raise UserError(f"{key} must be one value or a list of at least one value, got {key}=[].")
         sweep = isinstance(content, list) and key not in LISTED
         words.append(word_of(key, *content) if sweep else word_of(key, content))
     return Settings(words, None if config_dir is None else Path(config_dir)).swept()

@@ -86,7 +86,7 @@ def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
 
 
 def _metrics(summary: "pd.DataFrame", several: bool) -> list[str] | None:
-    """Return the metrics to show: the main ones, the user's own (with a dot), and `trimmed` for one bad setting."""
+    """Return the metrics to show: main metrics, the user's own, and for one setting `trimmed`, if it is above 0."""
     from dpml.reporting.run_table import MAIN
 
     present = list(dict.fromkeys(summary["metric"]))

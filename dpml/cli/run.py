@@ -105,7 +105,7 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
     asked = ask(settings)
     objective = asked.plain["objective"]
     if objective and folder is None:
-        raise UserError(f"objective={objective} is for a search: add hydra/sweeper=optuna.")
+        raise UserError(f"only a search uses objective={objective}: add -m hydra/sweeper=optuna, or remove objective=.")
     status = compute(asked, command)
     if status or asked.options.dry:
         return status, None

@@ -25,7 +25,7 @@ T = TypeVar("T")
 _signature, _hints = cache(inspect.signature), cache(partial(get_type_hints, include_extras=True))
 
 GROUPS = ("dataset", "partition", "algo")
-"""The configuration groups: ``algo=capefm`` chooses an option by name, a class whose parameters are further keys."""
+"""The configuration groups. ``algo=capefm`` chooses an option by name; an option has its own keys, as ``algo.lam``."""
 
 
 def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
@@ -98,7 +98,7 @@ def require_all_rows(missing: str) -> None:
 def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
     """Build the object that ``_target_`` names from the node's other keys, which must be its parameters."""
     if not isinstance(node, Mapping) or "_target_" not in node:
-        raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
+        raise UserError(f"{key}={node} has no _target_: write {key}=NAME, or add _target_ to the option's file.")
     options = {name: value for name, value in node.items() if name != "_target_"}
     return made(class_of(node["_target_"], key), options, key, **extra)
 
@@ -181,7 +181,7 @@ def spread(value: Any, key: str) -> Any:
         return value
     numbers = range(int(limits[1]), int(limits[2]) + 1)
     if not 0 < numbers.stop - numbers.start <= _MOST:
-        raise UserError(f"{key}={value} must be LOW..HIGH, with at most {_MOST} numbers.")
+        raise UserError(f"{key}={value} must be LOW..HIGH with LOW <= HIGH and at most {_MOST:,} numbers.")
     return numbers
 
 
@@ -199,7 +199,7 @@ def grid(value: Any, key: str) -> list[Any]:
     value = spread(value, key)
     values = list(value) if isinstance(value, list | range) else [value]
     if not values:
-        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+        raise UserError(f"{key} must be one value or a list of at least one value, got {key}=[].")
     return values
 
 

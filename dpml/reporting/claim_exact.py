@@ -73,13 +73,13 @@ def _wide(rows: pd.DataFrame, index: str | list[str], columns: str) -> pd.DataFr
 
 
 def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Check:
-    """In every block, wherever the other's value is above 0, the algorithm's is larger: of computed rows, no runs.
+    """Check that the computed value of `algorithm` is larger than that of `other`, at every x where `other` is above 0.
 
     Args:
-        blocks: of rows with one value for every x.
-        algorithm: whose value is larger.
-        other: the algorithm that it is compared with.
-        kind: the `reading` of the rows.
+        blocks: blocks with one computed value for every x.
+        algorithm: the algorithm with the larger value.
+        other: the algorithm with which it is compared.
+        kind: the interpretation, which is the value of the rows' column `reading`.
     """
     rows = evidence.rows[evidence.rows["metric"] == evidence.reading.metric]
     groups = []

@@ -383,7 +383,7 @@ def on_sets(
     extra: str = "",
     said: str = "",
 ) -> Check:
-    """Check that the tests hold in each of the blocks, of which there is one per data set.
+    """Check that the tests hold in each block. There is one block for each data set.
 
     A data set does not count if it was not computed, or if no compared algorithm is more accurate than the constant
     classifier. The claim is judged only if more than half of the data sets count.

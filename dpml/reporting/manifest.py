@@ -31,7 +31,7 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 
 
 def stamp(plan: Plan, published: "pd.DataFrame") -> str:
-    """Return a digest of what outputs are made from: cells, the experiment, its card, and the code of reporting."""
+    """Return a digest of the inputs of all outputs: cells, the experiment, its card, and the code of reporting."""
     experiment = plan.experiment
     cells = [[p.block, p.key, p.finished, p.reason, p.record and p.record.code] for p in plan.points]
     computed = [[block.key, block.code] for block in experiment.computed]

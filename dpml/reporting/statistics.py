@@ -47,7 +47,7 @@ def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
     rows = _runs(rows, number, keys)
     number = number[rows.index]
     missing = rows["value"].isna()
-    # one NaN makes all statistics of its line NaN, because the other values are no random sample of all
+    # one NaN makes all statistics of its line NaN, because the other values would be a biased sample
     numbers = rows["value"].mask(missing.groupby(number).transform("any"))
     groups = numbers.groupby(number)
     values = groups.agg(["std", "min", "max", "size"])

@@ -90,7 +90,7 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum that results store of their data. For a user's own file it is hashed with a secret key."""
+    """Return the checksum by which results name their data; that of a user's own file is hashed with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
@@ -207,7 +207,7 @@ def step_key(cell: Cell) -> Any:
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Compute the releases of cells with the same `step_key` together; rounding apart, each equals its own release."""
+    """Compute the releases of cells with the same `step_key` together. They equal separate releases up to rounding."""
     carriers = []
     for cell in cells:
         parties = deal(cell)

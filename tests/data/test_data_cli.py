@@ -177,7 +177,7 @@ def test_an_own_data_set_works_like_a_built_in_one(dpml, own):
     [
         ("_target_: my_cubes.Cubes\ntest_fractoin: 0.5\n", "test_fractoin': did you mean 'dataset.test_fraction'?"),
         ("_target_: my_cubes.Cubes\nsteps: clip\n", "dataset.steps must be a list"),
-        ("steps: [clip]\n", "is not one of its options"),
+        ("steps: [clip]\n", "has no _target_"),
     ],
 )
 def test_an_own_data_set_gets_the_checks_of_a_run(dpml, own, content, told):
