@@ -116,13 +116,15 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
 def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
     """Return the coefficients of a published model of algo=regression with intervals and p-values: `dpml table`.
 
-    Columns: column, unit, estimate, low, high, p, note. `per` says by how much a number increases, by column.
+    Columns: column, unit, estimate, low, high, p, note; for two classes, whose estimates are log odds, also odds_ratio,
+    odds_low and odds_high. `per` says by how much a number increases, by column.
     """
     from dpml.release.inference import coefficient_table
     from dpml.release.model import read_model
     from dpml.reporting.coefficients import frame
 
-    return frame(coefficient_table(read_model(Path(model)), level, per))
+    found = read_model(Path(model))
+    return frame(coefficient_table(found, level, per), found.task == "binary")
 
 
 def rows(path: str | Path) -> "pd.DataFrame":

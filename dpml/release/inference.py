@@ -1,7 +1,7 @@
-"""Coefficients of a released linear regression with intervals and p-values, from its noisy sums alone.
+"""Coefficients of a released regression with intervals and p-values, from its noisy sums alone.
 
 All of it is post-processing: a table costs no privacy. The variance is over samples and noise (docs/privacy/
-inference.md, Theorem 2). A coefficient in a direction that the noise hides is not shown.
+inference.md, Theorems 2 and 4). A coefficient in a direction that the noise hides is not shown.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from dpml.algorithms.quadratic.regression import Estimated
+from dpml.algorithms.quadratic.moments import Estimated
 from dpml.arrays import Array
 from dpml.data.info import Range
 from dpml.data.preprocess import stated_apply
@@ -19,7 +19,7 @@ from dpml.errors import UserError, nearest
 from dpml.release.model import Model
 
 STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
-"""The preprocessing with which the coefficients are those of linear regression."""
+"""The preprocessing with which the coefficients are those of a textbook's regression."""
 
 _SCALES = {"symmetric", "min_max", "max_abs", "centre"}
 _MOST_BIAS = 0.3  # of a standard error: what the hidden part of a direction may shift
@@ -28,8 +28,9 @@ _CONFOUNDED = 0.5  # of the largest: which other coefficients are named
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A line of the table: an effect on the label in its own unit; no numbers where the noise hides it.
+    """A line of the table: an effect on the label in its own unit, or on the log odds of a class.
 
+    There are no numbers where the noise hides the effect.
     `unit` is what the effect is of: an increase of a number, or a value in place of the first one.
     """
 
@@ -43,7 +44,7 @@ class Coefficient:
 
 
 def check_steps(steps: tuple[str, ...]) -> None:
-    """Raise UserError unless coefficients of rows after these steps are those of linear regression."""
+    """Raise UserError unless coefficients of rows after these steps are those of a textbook's regression."""
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
@@ -61,7 +62,8 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
         per: by how much a number increases, by column; 1 if it is not given.
 
     Raises:
-        UserError: the model is for prediction only, or the noise hides more than half of the coefficients.
+        UserError: the model is for prediction only, the noise hides more than half of the coefficients, or a logistic
+            regression has not converged.
     """
     if model.moments is None:
         raise UserError(
@@ -74,13 +76,15 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     fitted = model.moments.estimated()
     directions = np.array([direction for _, _, direction in named])
     hidden = hidden_directions(directions, fitted)
+    if fitted.refusal:
+        raise UserError(f"{fitted.refusal}, so that there is no table: use more rows, a larger eps, or fewer columns.")
     if 2 * hidden.sum() > len(named):
         raise UserError(
             f"the noise hides {hidden.sum()} of {len(named)} coefficients, so that there is no table: use more rows, a "
             "larger eps, or fewer columns, or merge rare values."
         )
     estimates = model.scale * directions @ fitted.coefficients
-    errors = model.scale * np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
+    errors = model.scale * fitted.errors(directions)
     reach = norm.ppf((1 + level) / 2) * errors
     lines = []
     for i, (column, unit, direction) in enumerate(named):
@@ -96,8 +100,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
     """Return which directions (m, d) have a part that the noise hides and that may shift the estimate: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
-    errors = np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
-    return np.asarray(shift > _MOST_BIAS * errors)
+    return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 
 
 def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]], fitted: Estimated) -> str:
@@ -139,12 +142,16 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
 
 def heading(model: Model, level: float) -> str:
     """Return what the table is of, in two sentences."""
-    target = model.stated.target
-    label = f"log(1 + {model.label})" if target is not None and target.log else model.label
-    moments = model.moments
+    moments, target = model.moments, model.stated.target
     assert moments is not None
+    if model.task == "binary":
+        outcome = f"{model.label} = {model.stated.classes[1]}"
+        of = f"Logistic regression of {outcome}: the odds ratios of the best logistic fit"
+    else:
+        label = f"log(1 + {model.label})" if target is not None and target.log else model.label
+        of = f"Linear regression of {label}: the coefficients of the best linear fit"
     return (
-        f"Linear regression of {label}: the coefficients of the best linear fit in the population, with numbers "
-        f"clipped to their stated ranges. {level:.0%} intervals and p-values count the sample of {moments.rows:,} rows "
-        "and the noise that protects them. They assume independent rows, and columns chosen without a look at the rows."
+        f"{of} in the population, with numbers clipped to their stated ranges. {level:.0%} intervals and p-values "
+        f"count the sample of {moments.rows:,} rows and the noise that protects them. They assume independent rows, "
+        "and columns chosen without a look at the rows."
     )

@@ -1,13 +1,13 @@
-"""Least squares whose coefficients have intervals (`regression`): noisy X'X, X'y and y'y in one sum.
+"""Linear or logistic regression whose coefficients have intervals (`regression`), from noisy secure sums.
 
-With X'X and X'y released, y'y costs nothing, and the law of the noise is public. So intervals are post-processing of
-the published sums. The sensitivity and the variance of the coefficients: docs/privacy/inference.md.
+Least squares needs one sum of X'X, X'y and y'y, in which y'y costs nothing. The logistic loss needs six Newton rounds
+(`newton_sums`). As the sums and the law of their noise are public, intervals are post-processing (`moments`). The
+sensitivities and the covariances of the coefficients: docs/privacy/inference.md.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,8 @@ from dpml.algorithms.quadratic.coefficients import (
     spectral_edge,
     split,
 )
-from dpml.arrays import Array
+from dpml.algorithms.quadratic.moments import Moments
+from dpml.algorithms.quadratic.newton_sums import NewtonSums, newton_messages, newton_release
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
@@ -29,85 +30,27 @@ from dpml.mechanism.program import Program
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 
-_HIDDEN = 0.5  # of the spectral edge of the noise: the least curvature whose inverse is used
-
 
 @dataclass(frozen=True)
-class Estimated:
-    """Coefficients (d,), their covariance (d, d), and the part of every direction that the noise hides (d, d)."""
+class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",)):
+    """`regression`: linear or logistic regression with intervals for the coefficients, from one or six secure sums.
 
-    coefficients: Array
-    covariance: Array
-    hidden: Array
-
-
-@dataclass(frozen=True)
-class Moments:
-    """The noisy sums of a release over rows x in the unit ball with labels y in [-1, 1].
-
-    Attributes:
-        square: X'X, (d, d).
-        linear: X'y, (d,).
-        labels: y'y.
-        square_noise: the standard deviation of the noise on the diagonal of X'X; beside it, it is divided by sqrt 2.
-        linear_noise: that on X'y.
-        rows: how many rows the sums are about.
-        scaled_up: what the sums of the rows that were there were multiplied by to be about all rows.
-    """
-
-    square: Array
-    linear: Array
-    labels: float
-    square_noise: float
-    linear_noise: float
-    rows: int
-    scaled_up: float = 1.0
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Moments":
-        """Return the sums in a model's file."""
-        return cls(**{**content, **{key: np.array(content[key], dtype=float) for key in ("square", "linear")}})
-
-    def plain(self) -> dict[str, Any]:
-        """Return them as they are in a model's file."""
-        return vars(self) | {"square": self.square.tolist(), "linear": self.linear.tolist()}
-
-    def estimated(self) -> Estimated:
-        """Return the least squares coefficients and their covariance over samples and noise (Theorem 2)."""
-        d, S, v = len(self.linear), self.square, self.linear
-        values, vectors = np.linalg.eigh(S)
-        floor = max(_HIDDEN * spectral_edge(d) * self.square_noise, d * np.finfo(float).eps * np.abs(values).max())
-        raised = np.maximum(values, floor)
-        inverse = (vectors / raised) @ vectors.T
-        b = inverse @ v
-        noise = self.linear_noise**2 + self.square_noise**2 * (b @ b) / 2
-        along = self.square_noise**2 / 2
-        squares = self.labels - 2 * b @ v + b @ S @ b
-        squares += noise * np.trace(inverse) + along * b @ inverse @ b
-        variance = np.clip(squares / (self.rows - self.scaled_up * d), 0.0, 1.0)
-        scores = self.scaled_up * variance * (vectors * raised) @ vectors.T + noise * np.eye(d) + along * np.outer(b, b)
-        lost = (raised - np.maximum(values, 0.0)) / raised
-        return Estimated(b, inverse @ scores @ inverse, (vectors * lost) @ vectors.T)
-
-
-@dataclass(frozen=True)
-class Regression(Program, losses=("squared",), calibrations=("tight",)):
-    """`regression`: least squares with intervals for the coefficients, from one secure sum of X'X, X'y and y'y.
-
-    The coefficients are those of linear regression if rows have a constant, categories without a reference level, and
+    The coefficients are those of the textbook if rows have a constant, categories without a reference level, and
     one common scale: dataset.steps=[impute,treatment,symmetric,constant,max_norm]. `dpml table` prints the intervals.
 
     Args:
-        radius: the norm of w that the split of the noise between X'y and X'X is best for; None: by
-            `defaults.QUADRATIC_NORM`.
+        radius: the norm of w that the split of the noise between X'y and X'X is best for, with the squared loss;
+            None: by `defaults.QUADRATIC_NORM`.
     """
 
     name: ClassVar[str] = "regression"
-    proof: ClassVar[str] = "Theorem 1, docs/privacy/inference.md"
+    proof: ClassVar[str] = "Theorems 1 and 3, docs/privacy/inference.md"
 
     radius: Annotated[float | None, POSITIVE] = None
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        if self.loss.name == "logistic":
+            return newton_messages(self.target_mu(budget, problem, NewtonSums()))
         of = Coefficients(self.loss, constant=True)
         scales = split(of, problem.d, mu := self.target_mu(budget, problem, of), self.radius)
         if math.isinf(mu):
@@ -123,6 +66,8 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
         return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
+        if self.loss.name == "logistic":
+            return newton_release(carrier)
         d, noisy = carrier.problem.d, carrier.ask(0)
         b, A = polynomial(carrier.by_budget(noisy), d, 1, 0.0)
         _, linear, square, _ = np.array([message.block_widths() for (message,) in carrier.messages]).T
