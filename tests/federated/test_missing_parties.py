@@ -6,13 +6,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples_federated import plan_of
+from examples_federated import clinics, plan_of, run
 
+from dpml.errors import UserError
 from dpml.federated.plan import most_dropouts
 from dpml.mechanism.sharing import SecureSumNoise, cape_whole_view
 from dpml.privacy import Problem, gdp
+from dpml.protocols import Stage
 from dpml.protocols.session import least_quorum
 from dpml.release import verify
+from dpml.release.model import read_model
 
 CASES = [(M, C, D) for M in range(3, 9) for C in range(M - 2) for D in range(most_dropouts(M, C) + 1)]
 
@@ -86,3 +89,15 @@ def test_every_view_has_the_noise_of_those_that_are_left(words, colluders, dropo
         at = verify.total(made["messages"], verify.unknown_noise(made["noise"], view)).delta
         delta = Fraction(made["delta"])
         assert at(Fraction(eps) * Fraction(999, 1000)) > delta >= at(Fraction(eps) * Fraction(1001, 1000))
+
+
+def test_a_regression_has_the_sums_of_those_that_are_left_and_needs_rows_for_it(tmp_path) -> None:
+    parties = clinics(tmp_path, "algo=regression", "dataset.steps=[impute,treatment,symmetric,constant,max_norm]")
+    whole, left = (run(parties.members(), parties.plan, silent) for silent in (None, {1: Stage.MASKED}))
+    (tmp_path / "model.json").write_text(left.model.text())
+    moments, all_there = read_model(tmp_path / "model.json").moments, whole.model.moments
+    # 280 of 360 rows: the sums of 3 parties with 3 of 4 shares of the noise, times 9/7
+    assert moments.last.scaled_up == pytest.approx(9 / 7)
+    assert moments.last.noise == pytest.approx(all_there.last.noise * 9 / 7 * math.sqrt(3 / 4))
+    with pytest.raises(UserError, match="treatment"):
+        clinics(tmp_path, "algo=regression")

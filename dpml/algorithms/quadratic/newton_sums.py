@@ -27,7 +27,7 @@ from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
 from dpml.sums import TALL, PairwiseSum
 
-SHARES = (0.05, 0.05, 0.05, 0.1, 0.35, 0.4)
+SHARES = (0.04, 0.04, 0.04, 0.05, 0.08, 0.35, 0.4)
 """The part of mu^2 that each round gets. The table uses the last two; the others find a model close to the best."""
 UNITS = (1.0, 1 / 4, 1 / 4 / math.sqrt(2), math.sqrt(2), 1.0)
 """Of the gradient, the Hessian on and above its diagonal, and the meat on and above its diagonal."""
@@ -56,7 +56,9 @@ class NewtonTerms(Terms["NewtonSums"]):
 
     def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
         (models,), parties = at, self.parties
-        spread = np.arange(len(parties.y)) * _GOLDEN % 1  # rounds up and down equally often
+        here = np.diff(parties.offsets)
+        places = np.arange(len(parties.y)) - np.repeat(parties.offsets[:-1], here)  # of rows in their parties
+        spread = places * _GOLDEN % 1  # rounds up and down equally often
         Q, answers = 1 << _SLOPE_BITS, []
         for bits, w in zip(resolutions.tolist(), models, strict=True):
             z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)

@@ -1,6 +1,6 @@
 """Linear or logistic regression whose coefficients have intervals (`regression`), from noisy secure sums.
 
-Least squares needs one sum of X'X, X'y and y'y, in which y'y costs nothing. The logistic loss needs six Newton rounds
+Least squares needs one sum of X'X, X'y and y'y, in which y'y costs nothing. The logistic loss needs seven Newton rounds
 (`newton_sums`). As the sums and the law of their noise are public, intervals are post-processing (`moments`). The
 sensitivities and the covariances of the coefficients: docs/privacy/inference.md.
 """
@@ -33,7 +33,7 @@ from dpml.privacy import Budget, Problem
 
 @dataclass(frozen=True)
 class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",)):
-    """`regression`: linear or logistic regression with intervals for the coefficients, from one or six secure sums.
+    """`regression`: linear or logistic regression with intervals for the coefficients, from one or seven secure sums.
 
     The coefficients are those of the textbook if rows have a constant, categories without a reference level, and
     one common scale: dataset.steps=[impute,treatment,symmetric,constant,max_norm]. `dpml table` prints the intervals.

@@ -152,7 +152,7 @@ def test_a_release_has_the_sums_of_its_rows_with_the_noise_that_it_says(options)
 def release(X, counts, mu, rng):
     """The moments of a release of rows X that occur `counts` (n, 2) times with the labels -1 and +1."""
     d, w, rounds = X.shape[1], np.zeros(X.shape[1]), []
-    for share in (0.05, 0.05, 0.05, 0.1, 0.35, 0.4):
+    for share in (0.04, 0.04, 0.04, 0.05, 0.08, 0.35, 0.4):
         t, p = 2 / np.sqrt(share) / mu, expit(X @ w)
         noise = [t * rng.standard_normal(d)]
         for scale in (t / 4, np.sqrt(2) * t):
