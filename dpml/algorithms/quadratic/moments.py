@@ -17,9 +17,8 @@ from dpml.arrays import Array
 _HIDDEN = 0.5  # of the spectral edge of the noise: the least curvature whose inverse is used
 _UNLIKELY = 1e-4  # the probability of a last gradient below which the rounds have not converged
 _FARTHEST = 1.0  # root mean square of the logits by which the coefficients may differ from the last models
+_SEPARATED = 0.15  # of the mean: how far curvature may have fallen in a direction since the model 0
 _NO_NOISE = 1e-12  # the standard deviation that stands for none in the weights of rounds
-LONGEST = 20.0
-"""The longest model that a round goes on from, times sqrt d."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +73,11 @@ class Curvature:
         """The part of every direction that was raised."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
+
+
+def _longest(d: int) -> float:
+    """Return the norm of the longest model that a round goes on from."""
+    return 20.0 * math.sqrt(d)
 
 
 def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
@@ -146,7 +150,7 @@ class Round:
     def next_model(self) -> Array:
         """Return the model after a Newton step."""
         w: Array = self.at - Curvature.of(self.hessian, self.noise / 4).inverse @ self.gradient
-        return w * min(1.0, LONGEST * math.sqrt(len(w)) / max(float(np.linalg.norm(w)), 1.0))
+        return w / max(1.0, float(np.linalg.norm(w)) / _longest(len(w)))
 
 
 @dataclass(frozen=True)
@@ -190,12 +194,15 @@ class NewtonMoments:
         variances = t**2 + before**2 * (1 + step @ step / 32) + left_out * H.values
         known = H.values >= H.raised
         left = (H.vectors.T @ self.last.gradient)[known]
-        if t and known.any() and chi2.sf(np.sum(left**2 / variances[known]), known.sum()) < _UNLIKELY:
+        stopped = max(np.linalg.norm(self.before.at), np.linalg.norm(self.last.at)) > 0.999 * _longest(len(b))
+        if stopped or (t and known.any() and chi2.sf(np.sum(left**2 / variances[known]), known.sum()) < _UNLIKELY):
             return "the rounds have not converged"
         away = [b - each.at for each in (self.before, self.last)]
         if max(4 * v @ self.first.hessian @ v for v in away) > _FARTHEST**2 * self.rows:
-            return "the last rounds are too far from the best model, as they are where columns separate the classes"
-        return ""
+            return "the last rounds are too far from the best model"
+        at_first = np.einsum("ij,ik,kj->j", H.vectors, self.first.hessian, H.vectors)
+        fallen = H.values * np.trace(self.first.hessian) < _SEPARATED * at_first * np.trace(H.matrix)
+        return "some columns almost separate the classes" if np.any(fallen & known) else ""
 
 
 def _plain(sums: Any) -> dict[str, Any]:
