@@ -1,4 +1,4 @@
-"""The table of a released model's coefficients, as Markdown, LaTeX, CSV or Parquet."""
+"""Write the table of a released model's coefficients as Markdown, LaTeX, CSV or Parquet."""
 
 import math
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ from dpml.reporting.tables import file_of, latex, markdown, texts
 
 
 def frame(lines: Sequence[Coefficient], odds: bool) -> pd.DataFrame:
-    """Return the columns column, unit, estimate, low, high, p and note; NaN where the noise hides a coefficient.
+    """Return a table with column, unit, estimate, low, high, p and note; NaN if the noise hides a coefficient.
 
-    Of log odds there are also the columns odds_ratio, odds_low and odds_high.
+    If the estimates are log odds, there are also the columns odds_ratio, odds_low and odds_high.
     """
     table = pd.DataFrame([asdict(line) for line in lines])
     if odds:
@@ -23,13 +23,9 @@ def frame(lines: Sequence[Coefficient], odds: bool) -> pd.DataFrame:
 
 
 def written(lines: Sequence[Coefficient], kind: str, heading: str, odds: bool) -> str | bytes:
-    """Return the file of a kind (md, tex, csv, parquet); CSV and Parquet have all digits.
+    """Return the content of a file of a kind (md, tex, csv, parquet). CSV and Parquet contain all digits.
 
-    Args:
-        lines: the coefficients.
-        kind: the ending of the file's name.
-        heading: what the table is of.
-        odds: whether the coefficients are log odds, of which odds ratios are shown.
+    If `odds`, the estimates are log odds, and Markdown and LaTeX show odds ratios.
     """
     if kind in ("csv", "parquet"):
         return file_of(frame(lines, odds), kind)
@@ -38,7 +34,7 @@ def written(lines: Sequence[Coefficient], kind: str, heading: str, odds: bool) -
 
 
 def _shown(line: Coefficient, odds: bool) -> dict[str, str]:
-    """Return a line's texts: the estimate has two digits of half its interval."""
+    """Return the texts of a line. The estimate is rounded to the second digit of half its interval."""
     names, what = {"column": line.column, "unit": line.unit}, "odds ratio" if odds else "estimate"
     if line.note:
         return {**names, what: "", "interval": line.note, "p": ""}
