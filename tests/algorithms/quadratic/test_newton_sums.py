@@ -204,14 +204,15 @@ def test_columns_that_separate_the_classes_are_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "eps"),
-    [("affairs", 20_000, 2.0), ("affairs", 100_000, 1.0), ("mroz", 20_000, 4.0), ("orange_juice", 20_000, 4.0)],
+    [("affairs", 20_000, 2.0), ("affairs", 100_000, 1.0), ("mroz", 20_000, 4.0), ("orange_juice", 100_000, 2.0)],
 )
 def test_intervals_cover_the_fits_of_real_tables(name, n, eps):
-    """Samples of a whole table: what is shown covers the table's own coefficients (docs/privacy/inference.md)."""
+    """Samples of a whole table: what is shown covers the coefficients of its first columns, the constant among them."""
     X, y = design(name)
+    X = X[:, :8] / np.linalg.norm(X[:, :8], axis=1).max()
     budget, problem = Budget(eps, 1e-6), Problem(N=n, d=X.shape[1], M=1)
     mu = np.sqrt(sum(message.ratio**2 for message in Regression(LOGISTIC).messages(budget, problem)))
-    found, tables = coverage(X, y, n, mu, 150, np.random.default_rng(0))
-    # coefficients of one sample are dependent: 400 or more independent ones leave this range once in a thousand
-    assert 0.915 < found < 0.985
-    assert tables > 0.5
+    found, tables = coverage(X, y, n, mu, 1500, np.random.default_rng(0))
+    # at a coverage of .95 outside with a probability below 1e-3, even if the intervals of a sample all depend
+    assert 0.93 < found < 0.97
+    assert tables > 0.9
