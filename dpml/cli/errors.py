@@ -4,19 +4,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor
 
 from dpml.errors import UserError
-from dpml.files import shipped_folder
 from dpml.screen import guarded, printable
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
-    """Run `main`. A mistake prints one sentence on stderr and exits with 2; Ctrl-C exits with 130, silently.
-
-    A bug in dpml stays an exception.
-    """
-    os.environ["MPLBACKEND"] = "agg"  # a notebook's shell names one of its own, which may not be installed here
+    """Run `main`. A mistake prints a sentence on stderr and exits with 2; Ctrl-C exits with 130; a bug raises."""
+    os.environ["MPLBACKEND"] = "agg"  # a notebook sets its own backend, which is perhaps not installed here
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     try:
         with guarded():
@@ -39,7 +34,7 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
             sys.stdout.flush()
         except OSError:
             _drop_output()
-        print(printable(f"{program}: error: {message[:2000]}"), file=sys.stderr)  # what others wrote may be in it
+        print(printable(f"{program}: error: {message[:2000]}"), file=sys.stderr)  # it can quote the text of a file
         sys.exit(2)
 
 
@@ -51,28 +46,20 @@ def _follows_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _drop_output() -> None:
-    """Discard what could not be written: Python would try again when it exits, and fail."""
+    """Discard the output that could not be written: otherwise Python tries again at exit, and fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def sentence(error: Exception) -> str | None:
-    """Return what an exception means and the remedy, with the nearest valid name; None for a bug."""
+    """Return the sentence to print for an exception; None for a bug."""
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, OSError) and error.errno is not None:  # without errno it is not the system's error
+    if isinstance(error, OSError) and error.errno is not None:  # errno: raised by the operating system
         path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return f"{path}{os.strerror(error.errno).lower()}."
     if isinstance(error, MemoryError):
         return "there is not enough memory: ask for fewer rows, draws, parties or workers."
-    if isinstance(error, BrokenExecutor):
-        return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
-    if "hydra" not in sys.modules:  # half of dpml would be loaded with it
-        return None
-    from hydra.errors import HydraException
-
-    from dpml.config.compose import hydras
-
-    return hydras(error) if isinstance(error, HydraException) else None
+    return None
 
 
 def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
@@ -80,13 +67,11 @@ def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
     dashed = [word for word in unknown if word.startswith("--")]
     if not dashed:
         return
-    import yaml  # slow to load
+    from dpml.config.build import KEYS  # slow to load
 
-    content = yaml.safe_load((shipped_folder("conf") / "config.yaml").read_text(encoding="utf-8"))
-    keys = {*map(str, content), "algo", "dataset", "partition", "experiment"}
     for word in dashed:
         name, _, value = word.removeprefix("--").partition("=")
-        if name.split(".")[0] in keys:
+        if name.split(".")[0] in KEYS:
             after = words[words.index(word) + 1 :]
             value = value or next((text for text in after[:1] if not text.startswith("-") and "=" not in text), "VALUE")
             raise UserError(f"{word} is a setting, not an option: write {name}={value}.")

@@ -1,4 +1,4 @@
-"""Compose a configuration: Hydra chooses options by name; the values of keys are set in a copy of what it returns."""
+"""Compose a configuration: Hydra loads the options that are chosen by name, then single keys are set in its result."""
 
 import pickle
 import sys
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -16,17 +16,18 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
+from dpml import packs
 from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread
 from dpml.config.experiments import PACKAGE, natural
+from dpml.config.words import word_of
 from dpml.errors import UserError, nearest
 from dpml.files import shipped_folder
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
-"""Hydra 1.3 warns without this argument, and 1.4 with it."""
-EXTRA = "_options"
-"""The key that holds further options, by group and name."""
-_LONG = 1_000  # characters of a word
+"""Hydra 1.3 warns if this argument is missing, and Hydra 1.4 warns if it is there."""
+_EXTRA = "_options"  # the key that holds further options, by group and name
+_LONG = 1_000  # words with more characters than this are quoted for Hydra
 
 
 # ---- words
@@ -34,10 +35,10 @@ _LONG = 1_000  # characters of a word
 
 @lru_cache(maxsize=4096)
 def parsed(word: str) -> Override:
-    """Return Hydra's override of a word, KEY=VALUE."""
+    """Parse a word of the command line, KEY=VALUE, as an override of Hydra's."""
     key, _, value = word.partition("=")
     if len(word) > _LONG and isinstance(spread(value, key), list):
-        word = f"{key}='{value}'"  # Hydra finds each item of a list by going through all items before it, three times
+        word = f"{key}='{value}'"  # for a list without quotes, Hydra's time grows with the square of its length
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except OverrideParseException:
@@ -59,25 +60,27 @@ def refuse_sweep(override: Override) -> None:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the options of a configuration group: those of dpml, and the user's own in `config_dir`."""
+    """Return the options of a configuration group in dpml, in packs (folders of papers), and in `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
-    folders = [shipped_folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     return sorted({path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}, key=natural)
 
 
-def existing(config_dir: Path) -> Path:
-    """Return the folder of the user's own options, or raise UserError if it does not exist."""
+def _added(config_dir: Path | None) -> list[Path]:
+    """Return the folders with options from outside dpml, and make the modules in `config_dir` importable."""
+    if config_dir is None:
+        return packs.options()
     if not config_dir.is_dir():
         raise UserError(f"--config-dir={config_dir} is not a folder.")
     if (folder := str(config_dir.resolve())) not in sys.path:
-        sys.path.append(folder)  # the options there name classes of the user's
-    return config_dir
+        sys.path.append(folder)
+    return [*packs.options(), config_dir]
 
 
 def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
-    """Return the sentence for an unknown option of a group."""
+    """Return the error message about an unknown option of a group."""
     return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, choices)}" if choices else ".")
 
 
@@ -91,22 +94,20 @@ def check_option(group: str, name: str, config_dir: Path | None) -> None:
 # ---- composition
 
 
-def compose(
-    overrides: Iterable[str],
-    config_dir: Path | None = None,
-    extra: Iterable[tuple[str, str]] = (),
-    hydra_too: bool = False,
-) -> DictConfig:
-    """Return the configuration of `dpml-run` for `overrides`.
+Option = tuple[str, str]
+"""The group and the name of an option."""
 
-    Args:
-        overrides: the words, with one value each.
-        config_dir: a folder of the user's own options.
-        extra: further options (group, name), which are placed under `EXTRA`.
-        hydra_too: keep Hydra's own settings, under ``hydra``.
-    """
-    if config_dir is not None:
-        existing(config_dir)
+
+class Composed(NamedTuple):
+    """A composed configuration."""
+
+    values: dict[str, Any]  # plain values of all keys, without Hydra's own settings
+    options: dict[Option, dict[str, Any]]  # the contents of the extra options
+    whole: DictConfig  # the configuration with Hydra's own settings
+
+
+def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Iterable[Option] = ()) -> Composed:
+    """Compose the configuration of `dpml-run` from words with one value each, and load the `extra` options."""
     words = [parsed(word) for word in overrides]
     for word in words:
         refuse_sweep(word)
@@ -114,18 +115,19 @@ def compose(
     for word in chosen:
         if word.key_or_group in GROUPS:
             check_option(word.key_or_group, str(word.get_value_element_as_str()).strip("'\""), config_dir)
-    named = [f"+{group}@{EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
+    named = [f"+{group}@{_EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
     config = _composed((*(str(word.input_line) for word in chosen), *named), config_dir)
-    # a class comes before its keys
+    # set the class of an option before its keys
     for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
         key = word.key_or_group
         if word.is_delete():
             del _holder(config, key)[key.rpartition(".")[2]]
         elif word not in chosen:
             set_value(config, key, word.value(), word.is_add() or word.is_force_add())
-    if not hydra_too:
-        del config["hydra"]
-    return config
+    own: Any = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    values: Any = OmegaConf.to_container(own, resolve=True)
+    nodes = values.pop(_EXTRA, {})
+    return Composed(values, {(group, name): node for group in nodes for name, node in nodes[group].items()}, config)
 
 
 def _is_choice(word: Override, config_dir: Path | None) -> bool:
@@ -136,23 +138,25 @@ def _is_choice(word: Override, config_dir: Path | None) -> bool:
 
 
 def _composed(words: tuple[str, ...], config_dir: Path | None) -> DictConfig:
-    # the user's own files can change meanwhile
-    config: DictConfig = pickle.loads(_kept(words)) if config_dir is None else _by_hydra(words, config_dir)
+    added = _added(config_dir)
+    # only dpml's own files are cached: files of packs and users can change between two calls
+    config: DictConfig = _by_hydra([search_path(added), *words]) if added else pickle.loads(_kept(words))
     return config
 
 
 @lru_cache(maxsize=64)
 def _kept(words: tuple[str, ...]) -> bytes:
-    return pickle.dumps(_by_hydra(words, None))  # a deep copy takes six times as long as reading a pickle
+    return pickle.dumps(_by_hydra(words))  # a deep copy takes six times as long as reading a pickle
 
 
-def _by_hydra(words: Sequence[str], config_dir: Path | None) -> DictConfig:
-    searchpath = []
-    if config_dir is not None:
-        path = str(config_dir.resolve()).replace("\\", "\\\\").replace("'", "\\'")
-        searchpath = [f"hydra.searchpath=['file://{path}']"]
+def search_path(folders: Iterable[Path]) -> str:
+    """Return the override that makes Hydra find the options in these folders."""
+    return word_of("hydra.searchpath", [f"file://{folder.resolve()}" for folder in folders])
+
+
+def _by_hydra(words: Sequence[str]) -> DictConfig:
     with _initialised(), user_errors():
-        config = hydra.compose("config", [*searchpath, *words], return_hydra_config=True)
+        config = hydra.compose("config", list(words), return_hydra_config=True)
     OmegaConf.set_struct(config, False)
     OmegaConf.set_readonly(config.hydra, False)
     for group in GROUPS:
@@ -179,22 +183,18 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except HydraException as error:
-        raise UserError(hydras(error)) from None
-
-
-def hydras(error: HydraException) -> str:
-    """Return an error of Hydra's as one sentence."""
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, name = error.missing_cfg_file.rpartition("/")
-        return unknown_option(group, name, error.options or ())
-    return " ".join(str(error).split()).removesuffix(".") + "."
+        message = " ".join(str(error).split()).removesuffix(".") + "."
+        if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+            group, _, name = error.missing_cfg_file.rpartition("/")
+            message = unknown_option(group, name, error.options or ())
+        raise UserError(message) from None
 
 
 # ---- values
 
 
 def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
-    """Set the value of a key; raise UserError if there is no such key, unless it may be added."""
+    """Set the value of a key. Raise UserError if the key is unknown, unless `add` allows new keys."""
     if not add:
         _holder(config, key)
     group, _, last = key.partition(".")
@@ -205,7 +205,7 @@ def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
 
 
 def _holder(config: DictConfig, key: str) -> DictConfig:
-    """Return the part of a configuration that has the last name of a key."""
+    """Return the node of a configuration that contains the last part of a dotted key."""
     node: Any = config
     holder, names = config, key.split(".")
     for depth, name in enumerate(names):
@@ -225,6 +225,6 @@ def _unknown(node: Any, key: str, name: str, parent: str) -> str:
 
 
 def _is_csv_option(name: str) -> bool:
-    from dpml.data.sets.csv import CSV  # here, as it loads pandas
+    from dpml.data.sets.csv import CSV  # imported here because it loads pandas
 
     return name in {each.name for each in fields(CSV)}

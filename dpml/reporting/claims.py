@@ -1,25 +1,24 @@
-"""Claims and their verdicts. Their tests are named on cards (`cards`), and their only input is the rows.
+"""Represent claims, and compute their verdicts from rows alone.
 
-A verdict is computed, never typed in. What its words mean is defined in `criteria`, once for all papers. Many of these
-criteria were changed after results had been seen: experiments/CRITERIA.md says which, when, and why.
-
-A claim that can be read in more than one way is judged under every reading; if the readings disagree, that is the
-verdict. A claim is judged only if everything it is about has been computed: every reading, block and algorithm, at the
-same x. Otherwise it cannot be tested here, and the verdict names what is missing. Of several data sets in one claim a
-paper may allow some to be missing; the verdict then says on how many it was judged.
+A claim is judged under every interpretation (`Reading`). If the interpretations disagree, the verdict says so. A claim
+is judged only if all of its interpretations, blocks and algorithms have been computed, at the same x. Otherwise the
+verdict names what is missing. `criteria` defines the words of a verdict.
 """
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
 from dpml.reporting.criteria import Comparison, MetricScale, is_share, scale
 from dpml.reporting.statistics import settings
 from dpml.running.rows import own_columns
+
+K = TypeVar("K")
 
 Decision = Literal[
     "reproduced",
@@ -31,12 +30,12 @@ Decision = Literal[
 UNTESTED: Decision = "cannot be tested here"
 IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
-ZERO = 0.01  # of the constant model's loss
-ANY_VARIANT = "any"  # of a reading whose algorithms have one variant each
+ZERO = 0.01  # the share of the constant model's loss below which a loss counts as zero
+ANY_VARIANT = "any"  # the variant of an interpretation whose algorithms have one variant each
 
 
 class NotComputedError(Exception):
-    """A claim is about something that the rows do not contain. `missing` names it."""
+    """Raised if a claim needs something that the rows do not contain. `missing` names it."""
 
     def __init__(self, missing: Iterable[str], words: str = "not computed: "):
         self.missing, self.words = tuple(dict.fromkeys(missing)), words
@@ -45,7 +44,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read a figure: a metric of one variant of the algorithms, and `more`, what else tests ask of it."""
+    """An interpretation of a claim: the metric, the variant of the algorithms, and `more` values that tests use."""
 
     name: str
     variant: str
@@ -54,7 +53,7 @@ class Reading:
 
 
 GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
-"""What a manifest stores of a group: how many of its comparisons hold, and why it does not count."""
+"""The fields of a group in a manifest: `hold` of `of` comparisons hold; `why` says why the group does not count."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,12 @@ class Group:
     """The comparisons of one algorithm with another in one block, a comparison for every x.
 
     Args:
-        block: the block, with the settings at which it was looked at, if these are not all of its settings.
+        block: the block, followed by the settings of a part of it.
         algorithm: the algorithm that the claim is about.
-        against: what it is compared with: another algorithm, itself at another x, a number.
+        against: what it is compared with: another algorithm, itself at another x, or a number.
         shown: the comparisons by x.
-        holds: whether what the claim says holds here; None if it is open.
-        why: why the group does not count; empty if it does.
+        holds: whether the claim holds in this group; None if that is open.
+        why: why the group does not count; empty if it counts.
     """
 
     block: str
@@ -77,16 +76,15 @@ class Group:
     holds: bool | None
     why: str = ""
 
-    @property
     def record(self) -> list[Any]:
-        """What a manifest stores of the group (`GROUP`)."""
+        """Return the fields that a manifest stores (`GROUP`)."""
         kept = sum(one.holds is True for one in self.shown.values())
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
 
 @dataclass(frozen=True)
 class Check:
-    """The groups of a test under one interpretation, its fewest seeds, and on what it was judged, if not on all."""
+    """The result of a test under one interpretation: groups, fewest seeds, and the part (`on`) that was judged."""
 
     groups: Sequence[Group]
     seeds: int | None = None
@@ -98,14 +96,14 @@ class Check:
 
     @cached_property
     def holds(self) -> bool | None:
-        """Whether all groups that count hold; None if the available seeds leave it undecided."""
+        """Return whether all groups that count hold; None if the available seeds leave that undecided."""
         return every(group.holds for group in self.groups if not group.why)
 
     def decisive(self) -> tuple[Group, Any, Comparison] | None:
         """Return the comparison that decides, with its group and x.
 
-        Of those that turned out like the test it is the one nearest to the limit. If the test fails it is the one
-        furthest beyond.
+        It has the same outcome as the test. If the test holds, it is the comparison nearest to the limit. If the test
+        fails, it is the comparison that fails most clearly.
         """
         groups = [group for group in self.groups if group.holds is self.holds and not group.why]
         alike = [(group, x, one) for group in groups for x, one in group.shown.items() if one.holds is self.holds]
@@ -115,18 +113,18 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, the decision on it, and the comparisons behind it: what manifests store and every page shows.
+    """The decision on a claim, and the comparisons behind it. Manifests store verdicts, and pages show them.
 
     Args:
-        id: of the claim.
-        text: what the claim says.
-        criterion: its test, in words.
+        id: the id of the claim.
+        text: the text of the claim.
+        criterion: the test of the claim, in words.
         decision: the decision on the claim.
-        readings: an entry for every interpretation: name, metric, outcome, what it lacks, and its groups (`GROUP`).
-        deciding: the comparison that decides: the interpretation, the group, the x, the effect and what it had to be.
-        seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
-        on: what it was judged on, if not on all that it is about.
-        published: what the same test says of the paper's own published points; empty if there are none.
+        readings: an entry for every interpretation: name, metric, outcome, missing rows, and groups (`GROUP`).
+        deciding: the comparison that decides: interpretation, group, x, effect, and what the effect had to be.
+        seeds: the number of seeds of the interpretation and algorithm with the fewest; None if there are no runs.
+        on: the part of the data sets that was judged; empty for all.
+        published: the outcome of the same test on the paper's own published points; empty if there are none.
     """
 
     id: str
@@ -141,34 +139,29 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict in a manifest; a text that the manifest lacks is empty."""
+        """Return the verdict that a manifest stores. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     @property
-    def record(self) -> dict[str, Any]:
-        """What a manifest stores."""
-        return asdict(self)
-
-    @property
     def outcome(self) -> str:
-        """The decision, and what it is about."""
+        """Return the decision, and the part of the data sets that it is about."""
         return f"{self.decision}{f' on {self.on}' if self.on else ''}"
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of one of `readings`, by the keys of `GROUP`."""
+        """Return the groups of an entry of `readings` as mappings with the keys `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
-    """Return whether so many of several are true; None if that depends on the undecided ones."""
+    """Return whether at least `number` values are true; None if that depends on the undecided values."""
     if values.count(True) >= number:
         return True
     return None if len(values) - values.count(False) >= number else False
 
 
 def every(values: Iterable[bool | None]) -> bool | None:
-    """Return whether all are true; None if that depends on the undecided ones."""
+    """Return whether all values are true; None if that depends on the undecided values."""
     known = list(values)
     return at_least(len(known), known)
 
@@ -177,41 +170,45 @@ RUN = ["seed", "draw"]
 _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 
 
-@dataclass(frozen=True, eq=False)  # what a claim derives from it can be kept by it
+@dataclass(eq=False)
 class Evidence:
-    """The evidence available to a claim.
+    """The rows on which a claim is judged, under one interpretation.
 
     Args:
-        rows: of the published calibration, with their block.
+        rows: the rows of the published calibration, with their block.
         published: the published points.
-        axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
-        baselines: rows of the constant baseline and of models without privacy, if they are not among the rows.
+        axes: the column that is x in the panel of each block. Without a panel, x is the only varying setting.
+        baselines: rows of the constant baseline and of models without privacy, if `rows` does not contain them.
+        reading: the interpretation, which chooses the variant of the algorithms and the metric.
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
     baselines: pd.DataFrame | None = None
+    reading: Reading = Reading("", "paper", "")
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def kept(self, key: Hashable, made: Callable[[], Any]) -> Any:
-        """Return what is made of the evidence; for all claims that ask for it by this key the same object."""
+    def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
+        """Return the same rows under another interpretation, or under this one with changes."""
+        other = copy(self)  # shares what was derived from the rows
+        other.reading = replace(reading or self.reading, **changes)
+        return other
+
+    def kept(self, key: Hashable, made: Callable[[], K]) -> K:
+        """Return the object that `made` computes from the rows. It is computed once for each key, for all claims."""
         if key not in self._kept:
             self._kept[key] = made()
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return the evidence with this value in a column."""
-        made: Evidence = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
-        return made
+        """Return the rows with this value in a column."""
+        part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
+        return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the column over which a block runs; if a panel shows 1/eps, the runs are over eps.
-
-        Raises:
-            NotComputedError: the block has no panel, and not exactly one varying setting.
-        """
-        x = str(self.axes[block] if block in self.axes else self.kept(block, lambda: self._only_axis(block)))
+        """Return the column that is x in a block; for a panel over 1/eps it is eps."""
+        x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
     def _only_axis(self, block: str) -> str:
@@ -223,31 +220,23 @@ class Evidence:
             raise NotComputedError([f"{block} along one axis"])
         return varying[0]
 
-    def runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
-        """Return the values, a line per run (seed, draw), a column per x; empty if nothing was computed.
+    def runs(self, block: str, algorithm: str) -> pd.DataFrame:
+        """Return a table of values, with a line per run (seed, draw) and a column per x; empty without runs."""
+        key = block, algorithm, self.reading.variant, self.reading.metric
+        return self.kept(key, lambda: self._runs(block, algorithm))
 
-        Raises:
-            NotComputedError: the rows have several values of some other setting.
-        """
-        key = block, algorithm, reading.variant, reading.metric
-        runs: pd.DataFrame = self.kept(key, lambda: self._runs(block, algorithm, reading))
-        return runs
+    def sizes(self, block: str, algorithm: str) -> pd.DataFrame:
+        """Return the absolute values of runs. Values below the `floor` are raised to it: they count as zero."""
+        key = block, algorithm, self.reading.variant, self.reading.metric, "sizes"
+        return self.kept(key, lambda: self.runs(block, algorithm).abs().clip(lower=self.floor(block)))
 
-    def sizes(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
-        """Return runs in absolute size; what counts as zero is as large as the floor."""
-        key = block, algorithm, reading.variant, reading.metric, "sizes"
-        runs, floor = self.runs(block, algorithm, reading), self.floor(block, reading.metric)
-        sizes: pd.DataFrame = self.kept(key, lambda: runs.abs().clip(lower=floor))
-        return sizes
-
-    @cached_property
     def _places(self) -> Mapping[Any, Any]:
-        return dict(self.rows.groupby(["block", "algo", "metric"]).indices)
+        return self.kept("places", lambda: dict(self.rows.groupby(["block", "algo", "metric"]).indices))
 
-    def _runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
-        places = self._places.get((block, algorithm, reading.metric), [])
-        if len(places) and reading.variant != ANY_VARIANT:
-            places = places[self.rows["variant"].to_numpy()[places] == reading.variant]
+    def _runs(self, block: str, algorithm: str) -> pd.DataFrame:
+        places = self._places().get((block, algorithm, self.reading.metric), [])
+        if len(places) and self.reading.variant != ANY_VARIANT:
+            places = places[self.rows["variant"].to_numpy()[places] == self.reading.variant]
         if not len(places) or (x := self.axis(block)) not in self.rows:
             return pd.DataFrame()
         runs = pd.DataFrame({key: self.rows[key].to_numpy()[places] for key in (*RUN, x, "value")})
@@ -260,48 +249,41 @@ class Evidence:
             raise NotComputedError([f"{algorithm} in {block} with one value of {', '.join(varying)}"])
         return runs.pivot(index=RUN, columns=x, values="value")
 
-    def scale(self, block: str, metric: str) -> MetricScale:
-        """Return the scale of a metric in a block: a difference of shares is relevant by the room that there is.
-
-        Raises:
-            NotComputedError: the block has no constant baseline, or no model without privacy.
-        """
+    def scale(self, block: str) -> MetricScale:
+        """Return the scale of the metric in a block. The block's baselines give the room of a share (`criteria`)."""
+        metric = self.reading.metric
         if not is_share(metric):
             return scale(metric)
-        floor, ceiling = (self._mean(block, names, metric) for names in (("constant",), _REFERENCES))
+        floor, ceiling = (self._mean(block, names) for names in (("constant",), _REFERENCES))
         if floor is None or ceiling is None:
             raise NotComputedError([f"constant and nonpriv in {block}"])
         return scale(metric, abs(ceiling - floor))
 
-    def floor(self, block: str, metric: str) -> float:
+    def floor(self, block: str) -> float:
         """Return the size below which a loss in a block counts as zero: a hundredth of the constant model's loss."""
-        return 0.0 if is_share(metric) else ZERO * (self._mean(block, ("constant",), metric) or 0.0)
+        return 0.0 if is_share(self.reading.metric) else ZERO * (self._mean(block, ("constant",)) or 0.0)
 
-    def _mean(self, block: str, algorithms: Sequence[str], metric: str) -> float | None:
-        """Return the mean size of a metric for the first of some algorithms that the block has."""
-        metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
-        found = (self._baselines.get((block, name, metric)) for name in algorithms)
-        return next((value for value in found if value is not None), None)
+    def _mean(self, block: str, algorithms: Sequence[str]) -> float | None:
+        """Return the mean size of the metric for the first of some algorithms that the block has."""
+        asked = self.reading.metric
+        metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(asked, asked)
+        means = self.kept("baselines", self._baselines)
+        return next((means[block, name, metric] for name in algorithms if (block, name, metric) in means), None)
 
-    @cached_property
     def _baselines(self) -> Mapping[Any, float]:
         rows = self.rows if self.baselines is None else self.baselines
         rows = rows[rows["algo"].isin(("constant", *_REFERENCES))]
         return dict(rows["value"].abs().groupby([rows[key] for key in ("block", "algo", "metric")]).mean())
 
-    def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return at least two runs of some algorithms in every block, by (block, algorithm), all at the same x.
-
-        Raises:
-            NotComputedError: names everything that is missing.
-        """
+    def all_runs(self, blocks: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], pd.DataFrame]:
+        """Return the runs by (block, algorithm): at least two runs of each, at the same x within a block."""
         tables: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
-        if self.baselines is not None:  # published points: only the blocks that have some
-            here = {block for block, _, metric in self._places if metric == reading.metric}
+        if self.baselines is not None:  # published points: use only the blocks that have points
+            here = {block for block, _, metric in self._places() if metric == self.reading.metric}
             blocks = {block: names for block, names in blocks.items() if block in here} or blocks
         for block, algorithms in blocks.items():
-            own = {algorithm: self.runs(block, algorithm, reading) for algorithm in algorithms}
+            own = {algorithm: self.runs(block, algorithm) for algorithm in algorithms}
             grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
             missing += [block] if not grid else [f"{name} in {block}" for name, runs in own.items() if runs.empty]
             for name, runs in own.items():
@@ -314,8 +296,8 @@ class Evidence:
         return tables
 
 
-Test = Callable[[Evidence, Reading], Check]
-"""The test of a claim under one reading; it raises NotComputedError."""
+Test = Callable[[Evidence], Check]
+"""A function that tests a claim under one interpretation. It raises NotComputedError if rows are missing."""
 
 
 @dataclass(frozen=True)
@@ -330,11 +312,10 @@ class Claim:
     readings: Sequence[Reading]
 
     def by_points(self, evidence: Evidence) -> str:
-        """Return what the test says of published points, and for which interpretations; empty if it has none."""
+        """Return the outcome of the test on published points, by interpretation; empty if there are no points."""
         outcomes: dict[str, list[str]] = {}
-        for one in self.judge(evidence).readings:
-            if not one["lacks"]:
-                outcomes.setdefault(one["outcome"], []).append(one["name"])
+        for one in (one for one in self.judge(evidence).readings if not one["lacks"]):
+            outcomes.setdefault(one["outcome"], []).append(one["name"])
         if len(outcomes) < 2:
             return next(iter(outcomes), "")
         return "; ".join(f"[{', '.join(names)}] {outcome}" for outcome, names in outcomes.items())
@@ -347,8 +328,8 @@ class Claim:
             known: dict[str, Any] = {"name": reading.name, "metric": reading.metric}
             known |= {"outcome": UNTESTED, "lacks": [], "groups": []}
             try:
-                check = checks[reading.name] = self.test(evidence, reading)
-                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record for group in check.groups]}
+                check = checks[reading.name] = self.test(evidence.under(reading))
+                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record() for group in check.groups]}
             except NotComputedError as error:
                 known["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
             readings.append(known)
@@ -366,7 +347,7 @@ class Claim:
 
 
 def _deciding(checks: Mapping[str, Check]) -> dict[str, str]:
-    """Return the comparison that decides: of interpretations that fail, otherwise of open ones, otherwise of all."""
+    """Return the deciding comparison, from the interpretations that fail, or are open, or (if there are none) hold."""
     kind = next(kind for kind in (False, None, True) if kind in {check.holds for check in checks.values()})
     found = [(name, *best) for name, check in checks.items() if check.holds == kind and (best := check.decisive())]
     if not found:

@@ -1,4 +1,4 @@
-"""Modified experiments: which settings may be overridden, and which panels keep their published points."""
+"""Modify experiments on the command line: check what is overridden, and drop published points that no longer apply."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -6,13 +6,13 @@ from typing import Any
 
 from dpml.errors import UserError, refuse_unknown
 from dpml.running.expansion import Point
-from dpml.running.spec import Experiment, Panel, is_computed, parts
+from dpml.running.spec import Experiment, is_computed, parts
 
-_FREE = ("seed", "draws", "metrics", "calibration")  # they change how often something is run, or add to it
+_FREE = ("seed", "draws", "metrics", "calibration")  # these keys repeat or extend a run, but do not change its settings
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
-    """Return an experiment with one of its blocks and the panels of that block; all of it for None."""
+    """Return an experiment with only one of its blocks and the panels of that block; None keeps all blocks."""
     if block is None:
         return experiment
     refuse_unknown("block", [block], experiment.grid, f"experiment={experiment.name}")
@@ -21,7 +21,7 @@ def only_block(experiment: Experiment, block: str | None) -> Experiment:
 
 
 def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
-    """Refuse an override of a key that some of several blocks set themselves."""
+    """Raise UserError if an overridden key is set by one of several blocks itself."""
     if len(experiment.grid) < 2:
         return
     for key in keys:
@@ -34,36 +34,36 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
         ]
         if owners:
             raise UserError(
-                f"{key} differs between the blocks of experiment={experiment.name}: name one of them, such as "
+                f"{key} differs between the blocks of experiment={experiment.name}: choose one block, such as "
                 f"block={owners[0]} ({', '.join(experiment.grid)})."
             )
 
 
-def published_where_equal(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
-    """Return an experiment that shows published points only in panels with the settings of the `usual` points.
+def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
+    """Keep published points and claims only where the settings are those of the unmodified experiment.
 
-    Settings may differ along the x axis of a panel.
+    A panel keeps its published points if its settings, except for x, are those of the `usual` points. The paper's
+    claims are judged only if all settings are.
     """
+
+    def settings(part: Sequence[Point], block: str, x: str = "") -> set[tuple[tuple[str, str], ...]]:
+        without = {*_FREE, {"inverse_eps": "eps"}.get(x, x)}
+        return {
+            tuple(sorted((key, repr(value)) for key, value in _all(point).items() if key not in without))
+            for point in part
+            if point.cell and point.block == block
+        }
+
     panels = []
     for panel in experiment.panels:
-        own, before = ([point for point in part if point.block == panel.block] for part in (points, usual))
-        same = _settings(own, panel) <= _settings(before, panel)
+        same = settings(points, panel.block, panel.x) <= settings(usual, panel.block, panel.x)
         panels.append(panel if same else replace(panel, published=None))
-    return replace(experiment, panels=panels)
-
-
-def _settings(points: Sequence[Point], panel: Panel) -> set[tuple[tuple[str, str], ...]]:
-    """The settings of a panel's runs, except its x and how often they are repeated."""
-    without = {*_FREE, {"inverse_eps": "eps"}.get(panel.x, panel.x)}
-    return {
-        tuple(sorted((key, repr(value)) for key, value in _all(point).items() if key not in without))
-        for point in points
-        if point.cell
-    }
+    same = all(settings(points, block) <= settings(usual, block) for block in experiment.grid)
+    return replace(experiment, panels=panels, judged=experiment.judged and same)
 
 
 def _all(point: Point) -> Mapping[str, Any]:
-    """The settings of a point, with those of its cell."""
+    """Return the settings of a point, including N, M and the budgets of its cell."""
     cell = point.cell
     if cell is None:
         return point.settings

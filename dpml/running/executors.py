@@ -1,8 +1,8 @@
-"""Where cells and computed blocks are computed: in this process, in joblib's workers, or on a Dask cluster.
+"""Compute jobs (cells and computed blocks) in this process, in joblib's workers, or on a Dask cluster.
 
-Workers load the data themselves and return records. Only this process writes to disk. The numbers are bit-identical
-wherever and by however many workers they are computed. The numbers of cells in step depend by rounding on which cells
-are waiting.
+Workers load the data themselves and return records. Only this process writes to disk. The numbers do not depend on the
+place or on the number of workers, bit for bit. One exception: the rounding of cells that are computed together, in
+step, depends on which cells are waiting.
 """
 
 import importlib
@@ -13,12 +13,12 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from dpml.algorithms import Release
 from dpml.errors import UserError
@@ -39,8 +39,6 @@ class Failure:
     log: str
 
 
-A = TypeVar("A")
-B = TypeVar("B")
 Job = Cell | Computed
 Outcome = Record | Failure
 Outcomes = Generator[tuple[int, Outcome], None, None]  # with the number of the job
@@ -49,22 +47,22 @@ Batch = list[tuple[int, Job]]
 
 
 def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
-    """Return the outcome of every job; cells of a batch are carried out in step, or where that fails each alone."""
+    """Return the outcome of every job. Cells are computed together, in step; if that fails, each is computed alone."""
     start = time.thread_time()
     releases: Sequence[Release | None] = [None] * len(batch)
     cells = [job for _, job in batch if isinstance(job, Cell) and step_key(job)]
     if cells:
-        with suppress(Exception):  # a cell that is carried out alone reports its own reason
+        with suppress(Exception):  # each cell is then computed alone, and reports its own error
             releases = released_in_step(cells)
     seconds = (time.thread_time() - start) / len(batch)
     return [(number, attempt(job, release, seconds)) for (number, job), release in zip(batch, releases, strict=True)]
 
 
 def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> Outcome:
-    """Return the record of a cell or a block, or why there is none.
+    """Compute a cell or a block. Return its record, or the reason why it failed.
 
-    A UserError is the reason to skip a cell. Any other error is a failure. One thread does all the work, so its time
-    does not depend on other processes. `release` was carried out in step, in so many seconds.
+    A UserError means that the cell is skipped. Any other error is a failure. The time is the CPU time of this thread,
+    which does all the work. `release` was computed in step, and took the CPU time `seconds`.
     """
     start = time.thread_time() - seconds
     try:
@@ -83,10 +81,7 @@ def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> O
 def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Outcomes:
     """Yield (number of the job, outcome) in the order in which the jobs finish.
 
-    Args:
-        jobs: the jobs to run.
-        workers: number of processes; a Dask cluster has its own workers.
-        address: of the scheduler of a Dask cluster, tcp://HOST:PORT.
+    They run in `workers` processes, or on the Dask cluster whose scheduler is at `address`, tcp://HOST:PORT.
     """
     together: dict[Any, Batch] = {}
     for number, job in enumerate(jobs):
@@ -97,23 +92,26 @@ def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Ou
     if address:
         outcomes = _on_cluster(batches, address)
     elif workers > 1:
-        outcomes = in_processes(_in_process, batches, workers)
+        outcomes = _in_processes(batches, workers)
     with closing(outcomes):
         for batch in outcomes:
             yield from batch
 
 
-def _in_process(batch: Batch) -> list[tuple[int, Outcome]]:
+def _in_worker(batch: Batch, parent: int | None = None) -> list[tuple[int, Outcome]]:
+    """Compute a batch in another process, which exits soon after the process `parent` has ended."""
     limit_blas()  # permanently: a worker of Dask may run several jobs in threads
+    if parent not in (None, os.getpid()):  # with one worker, joblib works in this process
+        _end_with(parent)
     return attempt_batch(batch)
 
 
-def in_processes(work: Callable[[A], B], items: Sequence[A], workers: int) -> Generator[B, None, None]:
-    """Yield `work` of every item from worker processes, in any order. The workers end when the generator is closed."""
+def _in_processes(batches: Sequence[Batch], workers: int) -> Generator[list[tuple[int, Outcome]], None, None]:
+    """Yield the outcomes of batches from joblib's workers, which end when the generator is closed."""
     import joblib  # slow to load
 
-    tasks = (joblib.delayed(_in_worker)(work, item, os.getpid()) for item in items)
-    with _ctrl_c_ignored():  # the workers inherit this; a terminal sends Ctrl-C to them, too
+    tasks = (joblib.delayed(_in_worker)(batch, os.getpid()) for batch in batches)
+    with _ctrl_c_ignored():  # the workers inherit this: a terminal sends Ctrl-C to them as well
         results = joblib.Parallel(workers, "loky", return_as="generator_unordered")(tasks)
     try:
         for result in results:  # noqa: UP028 - `yield from` would close `results` with a warning
@@ -121,7 +119,7 @@ def in_processes(work: Callable[[A], B], items: Sequence[A], workers: int) -> Ge
     except BrokenProcessPool:
         raise UserError(f"a worker process died (out of memory?). {LOST}") from None
     finally:
-        with warnings.catch_warnings(action="ignore"):  # that tasks were cancelled
+        with warnings.catch_warnings(action="ignore"):  # joblib warns that tasks were cancelled
             results.close()
 
 
@@ -137,15 +135,9 @@ def _ctrl_c_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, usual)
 
 
-def _in_worker(work: Callable[[A], B], item: A, parent: int) -> B:
-    if os.getpid() != parent:  # with one worker, joblib works in this process
-        _end_with(parent)
-    return work(item)
-
-
 @cache
-def _end_with(parent: int) -> None:
-    """Make this worker end soon after its parent was killed; joblib's workers would wait for jobs for minutes."""
+def _end_with(parent: int | None) -> None:
+    """Make this worker exit soon after its parent was killed; joblib would let it wait for jobs for minutes."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -173,10 +165,10 @@ def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[
         raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error
     with client:
         try:
-            for future in distributed.as_completed(client.map(_in_process, batches, pure=False)):
+            for future in distributed.as_completed(client.map(_in_worker, batches, pure=False)):
                 # a finished future may be pending again: its worker died with the result, which is being recomputed
                 yield future.result()
                 future.release()
-        except Exception as error:  # of Dask: `attempt` raises nothing
+        except Exception as error:  # an error of Dask, because `attempt` raises nothing
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise UserError(f"the Dask cluster failed: {reason} {LOST}") from error

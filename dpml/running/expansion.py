@@ -1,4 +1,4 @@
-"""From settings to cells: lists are crossed, equal objects are built once, many draws become several cells."""
+"""Expand settings to cells: cross the lists, build equal objects once, and split many draws into several cells."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,6 +18,7 @@ from dpml.config.build import (
     instantiate,
     value_of,
 )
+from dpml.config.compose import Option
 from dpml.data import Files
 from dpml.errors import UserError
 from dpml.options import convert
@@ -27,16 +28,14 @@ from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
 from dpml.running.store import Record
 
-DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
+DRAWS = 10_000  # at most in one cell: a run of many draws then shows progress, can be interrupted, and fits into memory
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
-_SHARED = ("eps", "delta")  # one fit serves all values of these
-Option = tuple[str, str]
-"""The group and the name of an option."""
+_SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 
 @dataclass
 class Point:
-    """One combination of a block's settings: its cell, or the `reason` why there is none, and what is known of it.
+    """One combination of a block's settings: its cell, or the `reason` why there is no cell, and its status.
 
     Points with the same `key` have the same numbers.
     """
@@ -46,61 +45,61 @@ class Point:
     cell: Cell | None
     reason: str = ""
     key: str = ""
-    checksum: str | None = None  # of its data
+    checksum: str | None = None  # of the data
     status: Status = "to run"
     record: Record | None = None
     damaged: bool = False
 
     @property
     def finished(self) -> bool:
-        """Whether it has numbers."""
+        """Return whether the point has numbers."""
         return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
 
     def skip(self, reason: str) -> None:
-        """Say why it cannot be computed."""
+        """Mark the point as skipped, for this reason."""
         self.status, self.reason = "skipped", reason
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Turns blocks of settings into points, on top of a plain configuration, by the content of options."""
+    """Expand blocks of settings to points. `config` has all other settings, and `options` what option names mean."""
 
     config: Mapping[str, Any]
-    options: Mapping[Option, Mapping[str, Any]]
+    options: Mapping[Option, Mapping[str, Any]] = field(default_factory=dict)
     _built: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def files(self) -> Files:
-        """The location of the data, as a path that is valid in every worker."""
+        """Return the places of data files, with a path that is valid in every worker."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
-        """Every combination of every block of an experiment, in the file's order."""
+        """Return a point for every combination in every block of an experiment, in the file's order."""
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
             axes = {key: _values(value, key) for key, value in block.items() if key not in (*_SHARED, "metrics")}
             shared = (_values(block.get(key, self.config[key]), key) for key in _SHARED)
-            budgets = tuple(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
-            metrics = tuple(_list(block.get("metrics", shown)))
+            budgets = list(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
+            metrics = _list(block.get("metrics", shown))
             for path in metrics:
                 named(convert(path, str, "metrics"))  # raises an error if it is not callable
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
-                    points += [Point(name, settings, cell) for cell in self._cells(settings, budgets, metrics)]
+                    points += [Point(name, settings, cell) for cell in self.cells(settings, budgets, metrics)]
                 except UserError as error:
                     points.append(Point(name, settings, None, str(error), status="skipped"))
         return points
 
-    def _cells(self, settings: Mapping[str, Any], budgets: tuple[Budget, ...], metrics: tuple[str, ...]) -> list[Cell]:
-        """Return the cells of one combination: several if there are many draws."""
+    def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
+        """Return the cells of one combination of settings: more than one if there are many draws."""
         config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
         for group in (*GROUPS, "adversary"):
             if group in GROUPS and group in settings:
                 if (group, settings[group]) not in self.options:
-                    raise UserError(f"there is no {group}={settings[group]} here yet.")
+                    raise UserError(f"there is no option {group}={settings[group]}: see dpml-run --help.")
                 config[group] = self.options[group, settings[group]]
             under = {key.removeprefix(f"{group}."): settings[key] for key in settings if key.startswith(f"{group}.")}
             config[group] = {**config[group], **under}
@@ -119,17 +118,17 @@ class Expansion:
             M=value_of(config, "M"),
             N=value_of(config, "N"),
             seed=value_of(config, "seed"),
-            budgets=budgets,
+            budgets=tuple(budgets),
             draws=min(draws, DRAWS),
             adversary=self._once("adversary", config["adversary"], lambda: build_adversary(config["adversary"])),
-            metrics=metrics,
+            metrics=tuple(metrics),
             files=self.files,
         )
         firsts = range(DRAWS, draws, DRAWS)
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
-        """Return the object of equal settings, which is built once."""
+        """Return the object that `build` makes. Equal settings share one object."""
         name = group + json.dumps(node)
         if name not in self._built:
             self._built[name] = build()
@@ -137,13 +136,13 @@ class Expansion:
 
 
 def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Option]:
-    """The options that an experiment names."""
+    """Return the options that an experiment names."""
     blocks = [block for _, block in _blocks(experiment, overrides)]
     return {(group, name) for block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
 
 
 def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    other = "dataset." if "dataset" in overrides else " "  # the file's keys are those of its own data set
+    other = "dataset." if "dataset" in overrides else " "  # keys of the file's data set do not apply to another one
     for name, block in experiment.grid.items():
         for part in () if is_computed(block) else parts(block):
             own = {**experiment.settings, **part}.items()
@@ -151,7 +150,7 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
+    """Return the values of a key as a list without duplicates."""
     return list({repr(item): item for item in grid(value, key)}.values())
 
 
