@@ -9,6 +9,7 @@ now. Numbers, and the commit that they are of, stay as they are. `dpml verify re
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
         for figure in about["figures"]:
             written += redraw(experiment, points, about, figure, rows, base.with_name(figure["name"]))
     verdicts = evidence.judge(rows, [*claims_about(name).values()], about["panels"], points)  # of new claims, too
-    about = about | {"claims": [verdict.record for verdict in verdicts]}
+    about = about | {"claims": [asdict(verdict) for verdict in verdicts]}
     for figure in about["figures"]:
         written.append(base.with_name(f"{figure['name']}.md"))
         write_atomically(written[-1], figure_page(about, figure))

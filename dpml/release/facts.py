@@ -198,16 +198,18 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """Return the content of the algorithm's configuration file."""
-    return dict(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
+    """Return the content of an algorithm's configuration file, which is in dpml or in a pack."""
+    files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
+    content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
+    return dict(content)
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
     """Return the algorithm of a configuration `node`; its noise is exact if possible, unless the node sets it."""
     if "noise" not in node:
         with suppress(UserError):  # it has no exact noise; any other mistake is raised again below
-            return algorithm_of(OmegaConf.create({**node, "noise": "discrete"}), loss, calibration)
-    return algorithm_of(OmegaConf.create(dict(node)), loss, calibration)
+            return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
+    return algorithm_of(node, loss, calibration)
 
 
 def require_exact(algorithm: Algorithm) -> None:

@@ -97,7 +97,7 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
         "panels": panels,
         "reference": experiment.reference,
         "computed": [block.block for block in experiment.computed],
-        "claims": [verdict.record for verdict in verdicts],
+        "claims": [asdict(verdict) for verdict in verdicts],
         "rankings": rankings(results),
         "cells": cells,
         "skipped": dict(results.skipped),
