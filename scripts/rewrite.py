@@ -78,12 +78,9 @@ def redraw(
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
     """Return the experiment's current note, titles and series of points, and rankings with these points."""
-    panels = [
-        panel | {key: getattr(new, key) for key in ("published", "title", "ylim", "thin")}
-        for panel, new in zip(about["panels"], experiment.panels, strict=True)
-    ]
-    pairs = zip(about["panels"], panels, strict=True)
-    own = {(old["title"], old["y"].rpartition(".")[2]): Panel(**new) for old, new in pairs}
+    panels = [asdict(panel) for panel in experiment.panels]
+    pairs = zip(about["panels"], experiment.panels, strict=bool(about["rankings"]))
+    own = {(old["title"], old["y"].rpartition(".")[2]): new for old, new in pairs}
     rankings = []
     for ranking in about["rankings"]:
         panel = own[ranking["title"], ranking["metric"]]

@@ -244,7 +244,7 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
             set_value(config, word.key_or_group, word.value(), word.is_add() or word.is_force_add())
         content = OmegaConf.to_container(config[PACKAGE], resolve=True)
     homes = (known[name].parent.parent, packs.home(name.rpartition("/")[0]).parent)
-    return replace(Experiment.from_content(name, content), folders=homes)
+    return replace(Experiment.from_content(name, content), folders=homes, judged=not words)
 
 
 def _published(
@@ -252,7 +252,7 @@ def _published(
 ) -> list[tuple[Experiment, list[Point], Mapping[str, float]]]:
     """Return experiments with the changes of a command, their points, and the CPU seconds of a cell of each block."""
     from dpml.reporting.charts import check, read_published  # experiments only
-    from dpml.reporting.modified import only_block, published_where_equal, refuse_ambiguous
+    from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
     words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE]
     words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
@@ -271,7 +271,7 @@ def _published(
                 changes = [word for word in changes if word not in settable]
             else:
                 any_change = True
-            experiment = published_where_equal(experiment, points, usual)
+            experiment = as_published(experiment, points, usual)
         command = public_command([f"{PACKAGE}={experiment.name}", *words])
         experiment = replace(experiment, changes=changes, command=command)
         asked.append((experiment, points, _reference(experiment, points, expansion.config)))

@@ -16,7 +16,7 @@ from dpml.reporting.tables import Texts, overview, proven, texts, wide
 from dpml.reporting.words import metric
 from dpml.running.plan import Results
 from dpml.running.rows import COLUMNS
-from dpml.running.spec import Experiment, Panel
+from dpml.running.spec import Experiment
 
 VALUES = "Values"
 _ORACLE = (
@@ -35,7 +35,9 @@ def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -
     values: list[str | Texts] = []
     if len(experiment.computed) < len(experiment.grid):
         values.append(_reading(experiment, summary))
-    values += [texts(wide(chart.summary, chart.panel.x, chart.panel.curve), _heading(chart.panel)) for chart in charts]
+    for chart in charts:
+        panel = chart.panel
+        values.append(texts(wide(chart.summary, panel.x, panel.curve), f"{metric(panel.y)}, {panel.title}"))
     drawn = {panel.block for panel in experiment.panels}
     for block in (each.block for each in experiment.computed if each.block not in drawn):
         values.append(texts(overview(summary[summary["block"] == block].dropna(axis=1, how="all")), block))
@@ -123,8 +125,3 @@ def _published(charts: Sequence[Chart]) -> list[Texts]:
         {"within a factor of 2 of ours": near, "median ours / theirs": ratios.median().map("{:.3g}".format)}
     )
     return [texts(table.rename_axis("algorithm").reset_index())] if len(table) else []
-
-
-def _heading(panel: Panel) -> str:
-    reading = {"authors": ", as the authors ran it", "paper": ", as in the text"}
-    return f"{metric(panel.y)}, {panel.title}{reading.get(str(panel.where.get('algo.variant')), '')}"

@@ -20,8 +20,6 @@ class AlgorithmStyle(NamedTuple):
 
 
 ALGORITHMS = {key: AlgorithmStyle(*look) for key, look in WORDS["algorithms"].items()}
-ORDER = {key: place for place, key in enumerate(ALGORITHMS)}
-"""The place of an algorithm in legends and tables."""
 REFERENCES = {key: look.dashes for key, look in ALGORITHMS.items() if not look.marker}
 AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
@@ -29,6 +27,11 @@ VERDICTS: Mapping[str, tuple[str, str]] = WORDS["verdicts"]
 SYMBOLS: Mapping[str, str] = WORDS["symbols"]
 _EVERYDAY = ("constant", "gradient", "guesses", "moves")  # in sentences these mean no algorithm
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
+
+
+def place(key: str) -> int:
+    """Return the place of an algorithm in legends: that in words.yaml, or the last."""
+    return [*ALGORITHMS, key].index(key)
 
 
 def algorithm(key: str) -> str:
