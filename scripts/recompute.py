@@ -3,7 +3,7 @@
 For every experiment in results/ (or the named ones, such as frontier/centre), it computes a few cells and blocks of
 functions again. Cells are drawn at random from a seed, one of every algorithm in turn; those that take too long are
 skipped. Their values are compared with the published rows, which have nine digits. It prints one line per experiment:
-how many values were compared, how many differ by more than rounding, and the largest difference. Exit status 1: some do.
+how many values were compared, how many differ by more than rounding, and the largest difference. Exit status 1: some.
 """
 
 import argparse
