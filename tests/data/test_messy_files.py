@@ -187,11 +187,7 @@ def hints(write, name, values, label="died"):
         ("dead", lambda i: int(i % 5 == 0), "predicts the label exactly"),
         ("score", lambda i: i + 1000 * (i % 5 == 0), "predicts the label exactly"),
         ("row", lambda i: i + 7, "row numbers? dataset.drop=[row]"),
-        (
-            "patient_id",
-            lambda i: 1000 + (i * 37) % 61,
-            "a different number in every row: an identifier? dataset.drop=[patient_id]",
-        ),
+        ("patient_id", lambda i: 1000 + (i * 37) % 61, "an identifier? dataset.drop=[patient_id]"),
         ("lab", lambda i: -999 if i % 7 == 3 else i % 9, "is -999 a missing value? dataset.na=[-999]"),
         ("lab", lambda i: 999 if i % 7 == 3 else i % 9, "is 999 a missing value? dataset.na=[999]"),
         ("lab", lambda i: i % 9 - 4, ""),
