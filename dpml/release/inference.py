@@ -1,7 +1,7 @@
-"""Coefficients of a released regression with intervals and p-values, from its noisy sums alone.
+"""Compute coefficients of a released regression, with intervals and p-values, from its noisy sums alone.
 
-All of it is post-processing: a table costs no privacy. The variance is over samples and noise (docs/privacy/
-inference.md, Theorems 2 and 4). A coefficient in a direction that the noise hides is not shown.
+This is post-processing, so a table costs no privacy. The variance accounts for the sample and for the noise
+(docs/privacy/inference.md, Theorems 2 and 4). A coefficient that the noise hides is not shown.
 """
 
 import math
@@ -19,19 +19,18 @@ from dpml.errors import UserError, nearest
 from dpml.release.model import Model
 
 STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
-"""The preprocessing with which the coefficients are those of a textbook's regression."""
+"""The preprocessing steps with which the coefficients are those of ordinary regression."""
 
 _SCALES = {"symmetric", "min_max", "max_abs", "centre"}
-_MOST_BIAS = 0.3  # of a standard error: what the hidden part of a direction may shift
-_CONFOUNDED = 0.5  # of the largest: which other coefficients are named
+_MOST_BIAS = 0.3  # in standard errors: the largest shift by the hidden part of a direction
+_CONFOUNDED = 0.5  # relative to the largest share: the other coefficients that are named
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A line of the table: an effect on the label in its own unit, or on the log odds of a class.
+    """A line of the table: an effect on the label, in the label's unit or on log odds; NaN if the noise hides it.
 
-    There are no numbers where the noise hides the effect.
-    `unit` is what the effect is of: an increase of a number, or a value in place of the first one.
+    `unit` is the change that has this effect: an increase of a number, or another value instead of the first one.
     """
 
     column: str
@@ -44,22 +43,22 @@ class Coefficient:
 
 
 def check_steps(steps: tuple[str, ...]) -> None:
-    """Raise UserError unless coefficients of rows after these steps are those of a textbook's regression."""
+    """Raise UserError unless the coefficients after these steps are those of ordinary regression."""
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
-            f"algo=regression estimates coefficients with dataset.steps=[{','.join(STEPS)}], in which the scaling may "
-            f"be another or missing, not with [{','.join(steps)}]."
+            f"algo=regression needs dataset.steps=[{','.join(STEPS)}] (another scaling than symmetric, or none, is "
+            f"allowed), got [{','.join(steps)}]."
         )
 
 
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
-    """Return the coefficients of a model of algo=regression: of the constant, and of every column.
+    """Return the coefficients of a model of algo=regression: the constant, and those of every column.
 
     Args:
         model: the released model.
-        level: of the intervals.
-        per: by how much a number increases, by column; 1 if it is not given.
+        level: the confidence level of the intervals.
+        per: the increase of a number that an effect is for, by column; 1 by default.
 
     Raises:
         UserError: the model is for prediction only, the noise hides more than half of the coefficients, or a logistic
@@ -68,7 +67,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     if model.moments is None:
         raise UserError(
             f"the weights of this model ({model.setting.split(' loss=')[0]}) are for prediction: they are not effects, "
-            "and no interval is known for them. Release a model with algo=regression for a table of coefficients."
+            "and no interval is known for them. For a table of coefficients, release a model with algo=regression."
         )
     if not 0 < level < 1:
         raise UserError(f"--level must lie strictly between 0 and 1, got {level:g}.")
@@ -80,8 +79,8 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
         raise UserError(f"{fitted.refusal}, so that there is no table: use more rows, a larger eps, or fewer columns.")
     if 2 * hidden.sum() > len(named):
         raise UserError(
-            f"the noise hides {hidden.sum()} of {len(named)} coefficients, so that there is no table: use more rows, a "
-            "larger eps, or fewer columns, or merge rare values."
+            f"the noise hides {hidden.sum()} of {len(named)} coefficients, too many for a table: use more rows, a "
+            "larger eps or fewer columns, or merge rare values."
         )
     estimates = model.scale * directions @ fitted.coefficients
     errors = model.scale * fitted.errors(directions)
@@ -98,7 +97,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return which directions (m, d) have a part that the noise hides and that may shift the estimate: (m,)."""
+    """Return for directions (m, d) whether the part that the noise hides may shift the estimate too far: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 
@@ -112,12 +111,12 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield column, unit, and the difference of preprocessed rows that an effect is the score of, (d,)."""
+    """Yield column, unit and difference of preprocessed rows (d,); the score of the difference is the effect."""
     columns = model.stated.columns
     numbers = [name for name, column in columns.items() if isinstance(column, Range)]
     for name in per:
         if name not in numbers:
-            raise UserError(f"--per {name}=... is for a column of numbers: {nearest(name, numbers)}")
+            raise UserError(f"--per {name}=... must name a column of numbers: {nearest(name, numbers)}")
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
 
     def features(*rows: Array) -> Array:
@@ -141,7 +140,7 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
 
 
 def heading(model: Model, level: float) -> str:
-    """Return what the table is of, in two sentences."""
+    """Return two sentences that say what the table shows."""
     moments, target = model.moments, model.stated.target
     assert moments is not None
     if model.task == "binary":
@@ -152,6 +151,6 @@ def heading(model: Model, level: float) -> str:
         of = f"Linear regression of {label}: the coefficients of the best linear fit"
     return (
         f"{of} in the population, with numbers clipped to their stated ranges. {level:.0%} intervals and p-values "
-        f"count the sample of {moments.rows:,} rows and the noise that protects them. They assume independent rows, "
-        "and columns chosen without a look at the rows."
+        f"account for the sample of {moments.rows:,} rows and for the noise. They assume that rows are independent and "
+        "that columns were chosen without looking at the rows."
     )

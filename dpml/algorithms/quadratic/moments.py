@@ -14,22 +14,22 @@ from scipy.stats import chi2
 from dpml.algorithms.quadratic.coefficients import spectral_edge
 from dpml.arrays import Array
 
-_HIDDEN = 0.5  # of the spectral edge of the noise: the least curvature whose inverse is used
-_UNLIKELY = 1e-4  # the probability of a last gradient below which the rounds have not converged
-_FARTHEST = 1.0  # root mean square of the logits by which the coefficients may differ from the last models
-_SEPARATED = 0.15  # of the mean: how far curvature may have fallen in a direction since the model 0
-_NO_NOISE = 1e-12  # the standard deviation that stands for none in the weights of rounds
+_HIDDEN = 0.5  # the least curvature that is inverted, in units of the noise's spectral edge
+_UNLIKELY = 1e-4  # the p-value of the last gradient below which the rounds have not converged
+_FARTHEST = 1.0  # the largest root mean square difference of logits between the coefficients and the last models
+_SEPARATED = 0.15  # the least curvature that a direction may keep since round 0, relative to the mean of all directions
+_NO_NOISE = 1e-12  # replaces a noise_std of 0 in the weights of rounds
 
 
 @dataclass(frozen=True)
 class Estimated:
-    """Coefficients with what is known of their errors.
+    """Coefficients and their covariances.
 
     Attributes:
         coefficients: (d,).
-        covariances: over samples and noise, by one formula or more: (k, d, d). The largest variance counts.
-        hidden: the part of every direction that the noise hides, (d, d).
-        refusal: why these coefficients have no intervals; "": they have.
+        covariances: Over samples and noise, by k formulas, (k, d, d). The largest variance counts.
+        hidden: The projection on directions that the noise hides, (d, d).
+        refusal: The reason why there are no intervals; "" if there are.
     """
 
     coefficients: Array
@@ -70,7 +70,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The part of every direction that was raised."""
+        """Its projection on the directions whose eigenvalues were raised, by how much they were."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -81,9 +81,12 @@ def _longest(d: int) -> float:
 
 
 def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
-    """Return the covariance of ``e - E a`` for a vector e and a symmetric E of noise with these standard deviations.
+    """Return the covariance of ``e - E a`` (Theorem 2).
 
-    The standard deviation of E is that on its diagonal (Theorem 2).
+    Args:
+        vector: The noise_std of the vector e.
+        matrix: The noise_std on the diagonal of the symmetric matrix E.
+        along: The vector a, (d,).
     """
     isotropic = vector**2 + matrix**2 * (along @ along) / 2
     return isotropic * np.eye(len(along)) + matrix**2 / 2 * np.outer(along, along)
@@ -97,10 +100,10 @@ class Moments:
         square: X'X, (d, d).
         linear: X'y, (d,).
         labels: y'y.
-        square_noise: the standard deviation of the noise on the diagonal of X'X; beside it, it is divided by sqrt 2.
-        linear_noise: that on X'y.
-        rows: how many rows the sums are about.
-        scaled_up: what the sums of the rows that were there were multiplied by to be about all rows.
+        square_noise: The noise_std on the diagonal of X'X; off the diagonal it is divided by sqrt 2.
+        linear_noise: The noise_std on X'y.
+        rows: The number of rows.
+        scaled_up: The factor that rescaled the sums of the present rows to all rows.
     """
 
     square: Array
@@ -112,7 +115,7 @@ class Moments:
     scaled_up: float = 1.0
 
     def plain(self) -> dict[str, Any]:
-        """Return them as they are in a model's file."""
+        """Return the sums as plain values for a model's file."""
         return _plain(self)
 
     def estimated(self) -> Estimated:
@@ -131,13 +134,13 @@ class Round:
     """The noisy sums of a Newton round over rows x in the unit ball, at a public model.
 
     Attributes:
-        at: the model w, (d,).
-        gradient: the sum of s x for slopes s of the logistic loss, (d,).
-        hessian: that of |s| (1 - |s|) xx', (d, d).
-        meat: that of s^2 xx', (d, d).
-        noise: the standard deviation t on the gradient; t/4 on the diagonal of the Hessian, sqrt 2 t on that of the
-            meat, and beside the diagonals those divided by sqrt 2.
-        scaled_up: what the sums of the rows that were there were multiplied by to be about all rows.
+        at: The model w, (d,).
+        gradient: The sum of s x for slopes s of the logistic loss, (d,).
+        hessian: The sum of |s| (1 - |s|) xx', (d, d).
+        meat: The sum of s^2 xx', (d, d).
+        noise: The noise_std t on the gradient. It is t/4 on the diagonal of the Hessian and sqrt 2 t on that of the
+            meat; off the diagonals these are divided by sqrt 2.
+        scaled_up: The factor that rescaled the sums of the present rows to all rows.
     """
 
     at: Array
@@ -158,8 +161,8 @@ class NewtonMoments:
     """The noisy sums of a logistic release: of the round at 0, and of the last two rounds.
 
     Attributes:
-        first, before, last: the rounds.
-        rows: how many rows the sums are about.
+        first, before, last: The rounds.
+        rows: The number of rows.
     """
 
     first: Round
@@ -168,7 +171,7 @@ class NewtonMoments:
     rows: int
 
     def plain(self) -> dict[str, Any]:
-        """Return them as they are in a model's file."""
+        """Return the sums as plain values for a model's file."""
         return {name: _plain(of) if isinstance(of, Round) else of for name, of in vars(self).items()}
 
     def estimated(self) -> Estimated:

@@ -1,8 +1,8 @@
-"""Linear or logistic regression whose coefficients have intervals (`regression`), from noisy secure sums.
+"""Linear or logistic regression with confidence intervals for the coefficients (`regression`), from noisy secure sums.
 
-Least squares needs one sum of X'X, X'y and y'y, in which y'y costs nothing. The logistic loss needs seven Newton rounds
-(`newton_sums`). As the sums and the law of their noise are public, intervals are post-processing (`moments`). The
-sensitivities and the covariances of the coefficients: docs/privacy/inference.md.
+Least squares needs one sum of X'X, X'y and y'y, in which y'y costs no privacy. The logistic loss needs seven Newton
+rounds (`newton_sums`). The distribution of the noise is public, so intervals are post-processing of the published sums
+(`moments`). Sensitivities and variances of the coefficients: docs/privacy/inference.md.
 """
 
 import math
@@ -33,14 +33,15 @@ from dpml.privacy import Budget, Problem
 
 @dataclass(frozen=True)
 class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",)):
-    """`regression`: linear or logistic regression with intervals for the coefficients, from one or seven secure sums.
+    """`regression`: private linear or logistic regression with confidence intervals, from one or seven secure sums.
 
-    The coefficients are those of the textbook if rows have a constant, categories without a reference level, and
-    one common scale: dataset.steps=[impute,treatment,symmetric,constant,max_norm]. `dpml table` prints the intervals.
+    The coefficients are those of ordinary regression if dataset.steps=[impute,treatment,symmetric,constant,max_norm]:
+    an intercept, categories without a reference level, and one common scale of all rows. `dpml table` prints the
+    intervals.
 
     Args:
-        radius: the norm of w that the split of the noise between X'y and X'X is best for, with the squared loss;
-            None: by `defaults.QUADRATIC_NORM`.
+        radius: The norm of w for which the split of the noise between X'y and X'X is best (squared loss); None: a
+            typical norm.
     """
 
     name: ClassVar[str] = "regression"
@@ -58,7 +59,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
         A, B = (of.quadratic.linear_bound / scales.linear) ** 2, (of.quadratic.square / scales.square) ** 2
         free = of.quadratic.constant_range / math.sqrt(A + A * A / (2 * B))
         joint = joint_sensitivity(of.quadratic, Scales(free, scales.linear, scales.square), problem.d)
-        wider = max(1.0, joint / mu)  # a single feature hides y'y less
+        wider = max(1.0, joint / mu)  # with a single feature, y'y is less hidden and needs more noise
         units = tuple(wider * unit for unit in (free, scales.linear, scales.square, scales.square))
         return (Sum(of, joint / wider, 1.0, units),)
 
