@@ -11,6 +11,7 @@ terms are q z, |q| (Q - |q|) zz' and q^2 zz': those of a row z/R with the slope 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import expit
@@ -56,17 +57,37 @@ class NewtonTerms(Terms["NewtonSums"]):
 
     def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
         (models,), parties = at, self.parties
-        here = np.diff(parties.offsets)
-        places = np.arange(len(parties.y)) - np.repeat(parties.offsets[:-1], here)  # of rows in their parties
-        spread = places * _GOLDEN % 1  # rounds up and down equally often
+        owners = [parties.of(k) for k in range(parties.problem.M)] if secure else [slice(None)]
+        spread = self._in_parties if secure else self._together
         Q, answers = 1 << _SLOPE_BITS, []
         for bits, w in zip(resolutions.tolist(), models, strict=True):
             z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
             (slopes,) = _slopes(parties.X, parties.y, w[None])
             q = np.clip(np.floor(Q * slopes + spread), -Q, Q)
-            owners = [parties.of(k) for k in range(parties.problem.M)] if secure else [slice(None)]
             answers.append([_whole(z[own], q[own], bits) for own in owners])
         return np.stack(answers, axis=1)
+
+    @cached_property
+    def _together(self) -> Array:
+        return _spread(self.parties.X, self.parties.y)
+
+    @cached_property
+    def _in_parties(self) -> Array:
+        X, y = self.parties.X, self.parties.y
+        return np.concatenate([_spread(X[own], y[own]) for own in map(self.parties.of, range(self.parties.problem.M))])
+
+
+def _spread(X: Array, y: Array) -> Array:
+    """Return what is added to slopes before they are rounded down: 1/2, or for further copies of a row other parts.
+
+    The sum of all copies of a row depends on their number only, so neighbours still differ in one term.
+    """
+    rows, numbers = np.column_stack([X, y]), np.arange(len(y))
+    order = np.lexsort(rows.T)
+    new = np.any(np.diff(rows[order], axis=0, prepend=np.nan) != 0, axis=1)
+    copies = np.empty(len(y))
+    copies[order] = numbers - np.maximum.accumulate(np.where(new, numbers, 0))
+    return (0.5 + copies * _GOLDEN) % 1
 
 
 def _slopes(X: Array, y: Array, models: Array) -> Array:

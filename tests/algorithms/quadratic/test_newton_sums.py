@@ -86,6 +86,7 @@ def test_integers_of_a_row_are_those_of_a_row_in_the_ball_with_the_slope_of_its_
             assert x @ x <= 1 + 1e-12
             np.testing.assert_allclose(hessian, terms(x, s)[1][i, j])
             np.testing.assert_allclose(meat, terms(x, s)[2][i, j])
+    assert len(slopes) > 20
     assert min(slopes) < 0.1
     assert max(slopes) == 1
 
@@ -103,6 +104,18 @@ def test_integers_are_near_the_real_sums_and_the_same_from_one_party_or_several(
     # a slope is off by at most 1/512, on average by none
     np.testing.assert_allclose(together[0] * steps, of.on(parties).total(models), atol=0.5)
     np.testing.assert_allclose(of.on(parties).each(models).sum(axis=0), of.on(parties).total(models))
+
+
+def test_copies_of_a_row_are_not_all_rounded_the_same_way_and_one_of_them_changes_one_term():
+    of, parties = NewtonSums(), made(np.random.default_rng(0), 3000, parties=1)
+    parties = replace(parties, X=np.tile([0.5, 0, 0, 0, 0.5], (3000, 1)), y=np.full(3000, -1.0))
+    steps = np.repeat(of.steps(13, parties.problem), of.lengths(5))
+    w = np.array([[0.0, 0, 0, 0, -11.5]])  # slopes of 0.00317, which is 1.6 steps
+    (whole,) = of.on(parties).integers(np.array([13]), False, w)
+    np.testing.assert_allclose(whole[0, :5] * steps[:5], of.on(parties).total(w)[0, :5], rtol=1e-2)
+    other = replace(parties, X=np.vstack([[0, 0, 0, 0, 0], parties.X[1:]]))  # the first row is replaced
+    (less,) = of.on(other).integers(np.array([13]), False, w)
+    assert 0 < (whole - less)[0, 0] * steps[0] <= 2 / 512  # one term of 1 or 2 steps
 
 
 def fit(X, y):
