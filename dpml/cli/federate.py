@@ -153,12 +153,13 @@ def run_try(arguments: Namespace) -> None:
             words += [] if arguments.release else ["--ledger", folder / f"{k}.ledger"]
             running.append(stack.enter_context(_started(data, words)))
         made = _aggregate(plan, called, arguments.wait, output if arguments.release else folder / "model.json")
-        for process in running:
-            process.wait()
+        failed = [data.stem for data, process in zip(files, running, strict=True) if process.wait()]
     if arguments.release:
         _say_result(made, plan, output)
     else:  # nothing of the model is shown: no ledger has it
         print("This was a rehearsal: no ledger was charged, and its model is deleted. Add --release to make the model.")
+    if failed:
+        raise UserError(f"{', '.join(failed)} ended with an error, as the lines above say.")
 
 
 def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:

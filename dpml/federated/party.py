@@ -6,10 +6,11 @@ the plan.
 
 import hashlib
 import json
+import math
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
+from dpml.algorithms.quadratic.regression import Moments, Regression, noise_of
 from dpml.arrays import Array
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
@@ -118,17 +120,18 @@ class Member:
         """Return the model's file as this party writes it; None without a model.
 
         Of `text` it takes only what it cannot know: the weights, the counted error and on how many rows it was counted,
-        and the versions of the aggregator's software.
+        the noisy sums of a regression, and the versions of the aggregator's software.
         """
         try:
             content = from_json(text)
             weights = np.array(content["weights"], dtype=float)
             versions = {name: content["versions"][name] for name in provenance()["versions"]}
             errors = None if self.plan.terms.count_errors is None else self._errors(**content["errors"])
+            moments = self._moments(**content["moments"]) if self.plan.terms.algo == Regression.name else None
             if weights.shape == (self.plan.problem.classes, self.plan.problem.d) and all(
                 _VERSION.fullmatch(version) for version in versions.values()
             ):
-                return model_of(self.plan, weights, errors, versions).text()
+                return model_of(self.plan, weights, errors, versions, moments).text()
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             pass
         return None
@@ -138,14 +141,32 @@ class Member:
 
         The deviation follows from how many parties were in the last sum, which is all that is sought.
         """
+        for parties in self._numbers_of_parties(int(rows)):
+            errors = counted_errors(self.plan, float(error), int(rows), parties)
+            if errors["deviation"] == deviation:
+                return errors
+        raise ValueError("no number of parties has this deviation")
+
+    def _moments(self, square: Any, linear: Any, labels: float, square_noise: float, scaled_up: float, **_: object) -> Moments:
+        """Return the sums of a regression with the noise that this plan's parties have, of whom some may be missing."""
+        problem = self.plan.problem
+        sums = np.array(square, dtype=float), np.array(linear, dtype=float)
+        if [each.shape for each in sums] != [(problem.d, problem.d), (problem.d,)]:
+            raise ValueError("the sums are about other features")
+        message = self.plan.sums.algorithm.messages(self.plan.terms.budget, problem)[0]
+        for parties in self._numbers_of_parties(round(problem.N / scaled_up)):
+            noise = noise_of(message, scaled_up * math.sqrt(parties / problem.M))
+            if noise[0] == square_noise:
+                return Moments(*sums, float(labels), *noise, problem.N, float(scaled_up))
+        raise ValueError("no number of parties has this noise")
+
+    def _numbers_of_parties(self, rows: int) -> Iterator[int]:
+        """Yield how many parties can have so many rows together, if they are enough for a sum."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):
-            if sum(sizes[:parties]) <= int(rows) <= sum(sizes[M - parties :]):
-                errors = counted_errors(self.plan, float(error), int(rows), parties)
-                if errors["deviation"] == deviation:
-                    return errors
-        raise ValueError("no number of parties has this deviation")
+            if sum(sizes[:parties]) <= rows <= sum(sizes[M - parties :]):
+                yield parties
 
     def _refused(self, own: str, told: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)

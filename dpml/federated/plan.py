@@ -35,6 +35,7 @@ from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.protocols.session import least_quorum
 from dpml.release.certificate import views
 from dpml.release.facts import Facts, facts_about, gaps, statement
+from dpml.release.inference import check_steps
 
 FORMAT = "dpml plan 2"
 
@@ -98,6 +99,7 @@ class FederationPlan:
                 "1 or more."
             )
         # refuse an invalid plan now, not when all parties are connected
+        check_steps(self.algorithm, self.dataset.steps)
         check_ball(self.dataset.steps, self.stated.columns)
         topology = self.topology  # first, as noise needs an honest party's part
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)

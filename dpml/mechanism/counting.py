@@ -5,7 +5,7 @@ mu is added to theirs in squares. The rows are those of which the model is made:
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         deviations = [[self.deviation(messages[last], carrier.problem)] for messages in carrier.messages]
         scale = LARGEST if self.regression else 1.0
         found = {"error": scale * (summed / units + 1) / 2, "error_deviation": np.ones(summed.shape) * deviations}
-        return Release(weights, {**release.metrics, **found})
+        return replace(release, metrics={**release.metrics, **found})
 
     def deviation(self, message: Sum, problem: Problem) -> float:
         """Return the standard deviation of the noise of `error`, which the noise of all parties makes."""

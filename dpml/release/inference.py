@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from dpml.algorithms.quadratic.regression import Estimated
+from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.regression import Estimated, Regression
 from dpml.arrays import Array
 from dpml.data.info import Range
 from dpml.data.preprocess import stated_apply
@@ -42,10 +43,10 @@ class Coefficient:
     note: str = ""
 
 
-def check_steps(steps: tuple[str, ...]) -> None:
-    """Raise UserError unless coefficients of rows after these steps are those of linear regression."""
+def check_steps(algorithm: Algorithm, steps: tuple[str, ...]) -> None:
+    """Raise UserError if `regression` gets rows whose coefficients are not those of linear regression."""
     others = set(steps) - _SCALES - set(STEPS)
-    if others or not {"constant", "max_norm"} <= set(steps):
+    if algorithm.name == Regression.name and (others or not {"constant", "max_norm"} <= set(steps)):
         raise UserError(
             f"algo=regression estimates coefficients with dataset.steps=[{','.join(STEPS)}], in which the scaling may "
             f"be another or missing, not with [{','.join(steps)}]."
@@ -65,8 +66,8 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     """
     if model.moments is None:
         raise UserError(
-            f"the weights of this model ({model.setting.split(' loss=')[0]}) are for prediction: they are not effects, "
-            "and no interval is known for them. Release a model with algo=regression for a table of coefficients."
+            "the weights of this model are for prediction: they are not effects, and no interval is known for them. "
+            "A model of `dpml release algo=regression` has a table of coefficients."
         )
     if not 0 < level < 1:
         raise UserError(f"--level must lie strictly between 0 and 1, got {level:g}.")

@@ -111,8 +111,7 @@ def _check_setting(request: Request) -> None:
     if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     require_linear_model(algorithm)
-    if isinstance(algorithm, Regression):
-        check_steps(request.dataset.steps)  # type: ignore[attr-defined]
+    check_steps(algorithm, request.dataset.steps)  # type: ignore[attr-defined]
     check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
 
 

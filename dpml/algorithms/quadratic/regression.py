@@ -125,12 +125,16 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
     def run(self, carrier: Carrier) -> Release:
         d, noisy = carrier.problem.d, carrier.ask(0)
         b, A = polynomial(carrier.by_budget(noisy), d, 1, 0.0)
-        _, linear, square, _ = np.array([message.block_widths() for (message,) in carrier.messages]).T
-        weights, trimmed = raised_to_floor(A, b, spectral_edge(d) * square * carrier.widening)
+        noise = np.array([noise_of(messages[0], carrier.widening) for messages in carrier.messages])
+        weights, trimmed = raised_to_floor(A, b, spectral_edge(d) * noise[:, 0])
         moments = None
         if len(noisy) == 1:
-            moments = Moments(
-                A[0, 0], b[0, 0] / -2, float(noisy[0, 0]), float(square[0] * carrier.widening),
-                float(linear[0] / 2 * carrier.widening), carrier.problem.N, carrier.scaled_up,
-            )  # fmt: skip
+            linear, labels, rows = b[0, 0] / -2, float(noisy[0, 0]), carrier.problem.N
+            moments = Moments(A[0, 0], linear, labels, *noise[0].tolist(), rows, carrier.scaled_up)
         return Release(weights, {"trimmed": trimmed.astype(float)}, moments)
+
+
+def noise_of(message: Sum, widening: float) -> tuple[float, float]:
+    """Return the standard deviations of the noise on X'X (on its diagonal) and on X'y."""
+    _, linear, square, _ = message.block_widths()
+    return square * widening, linear / 2 * widening
