@@ -24,6 +24,7 @@ from dpml.federated.party import Member, own_rows, signing_key
 from dpml.federated.plan import FederationPlan, Seat, most_dropouts, read_card, read_plan, task_of
 from dpml.files import check_writable, write_atomically
 from dpml.optim.losses import for_task
+from dpml.release.inference import expected
 from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas
 from dpml.screen import Screen
@@ -232,7 +233,8 @@ def _say(plan: FederationPlan) -> None:
     unsigned = set(plan.unsigned)  # once: every signature is verified for it
     signed = {seat.name: "" if seat.name in unsigned else ", signed" for seat in plan.seats}
     seats = [f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{signed[seat.name]}" for seat in plan.seats]
-    _say_what_is_agreed(plan, f"Plan {plan.digest}", *seats)
+    expectation = expected(plan.algorithm, plan.terms.budget, plan.problem)
+    _say_what_is_agreed(plan, *expectation, f"Plan {plan.digest}", *seats)
 
 
 def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:

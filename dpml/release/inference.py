@@ -12,11 +12,13 @@ import numpy as np
 from scipy.stats import norm
 
 from dpml.algorithms import Algorithm
-from dpml.algorithms.quadratic.regression import Estimated, Regression
+from dpml.algorithms.quadratic.regression import Estimated, Regression, least_curvature, noise_of
 from dpml.arrays import Array
 from dpml.data.info import Range
 from dpml.data.preprocess import stated_apply
 from dpml.errors import UserError, nearest
+from dpml.mechanism.program import Program
+from dpml.privacy import Budget, Problem
 from dpml.release.model import Model
 
 STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
@@ -51,6 +53,25 @@ def check_steps(algorithm: Algorithm, steps: tuple[str, ...]) -> None:
             f"algo=regression estimates coefficients with dataset.steps=[{','.join(STEPS)}], in which the scaling may "
             f"be another or missing, not with [{','.join(steps)}]."
         )
+
+
+def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[str, ...]:
+    """Return what to expect of the table of a regression before any noise is drawn, from public numbers alone.
+
+    X'X of a value that a share p of N rows has, against the first value, has an eigenvalue of at least
+    N p (1 - p) / (2 d) if rows are at most sqrt(d) times shorter than before their scaling.
+    """
+    if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
+        return ()
+    square_noise, _ = noise_of(algorithm.messages(budget, problem)[0], 1.0)
+    variance = 2 * problem.d * least_curvature(problem.d, square_noise) / problem.N  # p (1 - p)
+    if variance > 0.25:
+        return ("Expect no table: the noise hides most coefficients. Use more rows, a larger eps, or fewer columns.",)
+    share = 50 - 50 * math.sqrt(1 - 4 * variance)
+    return (
+        f"Expect a coefficient for a value of a category if it and the first value have at least {share:.2g} % of the "
+        "records each. The noise hides more if values are rarer, or if numbers use a small part of their range.",
+    )
 
 
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
@@ -112,16 +133,17 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
     """Yield column, unit, and the difference of preprocessed rows that an effect is the score of, (d,)."""
     columns = model.stated.columns
-    numbers = [name for name, column in columns.items() if isinstance(column, Range)]
+    kinds = {name: model.stated.kind_of(name) for name in columns}
+    numbers = [name for name, column in columns.items() if isinstance(column, Range) and kinds[name] != "boolean"]
     for name in per:
         if name not in numbers:
             raise UserError(f"--per {name}=... is for a column of numbers: {nearest(name, numbers)}")
-    usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
+    usual = np.array([columns[name].low / 2 + columns[name].high / 2 if name in numbers else 0.0 for name in columns])
 
     def features(*rows: Array) -> Array:
         return stated_apply(model.steps, np.array(rows), np.empty((0, len(columns))), columns)[0]
 
-    yield "constant", "numbers at mid-range, first values", features(usual)[0]
+    yield "constant", "numbers at mid-range, others at their first value", features(usual)[0]
     for place, (name, column) in enumerate(columns.items()):
         values = (column.low, column.high) if isinstance(column, Range) else range(len(column))
         rows = np.tile(usual, (len(values), 1))
@@ -131,8 +153,8 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
             ends = np.array([column.low, column.high])
             low, high = np.log1p(ends) if column.log else ends
             step = per.get(name, 1.0)
-            unit = f"+{step:g} of log(1 + {name})" if column.log else f"+{step:g}"
-            yield name, unit, step * (others[0] - first) / (high - low)
+            unit = f"{step:+g}" + (f" of log(1 + {name})" if column.log else " days" * (kinds[name] == "date"))
+            yield name, "if true" if kinds[name] == "boolean" else unit, step * (others[0] - first) / (high - low)
             continue
         for value, other in zip(column[1:], others, strict=True):
             yield name, f"{value} against {column[0]}", other - first

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from dpml.files import reserved
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.facts import Facts, facts_about, gaps, require_exact, require_linear_model, statement
-from dpml.release.inference import check_steps
+from dpml.release.inference import check_steps, expected
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
 from dpml.running.cell import limit_blas
@@ -63,9 +64,12 @@ class Request:
         return "party" if getattr(self.algorithm, "unit", "sample") == "party" else "sample"
 
 
-def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
+def release(
+    request: Request, ledger: Ledger, cap: Cap | None, place: Path, say: Callable[[str], None] = lambda _: None
+) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
 
+    `say` is told what to expect of it before.
     The name is reserved, and as many bytes as the model can have are on the disk, before the entry is made. An error
     after the entry names it, because the entry stays.
     """
@@ -85,6 +89,8 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         mechanism = algorithm.prepare(parties, entropy())
         model = _model(request, data, facts)
         write(" " * len(model.text().encode()))
+        for sentence in expected(algorithm, budget, parties.problem):
+            say(sentence)
         holdings = dataset.holdings if isinstance(rule, Natural) and isinstance(dataset, CSV) else None
         entry = ledger.enter(request.setting, facts.held, cap, holdings)
         try:

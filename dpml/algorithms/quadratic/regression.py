@@ -76,7 +76,7 @@ class Moments:
         """Return the least squares coefficients and their covariance over samples and noise (Theorem 2)."""
         d, S, v = len(self.linear), self.square, self.linear
         values, vectors = np.linalg.eigh(S)
-        floor = max(_HIDDEN * spectral_edge(d) * self.square_noise, d * np.finfo(float).eps * np.abs(values).max())
+        floor = max(least_curvature(d, self.square_noise), d * np.finfo(float).eps * np.abs(values).max())
         raised = np.maximum(values, floor)
         inverse = (vectors / raised) @ vectors.T
         b = inverse @ v
@@ -132,6 +132,11 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
             linear, labels, rows = b[0, 0] / -2, float(noisy[0, 0]), carrier.problem.N
             moments = Moments(A[0, 0], linear, labels, *noise[0].tolist(), rows, carrier.scaled_up)
         return Release(weights, {"trimmed": trimmed.astype(float)}, moments)
+
+
+def least_curvature(d: int, square_noise: float) -> float:
+    """Return the smallest eigenvalue of X'X that is used; noise hides directions below it."""
+    return _HIDDEN * spectral_edge(d) * square_noise
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:

@@ -135,7 +135,7 @@ class Boolean(ColumnKind):
 
 @dataclass(frozen=True)
 class Category(ColumnKind):
-    """Categories: each text becomes its place in `values`, which are sorted, and another text -1."""
+    """Categories: each text becomes its place in `values`, and another text -1."""
 
     name = "category"
 

@@ -122,7 +122,7 @@ def bounds_text(description: Description) -> str:
 
     for profile in description.problems:
         raise UserError(
-            f"the column {profile.name!r} {profile.problem}, so that nothing can be stated of it: "
+            f"the column {profile.name!r} {profile.problem}. A bounds file cannot state it: leave it out with "
             f"--drop {profile.name}."
         )
     content: dict[str, Any] = {"columns": {profile.name: _stated(profile) for profile in description.features}}
