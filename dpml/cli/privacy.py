@@ -52,8 +52,8 @@ def run_guarantee(arguments: Namespace) -> None:
     console.print(f"ε for one {first.unit} at delta = {written(first.delta, 6)}")
     for claim in dict.fromkeys(claim.source for claim in claims.values()):
         console.print(f"claimed by {claim}")
-    for sentence in expected(release.algorithm, release.budget, problem):
-        console.print(sentence)
+    for expectation in expected(release.algorithm, release.budget, problem):
+        console.print(expectation)
     if arguments.why:
         _show_why(console, release, held.values())
     units = problem.M if first.unit == "party" else problem.N

@@ -147,7 +147,9 @@ class Member:
                 return errors
         raise ValueError("no number of parties has this deviation")
 
-    def _moments(self, square: Any, linear: Any, labels: float, square_noise: float, scaled_up: float, **_: object) -> Moments:
+    def _moments(
+        self, square: Any, linear: Any, labels: float, square_noise: float, scaled_up: float, **_: object
+    ) -> Moments:
         """Return the sums of a regression with the noise that this plan's parties have, of whom some may be missing."""
         problem = self.plan.problem
         sums = np.array(square, dtype=float), np.array(linear, dtype=float)

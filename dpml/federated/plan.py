@@ -264,8 +264,7 @@ def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
         raise UserError(f"{parties} parties cannot be protected from colluders={colluders} of them: more are needed.")
     if not 0 <= dropouts <= most:
         raise UserError(
-            f"{parties} parties of which colluders={colluders} collude can do without {most} at most, got "
-            f"dropouts={dropouts}."
+            f"with {parties} parties and colluders={colluders} at most {most} may drop out, got dropouts={dropouts}."
         )
     return complete(parties, parties - dropouts)
 

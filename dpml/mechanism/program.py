@@ -126,7 +126,7 @@ class Program(ABC):
             )
         if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
-                f"algo={self.name} algo.variant={self.variant} is a reading of the published noise only: "
+                f"algo={self.name} algo.variant={self.variant} is defined only for the published noise: "
                 f"set calibration=published."
             )
 

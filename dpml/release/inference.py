@@ -134,11 +134,11 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
     """Yield column, unit, and the difference of preprocessed rows that an effect is the score of, (d,)."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
-    numbers = [name for name, column in columns.items() if isinstance(column, Range) and kinds[name] != "boolean"]
+    numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}
     for name in per:
         if name not in numbers:
             raise UserError(f"--per {name}=... is for a column of numbers: {nearest(name, numbers)}")
-    usual = np.array([columns[name].low / 2 + columns[name].high / 2 if name in numbers else 0.0 for name in columns])
+    usual = np.array([numbers[name].low / 2 + numbers[name].high / 2 if name in numbers else 0.0 for name in columns])
 
     def features(*rows: Array) -> Array:
         return stated_apply(model.steps, np.array(rows), np.empty((0, len(columns))), columns)[0]

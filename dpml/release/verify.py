@@ -369,7 +369,7 @@ def main(path: str) -> int:
         require(certificate, "nothing is proven of it")
         results, (unit, _, noise) = verify(certificate), statement(certificate)
     except (OSError, RejectedError) as error:
-        print(f"{path}: not verified: {error}")
+        print(f"{path}: not verified: {getattr(error, 'strerror', None) or error}")
         return 2
     given = ", given its ratio of move and noise" * ('"stated": true' in json.dumps(certificate))
     given += f", if what {certificate.get('declared')!r} declares is right" * ("declared" in certificate)

@@ -199,7 +199,9 @@ def latex(table: Texts, caption: str, label: str) -> str:
 
     def escape(text: str) -> str:
         numbers = [tex_number(part) for part in text.split(" to ")]  # of an interval
-        return " to ".join(numbers) if all(numbers) else "".join(_TEX.get(character, character) for character in text)
+        if all(numbers):
+            return " to ".join(map(str, numbers))
+        return "".join(_TEX.get(character, character) for character in text)
 
     head, *body = [" & ".join(map(escape, row)) + r" \\" for row in [table["columns"], *table["rows"]]]
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{escape(caption)}}}", rf"\label{{tab:{label}}}"]

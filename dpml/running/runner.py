@@ -91,7 +91,7 @@ def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Scre
     If the only cell of a command (`alone`) is skipped, that is the command's error.
     """
     first = points[0]
-    settings = " ".join(f"{key}={value}" for key, value in first.settings.items())
+    settings = " ".join(f"{key}={value}" for key, value in first.settings.items() if value is not None)
     if isinstance(outcome, Record) and _of_other_data(first, outcome):
         line = "the data have changed since the command began: give it again"
         outcome = Failure(line, f"{line}\n")

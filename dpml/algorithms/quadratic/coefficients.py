@@ -221,9 +221,10 @@ class CoefficientTerms(Terms["Coefficients"]):
 class Coefficients(Statistic):
     """The sums over rows of the terms of a quadratic loss: constant (L0), linear (L1) and square (L2).
 
-    Blocks are L0 (if `constant`), L1 (if `linear`), the diagonal of L2, and its entries above the diagonal. Noise is drawn for all 1 + d + d^2 numbers (d^2 without L1), and of an entry beside the diagonal the mean of two
-    noises is kept: as ``w'Ew`` sees the symmetric part of E only, this is the same release. With `mirrored`, one of the
-    two is kept.
+    Blocks are L0 (if `constant`), L1 (if `linear`), the diagonal of L2, and its entries above the diagonal. Noise is
+    drawn for all 1 + d + d^2 numbers (d^2 without L1), and of an entry beside the diagonal the mean of two noises is
+    kept: as ``w'Ew`` sees the symmetric part of E only, this is the same release. With `mirrored`, one of the two is
+    kept.
 
     Args:
         loss: squared, logistic, or softmax.

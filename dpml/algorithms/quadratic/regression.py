@@ -129,8 +129,10 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
         weights, trimmed = raised_to_floor(A, b, spectral_edge(d) * noise[:, 0])
         moments = None
         if len(noisy) == 1:
-            linear, labels, rows = b[0, 0] / -2, float(noisy[0, 0]), carrier.problem.N
-            moments = Moments(A[0, 0], linear, labels, *noise[0].tolist(), rows, carrier.scaled_up)
+            moments = Moments(
+                A[0, 0], b[0, 0] / -2, float(noisy[0, 0]), float(noise[0, 0]), float(noise[0, 1]),
+                carrier.problem.N, carrier.scaled_up,
+            )  # fmt: skip
         return Release(weights, {"trimmed": trimmed.astype(float)}, moments)
 
 
