@@ -58,13 +58,12 @@ def check_steps(algorithm: Algorithm, steps: tuple[str, ...]) -> None:
 def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[str, ...]:
     """Return what to expect of the table of a regression before any noise is drawn, from public numbers alone.
 
-    X'X of a value that a share p of N rows has, against the first value, has an eigenvalue of at least
-    N p (1 - p) / (2 d) if rows are at most sqrt(d) times shorter than before their scaling.
+    The rule: docs/privacy/inference.md.
     """
     if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
         return ()
     square_noise, _ = noise_of(algorithm.messages(budget, problem)[0], 1.0)
-    variance = 2 * problem.d * least_curvature(problem.d, square_noise) / problem.N  # p (1 - p)
+    variance = 2 * problem.d * least_curvature(problem.d, square_noise) / problem.N  # of a 0/1 column
     if variance > 0.25:
         return ("Expect no table: the noise hides most coefficients. Use more rows, a larger eps, or fewer columns.",)
     share = 50 - 50 * math.sqrt(1 - 4 * variance)

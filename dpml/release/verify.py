@@ -357,7 +357,7 @@ def read(path: str | Path) -> dict[str, Any]:
         else:
             _ = totals(content), statement(content)
     except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
-        raise RejectedError(repr(error)[:200]) from None
+        raise RejectedError(f"it is no model or certificate, {error!r}"[:200]) from None
     return content
 
 
