@@ -7,7 +7,6 @@ has to, and no formula can change unnoticed. A YAML file counts if it has the na
 import hashlib
 import re
 import sys
-import sysconfig
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +26,6 @@ UNKNOWN = "unknown-"
 """How a checksum begins that equals no other: nobody knows which content of a file was loaded."""
 _LIBRARIES = {"numpy": "numpy", "pandas": "pandas", "scipy": "scipy", "sklearn": "scikit-learn"}
 _HOME = Path(__file__).parent
-_STANDARD = sysconfig.get_path("stdlib")
 _BEGUN = time.time()
 
 
@@ -90,7 +88,7 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
     if words[0] == __package__ and words[1:2] != ["packs"]:
         return
     top = ".".join(words[:3]) if words[0] == __package__ else words[0]
-    if top in _LIBRARIES or top in sys.builtin_module_names:
+    if top in _LIBRARIES or top in sys.stdlib_module_names:
         return
     found: Any = sys.modules.get(top) or find_spec(top)
     if found is None:  # a text with a dot that is no module's name
@@ -99,13 +97,11 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
     file = getattr(found, "__file__", None) or getattr(found, "origin", None)
     if not folders and not file:
         raise FileNotFoundError(name)
-    for place in map(Path, folders or [file]):
-        if place.is_relative_to(_STANDARD) and "site-packages" not in place.parts:
-            return
-        if folders:
-            yield from _below(place)
-        else:
-            yield from _named_from(place.parent, place.parent.glob("*.py"))
+    for folder in map(Path, folders or []):
+        yield from _below(folder)
+    if not folders:
+        folder = Path(str(file)).parent
+        yield from _named_from(folder, folder.glob("*.py"))
 
 
 def _below(place: Path) -> Iterator[tuple[str, Path]]:

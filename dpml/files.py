@@ -35,11 +35,9 @@ def write_atomically(path: Path, content: str | bytes, private: bool = False) ->
 
 
 def create_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
-    """Write a new file atomically: if several processes try, one succeeds. Only the owner can read a `private` file.
+    """Write a new file atomically: if several processes try, one succeeds, and the others get a FileExistsError.
 
-    Raises:
-        FileExistsError: the file exists.
-        OSError: the file cannot be written, or the file system has no hard links.
+    The file system must have hard links. Only the owner can read a `private` file.
     """
     _publish(path, content, lambda partial, path: path.hardlink_to(partial), private)
 
@@ -146,11 +144,10 @@ def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, CHECKSUM: _checksum(content)}
 
 
-def unseal_object(content: bytes, older: bool = False) -> dict[str, Any] | None:
+def unseal_object(content: bytes) -> dict[str, Any] | None:
     """Return the sealed values, or None if there are none or they have changed since they were written.
 
-    White space between values may differ, so a file that another program has reformatted remains valid. Some kinds of
-    file had no checksum in earlier versions: with `older`, a file without a checksum is accepted.
+    White space between values may differ, so a file that another program has reformatted remains valid.
     """
     try:
         whole = json.loads(content)
@@ -158,8 +155,6 @@ def unseal_object(content: bytes, older: bool = False) -> dict[str, Any] | None:
         return None
     if not isinstance(whole, dict):
         return None
-    if older and CHECKSUM not in whole:
-        return whole
     checksum = whole.pop(CHECKSUM, None)
     return whole if checksum == _checksum(whole) else None
 
@@ -176,9 +171,6 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
         what: the expected content, as it completes "to be ..." in an error message.
         deepest: the largest depth of nested lists and mappings, in YAML.
         largest: the largest size in bytes.
-
-    Raises:
-        OSError: the file cannot be read.
     """
     import yaml  # slow to load
 

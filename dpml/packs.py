@@ -1,14 +1,16 @@
 """Packs: one folder for each paper, with a `CARD`, experiments, published numbers and Python that only they need.
 
-The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``; child processes find them in the
-environment variable `ENVIRONMENT`. The Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
+The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``, distributions by entry points
+``dpml.packs``. The Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
 """
 
 import os
 import re
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
+from importlib.metadata import entry_points
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
@@ -18,19 +20,31 @@ from dpml.files import shipped_folder
 
 CARD = "card.yaml"
 ENVIRONMENT = "DPML_PACKS"
-"""The folders of the user's packs, separated as in PATH."""
+"""The folders of the user's packs, for child processes: separated as in PATH."""
 
 __path__: list[str] = []  # makes this module a package; `_put_in_place` adds its modules
 
 
 def known() -> dict[str, Path]:
-    """Return the folder of every pack by name: those of dpml and those of the user."""
+    """Return the folder of every pack by name: those of dpml, those of the user, and those that are installed."""
     folders = {path.parent.name: path.parent for path in sorted(shipped_folder("experiments").glob(f"*/{CARD}"))}
-    for folder in map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))):
+    for folder in (*map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))), *_installed()):
         folders.setdefault(folder.name, folder)
     for name, folder in folders.items():
         _put_in_place(f"{__name__}.{name}", folder)
     return folders
+
+
+@cache
+def _installed() -> list[Path]:
+    """Return the folders of the packages that entry points name."""
+    specs = [find_spec(point.module) for point in entry_points(group=__name__)]
+    return [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
+
+
+def options() -> list[Path]:
+    """Return the folders of the options that packs add: ``conf`` in a pack's folder."""
+    return [folder / "conf" for folder in known().values() if (folder / "conf").is_dir()]
 
 
 def add(folders: list[Path]) -> None:
@@ -40,8 +54,6 @@ def add(folders: list[Path]) -> None:
             raise UserError(f"--pack={folder} is not a pack: it has no {CARD}.")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
             raise UserError(f"--pack={folder}: a pack's name has small letters, digits and _ only; rename the folder.")
-        if os.pathsep in str(folder):
-            raise UserError(f"--pack={folder}: the path of a pack must not contain {os.pathsep!r}.")
         if home(folder.name) != folder and home(folder.name).is_dir():
             raise UserError(f"--pack={folder}: another pack is called {folder.name!r} already; rename the folder.")
         if folder.name not in known():

@@ -9,6 +9,7 @@ now. Numbers, and the commit that they are of, stay as they are. `dpml verify re
 
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
         for figure in about["figures"]:
             written += redraw(experiment, points, about, figure, rows, base.with_name(figure["name"]))
     verdicts = evidence.judge(rows, [*claims_about(name).values()], about["panels"], points)  # of new claims, too
-    about = about | {"claims": [verdict.record for verdict in verdicts]}
+    about = about | {"claims": [asdict(verdict) for verdict in verdicts]}
     for figure in about["figures"]:
         written.append(base.with_name(f"{figure['name']}.md"))
         write_atomically(written[-1], figure_page(about, figure))
@@ -77,12 +78,9 @@ def redraw(
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
     """The note, the titles and the series of points as the experiment has them, and rankings with these points."""
-    panels = [
-        panel | {key: getattr(new, key) for key in ("published", "title", "ylim", "thin")}
-        for panel, new in zip(about["panels"], experiment.panels, strict=True)
-    ]
-    pairs = zip(about["panels"], panels, strict=True)
-    own = {(old["title"], old["y"].rpartition(".")[2]): Panel(**new) for old, new in pairs}
+    panels = [asdict(panel) for panel in experiment.panels]
+    pairs = zip(about["panels"], experiment.panels, strict=bool(about["rankings"]))
+    own = {(old["title"], old["y"].rpartition(".")[2]): new for old, new in pairs}
     rankings = []
     for ranking in about["rankings"]:
         panel = own[ranking["title"], ranking["metric"]]

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
 
 from dpml.api.jobs import ask, compute, results_of_run, write_experiment
 from dpml.api.settings import Settings
@@ -43,12 +42,13 @@ def tables(words, results):
 @cache
 def algorithms():
     """Every algorithm with its own defaults, by name: Hydra composes one as long as all of them."""
-    names = options("algo")
-    config = compose([f"+algo@all.{name}={name}" for name in names])
-    dataset, nodes = instantiate(config.dataset, "dataset"), OmegaConf.to_container(config["all"], resolve=True)
-    others = {"loss": None, "calibration": config.calibration}
+    composed = compose([], extra=[("algo", name) for name in options("algo")])
+    dataset = instantiate(composed.values["dataset"], "dataset")
     chosen = {name: {"loss": "squared"} for name in ("adassp", "regression")}
-    return {name: build_algorithm({"algo": nodes[name], **others, **chosen.get(name, {})}, dataset) for name in names}
+    return {
+        name: build_algorithm({**composed.values, "algo": node, **chosen.get(name, {})}, dataset)
+        for (_, name), node in composed.options.items()
+    }
 
 
 def asked(results, content=TINY, words=(), name="mine/tiny"):

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from omegaconf import OmegaConf
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
@@ -64,6 +63,7 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
     guarantees_: list[Guarantee]
     statement_: tuple[str, ...]
     setting_: str
+    _weights: Array  # for rows in the unit ball, (K, d)
     _constant: bool  # `fit_intercept` at the fit; the parameter can change later
 
 
@@ -203,7 +203,7 @@ class _PrivateLinear(_Fitted):
         chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
         node = {**option_node(name), **chosen}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
-        algorithm = make(OmegaConf.create(node), for_task(task), convert(self.calibration, str | None, "calibration"))
+        algorithm = make(node, for_task(task), convert(self.calibration, str | None, "calibration"))
         require_linear_model(algorithm)
         if algorithm.auxiliary:
             raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
@@ -237,12 +237,6 @@ class _PrivateLinear(_Fitted):
         check_is_fitted(self)
         rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), *self.bounds_, self._constant)
         return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
-
-    @property
-    def _weights(self) -> Array:
-        """Return the weights for rows in the unit ball, (K, d)."""
-        weights = np.atleast_2d(self.coef_)
-        return np.column_stack([weights, np.atleast_1d(self.intercept_)]) if self._constant else weights
 
     def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
         """Write the model to a file for `dpml predict`, at an unused `path`.
@@ -309,7 +303,7 @@ class _PrivateLinear(_Fitted):
 
     def _keep(self, weights: Array) -> None:
         """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
-        self.coef_ = weights
+        self._weights = self.coef_ = weights
         self.intercept_ = np.zeros(len(weights))
         self._constant = bool(self.fit_intercept)
         if self._constant:

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omegaconf import DictConfig
-
 from dpml.algorithms import Algorithm
 from dpml.api.settings import Settings, compose_one, one_setting
 from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
@@ -33,7 +31,7 @@ from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
 from dpml.privacy.guarantee import HELD
 from dpml.recipes import Judged, judge, recipe_of
 from dpml.release.certificate import certificate
-from dpml.running.cell import Cell
+from dpml.running.expansion import Expansion
 from dpml.seeds import generator
 
 if TYPE_CHECKING:
@@ -112,7 +110,7 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
         if key not in _OF_DATA:
             raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
     config, _ = compose_one(settings, "load")
-    return _load(config, instantiate(config.dataset, "dataset"))
+    return _load(config, instantiate(config["dataset"], "dataset"))
 
 
 def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
@@ -135,7 +133,7 @@ def rows(path: str | Path) -> "pd.DataFrame":
     return read_rows(path / "rows.csv" if path.is_dir() else path.with_name(f"{path.name}_rows.csv"))
 
 
-def _load(config: DictConfig, source: Source) -> Dataset:
+def _load(config: Mapping[str, Any], source: Source) -> Dataset:
     N, seed = value_of(config, "N"), value_of(config, "seed")
     if N is not None and N < 1:  # 0 would stand for all rows
         raise UserError(f"N must be at least 1, got N={N}.")
@@ -147,9 +145,9 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
     config, d = compose_one(settings, "data partition")
     if d is not None:
         raise UserError("unknown key 'd': the features do not matter here.")
-    dataset: Source = instantiate(config.dataset, "dataset")
+    dataset: Source = instantiate(config["dataset"], "dataset")
     # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
-    rule = build_partition(instantiate(config.partition, "partition"), class_of(config.algo.get("_target_"), "algo"))
+    rule = build_partition(instantiate(config["partition"], "partition"), class_of(config["algo"]["_target_"], "algo"))
     M = value_of(config, "M")
     check_task(rule, dataset.info.task, dataset.info.name)
     data, seed = _load(config, dataset), value_of(config, "seed")
@@ -168,21 +166,9 @@ class PlannedRelease(NamedTuple):
     def of(cls, settings: Settings) -> "PlannedRelease":
         """Build the algorithm, the budget and the problem that settings describe."""
         config, d = compose_one(settings, "guarantee")
-        dataset: Source = instantiate(config.dataset, "dataset")
-        algorithm = build_algorithm(config, dataset)
-        cell = Cell(
-            dataset=dataset,
-            partition=build_partition(instantiate(config.partition, "partition"), algorithm),
-            algorithm=algorithm,
-            M=value_of(config, "M"),
-            N=value_of(config, "N"),
-            seed=value_of(config, "seed"),
-            budgets=(budget(config.eps, config.delta),),
-            draws=1,
-            adversary=build_adversary(config.adversary),
-        )
+        cell = Expansion(config).cells({}, [budget(config["eps"], config["delta"])])[0]
         problem = cell.problem if d is None else replace(cell.problem, d=d)
-        return cls(algorithm, cell.budgets[0], _as_known(problem, cell.partition, algorithm.name))
+        return cls(cell.algorithm, cell.budgets[0], _as_known(problem, cell.partition, cell.algorithm.name))
 
     def guaranteed(self) -> list[Guarantee]:
         """Compute the guarantees in every view."""
@@ -237,15 +223,15 @@ def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
     config, d = compose_one(settings, "audit")
     given, chosen = settings.given, []
     for key, few in ROUNDS.items():
-        if key in config.algo and f"algo.{key}" not in given and config.algo[key] != few:
-            chosen.append(f"algo.{key}={few} instead of {config.algo[key]}")
-            config.algo[key] = few
-    algorithm = build_algorithm(config, instantiate(config.dataset, "dataset"))
+        if f"algo.{key}" not in given and config["algo"].get(key, few) != few:
+            chosen.append(f"algo.{key}={few} instead of {config['algo'][key]}")
+            config["algo"][key] = few
+    algorithm = build_algorithm(config, instantiate(config["dataset"], "dataset"))
     M = value_of(config, "M")
-    N = value_of(config, "N") if config.N is not None else default_rows(algorithm) * M
+    N = value_of(config, "N") if config["N"] is not None else default_rows(algorithm) * M
     chosen += [f"{key}={value}" for key, value in (("N", N), ("d", 2)) if key not in given]
-    colluders = build_adversary(config.adversary).count(M)
+    colluders = build_adversary(config["adversary"]).count(M)
     problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = value_of(config, "draws") if "draws" in given else DRAWS
-    release = PlannedRelease(algorithm, budget(config.eps, config.delta), problem)
+    release = PlannedRelease(algorithm, budget(config["eps"], config["delta"]), problem)
     return release, draws, value_of(config, "seed"), chosen

@@ -16,7 +16,7 @@ from dpml import packs
 from dpml.api.settings import Settings, is_private, refuse_several
 from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, grid, made
-from dpml.config.compose import EXTRA, check_option, options, parsed, set_value
+from dpml.config.compose import check_option, options, parsed, set_value
 from dpml.config.experiments import PACKAGE
 from dpml.data.partition import draws_sizes
 from dpml.data.sources import cache
@@ -80,12 +80,10 @@ def ask(settings: Settings) -> Asked:
     wanted |= {option for experiment in found for option in options_of(experiment, overrides)}
     listed = {group: options(group, settings.config_dir) for group in GROUPS}
     extra = [(group, name) for group, name in wanted if name in listed[group]]
-    config = (_without_options(settings) if found else settings).composed(extra, hydra_too=True)
-    content = OmegaConf.create({key: config._get_node(key) for key in config if key not in ("hydra", EXTRA)})
-    plain: Any = OmegaConf.to_container(content, resolve=True)
+    common = settings.only(lambda key: key.partition(".")[0] not in (*GROUPS, PACKAGE)) if found else settings
+    plain, contents, config = common.composed(extra)
     check_keys(plain)
-    nodes: Any = OmegaConf.to_container(config[EXTRA], resolve=True) if EXTRA in config else {}
-    expansion = Expansion(plain, {(group, name): node for group in nodes for name, node in nodes[group].items()})
+    expansion = Expansion(plain, contents)
     run_options = made(Options, plain["run"], "run")
     token = cache.WRITES.set(not run_options.dry)
     try:
@@ -246,17 +244,7 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
             set_value(config, word.key_or_group, word.value(), word.is_add() or word.is_force_add())
         content = OmegaConf.to_container(config[PACKAGE], resolve=True)
     homes = (known[name].parent.parent, packs.home(name.rpartition("/")[0]).parent)
-    return replace(Experiment.from_content(name, content), folders=homes)
-
-
-def _without_options(settings: Settings) -> Settings:
-    """Return the settings that are not options of an experiment's blocks."""
-
-    def kept(key: str) -> bool:
-        return key.partition(".")[0] not in (*GROUPS, PACKAGE)
-
-    words = [word for word in settings.words if kept(parsed(word).key_or_group)]
-    return replace(settings, words=words, values={k: v for k, v in settings.values.items() if kept(k)}, lists={})
+    return replace(Experiment.from_content(name, content), folders=homes, judged=not words)
 
 
 def _published(
@@ -264,7 +252,7 @@ def _published(
 ) -> list[tuple[Experiment, list[Point], Mapping[str, float]]]:
     """Return experiments with the changes of a command, their points, and the CPU seconds of a cell of each block."""
     from dpml.reporting.charts import check, read_published  # experiments only
-    from dpml.reporting.modified import only_block, published_where_equal, refuse_ambiguous
+    from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
     words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE]
     words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
@@ -283,7 +271,7 @@ def _published(
                 changes = [word for word in changes if word not in settable]
             else:
                 any_change = True
-            experiment = published_where_equal(experiment, points, usual)
+            experiment = as_published(experiment, points, usual)
         command = public_command([f"{PACKAGE}={experiment.name}", *words])
         experiment = replace(experiment, changes=changes, command=command)
         asked.append((experiment, points, _reference(experiment, points, expansion.config)))

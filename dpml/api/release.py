@@ -1,12 +1,10 @@
 """One model for publication: the request of one setting."""
 
 import shlex
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from omegaconf import DictConfig
 
 from dpml.algorithms import Algorithm
 from dpml.api.settings import Settings, compose_one
@@ -16,9 +14,9 @@ from dpml.config.build import (
     build_partition,
     files,
     instantiate,
+    require_all_rows,
     value_of,
 )
-from dpml.config.complete import require_complete
 from dpml.data import Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.reading import open_file
@@ -32,8 +30,8 @@ from dpml.release.inference import STEPS
 from dpml.release.ledger import beside
 from dpml.release.release import Request
 
-_DEFAULTS = {"calibration": "tight", "algo": "wdgd"}
-"""Where those of an experiment are another."""
+_DEFAULTS = ("calibration=tight", "algo=wdgd")
+"""The settings of a release whose defaults are not those of an experiment."""
 
 _PUBLIC = {
     "dataset": (
@@ -58,14 +56,14 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     given = settings.given
     for key in {"seed", "draws"} & given.keys():
         raise UserError(f"a release is one model with noise from the operating system: remove {key}=.")
-    defaults = {key: value for key, value in _DEFAULTS.items() if key not in given}
-    config, _ = compose_one(replace(settings, values={**defaults, **settings.values}), "release")
+    defaults = [word for word in _DEFAULTS if word.partition("=")[0] not in given]
+    config, _ = compose_one(replace(settings, words=[*defaults, *settings.words]), "release")
     _choose_for_a_release(config, given)
-    dataset: Source = instantiate(config.dataset, "dataset")
+    dataset: Source = instantiate(config["dataset"], "dataset")
     stated, label = _stated(dataset, config)
-    node = {key: value for key, value in config.algo.items() if key != "noise" or "algo.noise" in given}
-    algorithm = exact_algorithm(node, for_task(dataset.info.task, config.loss), config.calibration)
-    rule = build_partition(instantiate(config.partition, "partition"), algorithm)
+    node = {key: value for key, value in config["algo"].items() if key != "noise" or "algo.noise" in given}
+    algorithm = exact_algorithm(node, for_task(dataset.info.task, config["loss"]), config["calibration"])
+    rule = build_partition(instantiate(config["partition"], "partition"), algorithm)
     here = files(config)
     request = Request(
         dataset=dataset,
@@ -75,8 +73,8 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
         algorithm=algorithm,
         M=value_of(config, "M"),
         N=value_of(config, "N"),
-        budget=budget(config.eps, config.delta),
-        adversary=build_adversary(config.adversary),
+        budget=budget(config["eps"], config["delta"]),
+        adversary=build_adversary(config["adversary"]),
         files=here,
         setting=_setting(config, dataset, rule, algorithm),
         **allowed,
@@ -88,11 +86,11 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     return request, ledger
 
 
-def _setting(config: DictConfig, dataset: Source, rule: Partition, algorithm: Algorithm) -> str:
+def _setting(config: Mapping[str, Any], dataset: Source, rule: Partition, algorithm: Algorithm) -> str:
     """Return the names of what is released, and the public keys with values that are not defaults."""
     public = {"dataset": dataset.info.name, "partition": rule.name, "algo": algorithm.name}
     public |= {key: config[key] for key in ("loss", "calibration", "M", "N", "eps", "delta")}
-    public["adversary.colluders"] = config.adversary.colluders
+    public["adversary.colluders"] = config["adversary"]["colluders"]
     for group, part in (("dataset", dataset), ("partition", rule), ("algo", algorithm)):
         values = {key: value for key, value in vars(part).items() if key in _PUBLIC[group]}
         usual = {key: getattr(type(part), key, None) for key in values} | (USUAL if isinstance(part, CSV) else {})
@@ -102,21 +100,25 @@ def _setting(config: DictConfig, dataset: Source, rule: Partition, algorithm: Al
     return shlex.join(f"{key}={value}" for key, value in (known | lists).items())
 
 
-def _choose_for_a_release(config: DictConfig, given: Container[str]) -> None:
-    """Set the defaults of a release: no test rows, and complete rows."""
-    node = config.dataset
-    if config.algo.get("_target_", "").rpartition(".")[2] == "Regression" and "dataset.steps" not in given:
-        node.steps = list(STEPS)
+def _choose_for_a_release(config: dict[str, Any], given: Container[str]) -> None:
+    """Set the defaults of a release: no test rows, and no rows with missing values."""
+    node = config["dataset"]
+    if config["algo"].get("_target_", "").rpartition(".")[2] == "Regression" and "dataset.steps" not in given:
+        node["steps"] = list(STEPS)
     if "test_fraction" in node and "dataset.test_fraction" not in given:
-        node.test_fraction = 0.0
-    require_complete(node)
-    if "M" not in given and config.partition.get("_target_", "").rpartition(".")[2] != "Natural":
-        config.M = 1
-    if config.adversary.colluders is None and "M" in given and 1 < value_of(config, "M") <= 3:
-        config.adversary.colluders = 1  # another party knows its own noise
+        node["test_fraction"] = 0.0
+    if "missing" in node:
+        if not node["missing"]:
+            bounds = Path(str(node["bounds"])).expanduser()
+            node["missing"] = (load(bounds).reading.get("missing") if bounds.is_file() else None) or "refuse"
+        require_all_rows(node["missing"])
+    if "M" not in given and config["partition"].get("_target_", "").rpartition(".")[2] != "Natural":
+        config["M"] = 1
+    if config["adversary"]["colluders"] is None and "M" in given and 1 < value_of(config, "M") <= 3:
+        config["adversary"]["colluders"] = 1  # another party knows its own noise
 
 
-def _stated(dataset: Any, config: DictConfig) -> tuple[ColumnBounds, str]:
+def _stated(dataset: Any, config: Mapping[str, Any]) -> tuple[ColumnBounds, str]:
     if isinstance(dataset, CSV) and "bounds" in dataset.paths:
         stated, path = load(dataset.paths["bounds"]), dataset.paths["rows"]
         # in the order of the file's columns, as the weights are

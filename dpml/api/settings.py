@@ -1,16 +1,16 @@
-"""Settings of a run: overrides as on the command line, and Python values; composed with the defaults."""
+"""Settings of a run: words as on the command line. A function's arguments become such words, too."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig, OmegaConf
 
 from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread
-from dpml.config.compose import check_option, compose, parsed, set_value
+from dpml.config.compose import Composed, Option, compose, parsed
+from dpml.config.words import word_of
 from dpml.errors import UserError
 from dpml.options import convert
 
@@ -19,27 +19,21 @@ _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings: `words` are KEY=VALUE in Hydra's syntax; `values` are Python values by key.
-
-    `lists` are the keys that are swept, with their values.
-    """
+    """Settings: `words` are KEY=VALUE in Hydra's syntax; `lists` are the keys that are swept, with their values."""
 
     words: Sequence[str] = ()
-    values: Mapping[str, Any] = field(default_factory=dict)
     config_dir: Path | None = None
     lists: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """Return all values that are set, by key."""
+        """Return all values that the words set, by key."""
         words = [word for word in map(parsed, self.words) if not word.is_delete()]
-        return {word.key_or_group: word.value() for word in words} | dict(self.values)
+        return {word.key_or_group: word.value() for word in words}
 
-    def without(self, key: str) -> "Settings":
-        """Return all settings except those of one key."""
-        words = [word for word in self.words if parsed(word).key_or_group != key]
-        values, lists = ({k: v for k, v in known.items() if k != key} for known in (self.values, self.lists))
-        return replace(self, words=words, values=values, lists=lists)
+    def only(self, kept: Callable[[str], bool]) -> "Settings":
+        """Return the settings of some keys, without lists."""
+        return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
         """Return the same settings with words such as ``M=5,10`` as lists."""
@@ -51,24 +45,13 @@ class Settings:
                     raise UserError(f"{word.input_line} has no list of values to sweep over: write {key}=A,B.")
                 lists[key] = list(word.sweep_iterator())
         words = [word for word in self.words if not parsed(word).is_sweep_override()]
-        return replace(self, words=words, lists={**lists, **self.lists})
+        return replace(self, words=words, lists=lists)
 
-    def composed(self, extra: Sequence[tuple[str, str]] = (), hydra_too: bool = False) -> DictConfig:
-        """Return the configuration: the defaults, changed by the words, then by the values.
-
-        Of an option that is swept it has the first one. `extra` and `hydra_too` are as in `compose`.
-        """
-        choices = {group: self.values[group] for group in GROUPS if group in self.values}
-        choices |= {group: self.lists[group][0] for group in GROUPS if group in self.lists}
-        for group, name in choices.items():
-            check_option(group, str(name), self.config_dir)
+    def composed(self, extra: Iterable[Option] = ()) -> Composed:
+        """Return the configuration: the defaults, changed by the words, and the first option of a swept group."""
         words = [word for word in self.words if parsed(word).key_or_group.partition(".")[0] not in self.lists]
-        words += [f"{group}='{name}'" for group, name in choices.items()]
-        config = compose(words, self.config_dir, extra, hydra_too)
-        for key, value in self.values.items():
-            if key not in choices and key.partition(".")[0] not in self.lists:
-                set_value(config, key, value, add=True)
-        return config
+        words += [word_of(group, self.lists[group][0]) for group in GROUPS if group in self.lists]
+        return compose(words, self.config_dir, extra)
 
 
 def is_private(word: str) -> bool:
@@ -88,13 +71,14 @@ def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: s
     for word in overrides:
         if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
             raise UserError(f"an override must be text, 'KEY=VALUE', got {word!r}.")
-    values = {key: plain(value, key) for key, value in keys.items()}
-    for key, value in values.items():
-        if value == []:
+    words = [*overrides]
+    for key, value in keys.items():
+        content = plain(value, key)
+        if content == []:
             raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
-    lists = {key: value for key, value in values.items() if isinstance(value, list) and key not in LISTED}
-    single = {key: value for key, value in values.items() if key not in lists}
-    return Settings(list(overrides), single, None if config_dir is None else Path(config_dir), lists).swept()
+        sweep = isinstance(content, list) and key not in LISTED
+        words.append(word_of(key, *content) if sweep else word_of(key, content))
+    return Settings(words, None if config_dir is None else Path(config_dir)).swept()
 
 
 def one_setting(
@@ -103,10 +87,8 @@ def one_setting(
     """Return the settings of a function that takes one value of every key."""
     settings = settings_of(overrides, keys, config_dir)
     for key, values in settings.lists.items():
-        if len(values) > 1:
-            raise UserError(f"dpml.{function} takes one {key}, got {key}={','.join(map(str, values))}.")
-    firsts = {key: values[0] for key, values in settings.lists.items()}
-    return replace(settings, values={**settings.values, **firsts}, lists={})
+        raise UserError(f"dpml.{function} takes one {key}, got {key}={','.join(map(str, values))}.")
+    return settings
 
 
 def plain(value: Any, key: str) -> Any:
@@ -134,14 +116,14 @@ def refuse_several(settings: Settings) -> None:
             raise UserError(f"{group} takes one name, got {group}=[{several}]: {how}.")
 
 
-def compose_one(settings: Settings, command: str) -> tuple[DictConfig, int | None]:
+def compose_one(settings: Settings, command: str) -> tuple[dict[str, Any], int | None]:
     """Return the configuration of one setting, and the number of features if `d` is set."""
     refuse_several(settings)
-    config = settings.without("d").composed()
+    config = settings.only(lambda key: key != "d").composed().values
     check_keys(config)
     for key in ("eps", "delta", "M", "N", "seed", "draws"):
         given = config[key]
-        if OmegaConf.is_list(given) or spread(given, key) is not given:
+        if isinstance(given, list) or spread(given, key) is not given:
             raise UserError(f"dpml {command} takes one {key}, got {key}={given}.")
     d = settings.given.get("d")
     return config, None if d is None else convert(d, int, "d")

@@ -5,7 +5,8 @@ from argparse import Namespace
 from collections.abc import Iterator
 
 from dpml.cli.console import print_table
-from dpml.cli.files import AS_PRIVATE, own_options, value
+from dpml.cli.files import AS_PRIVATE, own_options
+from dpml.config.words import word_of
 from dpml.data.csv.column_bounds import WRITTEN
 from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
@@ -88,5 +89,5 @@ def _sentences(description: Description) -> Iterator[str]:
         named = {key: getattr(options, key) for key in ("path", "label", "party", "bounds", "drop", *WRITTEN)}
         named["drop"] = (*options.drop, *(each.name for each in description.problems))
         given = {key: said for key, said in named.items() if said not in (getattr(usual, key), reading.get(key))}
-        words = ["dataset=csv", *(f"dataset.{key}={value(said)}" for key, said in given.items())]
+        words = ["dataset=csv", *(word_of(f"dataset.{key}", said) for key, said in given.items())]
         yield f"A run: dpml-run {shlex.join(words)}, with the steps {', '.join(options.steps)}"

@@ -4,10 +4,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor
 
 from dpml.errors import UserError
-from dpml.files import shipped_folder
 from dpml.screen import guarded, printable
 
 
@@ -64,15 +62,7 @@ def sentence(error: Exception) -> str | None:
         return f"{path}{os.strerror(error.errno).lower()}."
     if isinstance(error, MemoryError):
         return "there is not enough memory: ask for fewer rows, draws, parties or workers."
-    if isinstance(error, BrokenExecutor):
-        return "a worker process was killed, most likely for want of memory: ask for fewer workers or draws."
-    if "hydra" not in sys.modules:  # half of dpml would be loaded with it
-        return None
-    from hydra.errors import HydraException
-
-    from dpml.config.compose import hydras
-
-    return hydras(error) if isinstance(error, HydraException) else None
+    return None
 
 
 def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
@@ -80,13 +70,11 @@ def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
     dashed = [word for word in unknown if word.startswith("--")]
     if not dashed:
         return
-    import yaml  # slow to load
+    from dpml.config.build import KEYS  # slow to load
 
-    content = yaml.safe_load((shipped_folder("conf") / "config.yaml").read_text(encoding="utf-8"))
-    keys = {*map(str, content), "algo", "dataset", "partition", "experiment"}
     for word in dashed:
         name, _, value = word.removeprefix("--").partition("=")
-        if name.split(".")[0] in keys:
+        if name.split(".")[0] in KEYS:
             after = words[words.index(word) + 1 :]
             value = value or next((text for text in after[:1] if not text.startswith("-") and "=" not in text), "VALUE")
             raise UserError(f"{word} is a setting, not an option: write {name}={value}.")

@@ -1,11 +1,11 @@
 """Files of the user's own: options that say how one is written, and none that is overwritten."""
 
 import argparse
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dpml.config.words import word_of
 from dpml.errors import UserError
 
 AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
@@ -35,19 +35,8 @@ def own_file(arguments: argparse.Namespace) -> list[str]:
     if len(files) > 1:
         raise UserError(f"one file of rows is released, got {' and '.join(files)}.")
     given = ({"path": files[0]} if files else {}) | own_options(arguments)
-    settings = [f"dataset.{key}={value(content)}" for key, content in given.items()]
+    settings = [word_of(f"dataset.{key}", content) for key, content in given.items()]
     return ["dataset=csv"] * bool(files) + settings + [word for word in words if word not in files]
-
-
-def value(content: Any) -> str:
-    """Return a text, or a list of texts, as a value for `dpml-run`: in quotes where Hydra needs them."""
-    if isinstance(content, list | tuple):
-        return f"[{','.join(map(value, content))}]"
-    text = str(content)
-    if re.fullmatch(r"[A-Za-z_/.][\w/.-]*", text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
-        return text
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{quoted}"'
 
 
 def refuse_replacing(output: Path | None, *read: Path | None) -> None:

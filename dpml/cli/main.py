@@ -11,7 +11,6 @@ from dpml import packs
 from dpml.cli import load
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.errors import UserError, nearest
-from dpml.files import shipped_folder
 from dpml.version import __version__
 
 _EXAMPLES = """\
@@ -321,12 +320,11 @@ def _main() -> None:
 def run_completion(arguments: argparse.Namespace) -> None:
     """Print a script that completes commands, options and settings in a shell."""
     import shtab
-    import yaml
 
-    conf = shipped_folder("conf")
-    groups = ("algo", "dataset", "partition")
-    words = [f"{group}={path.stem}" for group in groups for path in sorted((conf / group).glob("*.yaml"))]
-    keys = yaml.safe_load((conf / "config.yaml").read_text(encoding="utf-8"))
-    words += [f"{key}=" for key in keys if key not in ("defaults", "hydra", *groups)]
+    from dpml.config.build import GROUPS, KEYS
+    from dpml.config.compose import options
+
+    words = [f"{group}={name}" for group in GROUPS for name in options(group)]
+    words += [f"{key}=" for key in KEYS if key not in GROUPS]
     preamble = {shell: text.replace("@SETTINGS", " ".join(words)) for shell, text in (("bash", _BASH), ("zsh", _ZSH))}
     print(shtab.complete(parser(), arguments.shell, preamble=preamble))  # type: ignore[arg-type]

@@ -17,11 +17,12 @@ from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, me
 from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import GROUPS, class_of
-from dpml.config.compose import VERSION_BASE, options
+from dpml.config.compose import VERSION_BASE, options, search_path, user_errors
 from dpml.config.docstrings import meanings
 from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
 from dpml.files import shipped_folder
+from dpml.running.plan import Results
 
 _ELSEWHERE = ("hydra/launcher=", "hydra/sweeper=")
 _HEADER = """\
@@ -80,11 +81,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _help(settings: Settings) -> str:
-    from omegaconf import OmegaConf
+    import yaml
 
-    config = settings.composed()
+    config = settings.composed().values
     lines = [_HEADER, *(f"{group}: {', '.join(options(group, settings.config_dir))}" for group in GROUPS)]
-    lines += ["", "== Keys (KEY=VALUE) and their values now ==", OmegaConf.to_yaml(config)]
+    lines += ["", "== Keys (KEY=VALUE) and their values now ==", yaml.safe_dump(config, sort_keys=False)]
     lines += ["== What the keys of these options mean =="]
     for group in GROUPS:
         with suppress(UserError):  # the class does not exist
@@ -118,7 +119,7 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
         return 1, None
     for sentence in plan.left_out():
         print(f"left out: {sentence}", file=sys.stderr)
-    made = _show_tables(folder)
+    made = _show_tables(results, folder)
     print(f"Written to {os.path.relpath(folder)}/: {', '.join(['rows.csv', 'guarantees.csv', 'manifest.json', *made])}")
     lacks = plan.left_out() or any(point.status == "failed" for point in plan.points)
     return int(bool(lacks)), mean_of(results, objective) if objective else None
@@ -151,18 +152,16 @@ def _write_experiments(asked: Asked) -> int:
     return status
 
 
-def _show_tables(folder: Path) -> list[str]:
+def _show_tables(results: Results, folder: Path) -> list[str]:
     """Print the tables of a run or a sweep; of several settings, also write a table, and a figure if it has an x axis.
 
     Returns the names of the files.
     """
-    import pandas as pd
-
     from dpml.cli.console import axes, show
     from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
     from dpml.reporting.statistics import summarise
 
-    rows, guarantees = (pd.read_csv(folder / name) for name in ("rows.csv", "guarantees.csv"))
+    rows, guarantees = results.rows, results.guarantees
     show(rows, guarantees)
     table = run_table(summarise(rows), claims=claims_in(guarantees))
     written = write_tables(table, folder) if table.keys else []
@@ -187,8 +186,10 @@ def _by_hydra(settings: Settings, multirun: bool) -> None:
     # Hydra does not know the keys of an option's class
     words = [word if _is_plain(word) else f"++{word}" for word in settings.words]
     folder = ["--config-dir", str(settings.config_dir)] if settings.config_dir else []
+    folder += [search_path(packs.options())] if packs.options() else []
     sys.argv[1:] = [*(["-m"] if multirun else []), *folder, *words]
-    hydra.main(str(shipped_folder("conf")), "config", **VERSION_BASE)(_job)()
+    with user_errors():
+        hydra.main(str(shipped_folder("conf")), "config", **VERSION_BASE)(_job)()
 
 
 def _is_plain(word: str) -> bool:

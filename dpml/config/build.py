@@ -3,7 +3,7 @@
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Annotated, Any, TypeVar, get_type_hints
@@ -28,12 +28,12 @@ GROUPS = ("dataset", "partition", "algo")
 """The keys of a run that are chosen by name: each option is a class with keys of its own."""
 
 
-def build_algorithm(config: Mapping[str, Any] | DictConfig, dataset: Source) -> Algorithm:
+def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
     """Return the algorithm of a composed configuration, with the loss set by `loss` or by the data set's task."""
     return algorithm_of(config["algo"], for_task(dataset.info.task, config["loss"]), config["calibration"])
 
 
-def algorithm_of(node: Mapping[str, Any] | DictConfig, loss: Loss, calibration: str | None) -> Algorithm:
+def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -> Algorithm:
     """Return the algorithm that `node` describes by ``_target_`` and its options.
 
     If `calibration` is None, it is the default of the algorithm's own field, or `published` if that has no default.
@@ -57,7 +57,7 @@ def build_adversary(node: Any) -> Adversary:
     return made(Adversary, node, "adversary")
 
 
-def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
+def check_keys(config: Mapping[str, Any]) -> None:
     """Raise UserError for an unknown or missing top-level key, or a value of the wrong kind."""
     for key in config:
         if key not in KEYS:
@@ -71,58 +71,55 @@ def check_keys(config: Mapping[str, Any] | DictConfig) -> None:
     build_adversary(config["adversary"])
 
 
-def value_of(config: Mapping[str, Any] | DictConfig, key: str) -> Any:
+def value_of(config: Mapping[str, Any], key: str) -> Any:
     """Return the value of a key at the top of a configuration, which has one value."""
     return convert(config[key], _TYPES[key], key)
 
 
 def budget(eps: Any, delta: Any) -> Budget:
     """Return the (eps, delta) of a configuration."""
-    return Budget(epsilon(eps, "eps"), convert(delta, _TYPES["delta"], "delta"))
+    return Budget(float(convert(eps, Epsilon, "eps")), convert(delta, _TYPES["delta"], "delta"))
 
 
-def epsilon(value: Any, key: str) -> float:
-    """Return an eps, or raise a UserError that names the key."""
-    return float(convert(value, Epsilon, key))
-
-
-def files(config: Mapping[str, Any] | DictConfig) -> Files:
+def files(config: Mapping[str, Any]) -> Files:
     """Return where the data of a configuration are stored, and where they are downloaded from."""
     return Files(*(value_of(config, key) for key in ("data_dir", "mirror", "offline")))
 
 
-def instantiate(node: Mapping[str, Any] | DictConfig, key: str, **extra: Any) -> Any:
+def require_all_rows(missing: str) -> None:
+    """Raise UserError if rows with missing values would be left out."""
+    if missing == "drop":
+        raise UserError(
+            "dataset.missing=drop leaves rows out because of their content, so a replaced row could change the number "
+            "of rows: a release needs dataset.missing=refuse, or keep with the step impute."
+        )
+
+
+def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
     """Build the object that ``_target_`` names from the node's other keys, which must be its parameters."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
-    options: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else dict(node)
-    return made(class_of(options.pop("_target_"), key), options, key, **extra)
+    options = {name: value for name, value in node.items() if name != "_target_"}
+    return made(class_of(node["_target_"], key), options, key, **extra)
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Build an object from the options under `key`; the user may not set those in `extra`."""
-    values = convert_options(options, target, key, tuple(extra))
-    try:
-        _signature(target).bind(**values, **extra)
-    except TypeError as error:
-        raise UserError(f"{key}: {error}.") from None
-    return target(**values, **extra)
-
-
-def convert_options(options: Any, target: Any, key: str, extra: Sequence[str] = ()) -> dict[str, Any]:
-    """Convert options to the types of `target`'s annotations; the user may not set those in `extra`."""
+    """Build an object from the options under `key`, of the annotated types; the user may not set those in `extra`."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
         raise UserError(f"{key} has keys of its own: {names}.")
-    hints = _hints(target)
     values = {}
     for name, value in options.items():
         if name not in parameters:
             raise UserError(f"unknown key '{key}.{name}': {nearest(name, parameters, f'{key}.')}")
         unset = value is None and parameters[name].default is None
-        values[name] = None if unset else convert(value, hints.get(name), f"{key}.{name}")
-    return values
+        values[name] = None if unset else convert(value, _hints(target).get(name), f"{key}.{name}")
+    try:
+        _signature(target).bind(**values, **extra)
+    except TypeError as error:
+        raise UserError(f"{key}: {error}.") from None
+    return target(**values, **extra)
 
 
 def completed(option: DictConfig) -> DictConfig:
@@ -200,7 +197,7 @@ _LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 def grid(value: Any, key: str) -> list[Any]:
     """Return one value, a range, or a list of at least one value as a list."""
     value = spread(value, key)
-    values = list(value) if OmegaConf.is_list(value) or isinstance(value, list | range) else [value]
+    values = list(value) if isinstance(value, list | range) else [value]
     if not values:
         raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
     return values

@@ -23,9 +23,10 @@ def sources(config_dir: Path | None = None) -> dict[str, Source]:
 def source(name: str, config_dir: Path | None = None) -> Source:
     """Return the data set called `name`."""
     check_option("dataset", name, config_dir)
-    node: Any = OmegaConf.load(shipped_folder("conf") / f"dataset/{name}.yaml") if config_dir is None else None
-    if node is None:  # Hydra reads the user's folder, and is slow
-        node = compose([f"dataset={name}"], config_dir).dataset
+    shipped = shipped_folder("conf") / f"dataset/{name}.yaml"
+    # Hydra is slow, and reads the files that are not dpml's
+    shipped_node: Any = OmegaConf.to_container(OmegaConf.load(shipped)) if shipped.is_file() else None
+    node = shipped_node or compose([f"dataset={name}"], config_dir).values["dataset"]
     try:
         dataset: Source = instantiate(node, "dataset")
     except UserError as error:

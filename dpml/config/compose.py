@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
@@ -16,16 +16,17 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 
+from dpml import packs
 from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread
 from dpml.config.experiments import PACKAGE, natural
+from dpml.config.words import word_of
 from dpml.errors import UserError, nearest
 from dpml.files import shipped_folder
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Hydra 1.3 warns without this argument, and 1.4 with it."""
-EXTRA = "_options"
-"""The key that holds further options, by group and name."""
+_EXTRA = "_options"  # the key that holds further options, by group and name
 _LONG = 1_000  # characters of a word
 
 
@@ -59,21 +60,23 @@ def refuse_sweep(override: Override) -> None:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the options of a configuration group: those of dpml, and the user's own in `config_dir`."""
+    """Return the options of a configuration group: those of dpml, of packs, and the user's own in `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
-    folders = [shipped_folder("conf") / group, *([config_dir / group] if config_dir else [])]
+    folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
     files = [(folder, path) for folder in folders for path in folder.rglob("*.yaml")]
     return sorted({path.relative_to(folder).with_suffix("").as_posix() for folder, path in files}, key=natural)
 
 
-def existing(config_dir: Path) -> Path:
-    """Return the folder of the user's own options, or raise UserError if it does not exist."""
+def _added(config_dir: Path | None) -> list[Path]:
+    """Return the folders of options that are not dpml's, and have the classes in `config_dir` found."""
+    if config_dir is None:
+        return packs.options()
     if not config_dir.is_dir():
         raise UserError(f"--config-dir={config_dir} is not a folder.")
     if (folder := str(config_dir.resolve())) not in sys.path:
-        sys.path.append(folder)  # the options there name classes of the user's
-    return config_dir
+        sys.path.append(folder)
+    return [*packs.options(), config_dir]
 
 
 def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
@@ -91,22 +94,20 @@ def check_option(group: str, name: str, config_dir: Path | None) -> None:
 # ---- composition
 
 
-def compose(
-    overrides: Iterable[str],
-    config_dir: Path | None = None,
-    extra: Iterable[tuple[str, str]] = (),
-    hydra_too: bool = False,
-) -> DictConfig:
-    """Return the configuration of `dpml-run` for `overrides`.
+Option = tuple[str, str]
+"""The group and the name of an option."""
 
-    Args:
-        overrides: the words, with one value each.
-        config_dir: a folder of the user's own options.
-        extra: further options (group, name), which are placed under `EXTRA`.
-        hydra_too: keep Hydra's own settings, under ``hydra``.
-    """
-    if config_dir is not None:
-        existing(config_dir)
+
+class Composed(NamedTuple):
+    """A configuration."""
+
+    values: dict[str, Any]  # the plain values of all keys, without Hydra's own
+    options: dict[Option, dict[str, Any]]  # the contents of extra options
+    whole: DictConfig  # with Hydra's own settings
+
+
+def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Iterable[Option] = ()) -> Composed:
+    """Return the configuration of `dpml-run` for words with one value each, and the contents of `extra` options."""
     words = [parsed(word) for word in overrides]
     for word in words:
         refuse_sweep(word)
@@ -114,7 +115,7 @@ def compose(
     for word in chosen:
         if word.key_or_group in GROUPS:
             check_option(word.key_or_group, str(word.get_value_element_as_str()).strip("'\""), config_dir)
-    named = [f"+{group}@{EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
+    named = [f"+{group}@{_EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
     config = _composed((*(str(word.input_line) for word in chosen), *named), config_dir)
     # a class comes before its keys
     for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
@@ -123,9 +124,10 @@ def compose(
             del _holder(config, key)[key.rpartition(".")[2]]
         elif word not in chosen:
             set_value(config, key, word.value(), word.is_add() or word.is_force_add())
-    if not hydra_too:
-        del config["hydra"]
-    return config
+    own: Any = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
+    values: Any = OmegaConf.to_container(own, resolve=True)
+    nodes = values.pop(_EXTRA, {})
+    return Composed(values, {(group, name): node for group in nodes for name, node in nodes[group].items()}, config)
 
 
 def _is_choice(word: Override, config_dir: Path | None) -> bool:
@@ -136,23 +138,25 @@ def _is_choice(word: Override, config_dir: Path | None) -> bool:
 
 
 def _composed(words: tuple[str, ...], config_dir: Path | None) -> DictConfig:
-    # the user's own files can change meanwhile
-    config: DictConfig = pickle.loads(_kept(words)) if config_dir is None else _by_hydra(words, config_dir)
+    added = _added(config_dir)
+    # files that are not dpml's can change meanwhile
+    config: DictConfig = _by_hydra([search_path(added), *words]) if added else pickle.loads(_kept(words))
     return config
 
 
 @lru_cache(maxsize=64)
 def _kept(words: tuple[str, ...]) -> bytes:
-    return pickle.dumps(_by_hydra(words, None))  # a deep copy takes six times as long as reading a pickle
+    return pickle.dumps(_by_hydra(words))  # a deep copy takes six times as long as reading a pickle
 
 
-def _by_hydra(words: Sequence[str], config_dir: Path | None) -> DictConfig:
-    searchpath = []
-    if config_dir is not None:
-        path = str(config_dir.resolve()).replace("\\", "\\\\").replace("'", "\\'")
-        searchpath = [f"hydra.searchpath=['file://{path}']"]
+def search_path(folders: Iterable[Path]) -> str:
+    """Return the word by which Hydra finds the options in some folders."""
+    return word_of("hydra.searchpath", [f"file://{folder.resolve()}" for folder in folders])
+
+
+def _by_hydra(words: Sequence[str]) -> DictConfig:
     with _initialised(), user_errors():
-        config = hydra.compose("config", [*searchpath, *words], return_hydra_config=True)
+        config = hydra.compose("config", list(words), return_hydra_config=True)
     OmegaConf.set_struct(config, False)
     OmegaConf.set_readonly(config.hydra, False)
     for group in GROUPS:
@@ -179,15 +183,11 @@ def user_errors() -> Iterator[None]:
     try:
         yield
     except HydraException as error:
-        raise UserError(hydras(error)) from None
-
-
-def hydras(error: HydraException) -> str:
-    """Return an error of Hydra's as one sentence."""
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        group, _, name = error.missing_cfg_file.rpartition("/")
-        return unknown_option(group, name, error.options or ())
-    return " ".join(str(error).split()).removesuffix(".") + "."
+        message = " ".join(str(error).split()).removesuffix(".") + "."
+        if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+            group, _, name = error.missing_cfg_file.rpartition("/")
+            message = unknown_option(group, name, error.options or ())
+        raise UserError(message) from None
 
 
 # ---- values

@@ -16,8 +16,7 @@ from typing import Annotated, Any, get_type_hints
 
 from dpml.algorithms import Algorithm
 from dpml.algorithms.quadratic.regression import Regression
-from dpml.config.build import Epsilon, algorithm_of, budget, class_of
-from dpml.config.complete import require_all_rows
+from dpml.config.build import Epsilon, algorithm_of, budget, class_of, require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV, USUAL
 from dpml.errors import UserError, nearest, refuse_unknown

@@ -200,16 +200,18 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """What the file of the algorithm `name` says."""
-    return dict(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
+    """Return the content of the file of the algorithm `name`, of dpml or of a pack."""
+    files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
+    content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
+    return dict(content)
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
     """The algorithm of the option `node`, with exact noise where it has some and the node does not say which."""
     if "noise" not in node:
         with suppress(UserError):  # it has no such noise; another mistake is found again below
-            return algorithm_of(OmegaConf.create({**node, "noise": "discrete"}), loss, calibration)
-    return algorithm_of(OmegaConf.create(dict(node)), loss, calibration)
+            return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
+    return algorithm_of(node, loss, calibration)
 
 
 def require_exact(algorithm: Algorithm) -> None:

@@ -86,7 +86,7 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
     """Return what the manifest says of an experiment, without its figures: all pages are made from it."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
-    claims = claims_about(experiment.name).values()
+    claims = claims_about(experiment.name).values() if experiment.judged else ()
     verdicts = evidence.judge(results.rows, claims, panels, results.published)
     return {
         "experiment": experiment.name,
@@ -97,7 +97,7 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
         "panels": panels,
         "reference": experiment.reference,
         "computed": [block.block for block in experiment.computed],
-        "claims": [verdict.record for verdict in verdicts],
+        "claims": [asdict(verdict) for verdict in verdicts],
         "rankings": rankings(results),
         "cells": cells,
         "skipped": dict(results.skipped),

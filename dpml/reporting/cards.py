@@ -9,7 +9,7 @@ import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ _TESTS = (
     (claim_tests, "agrees below_bound best_inside by_data_set compare degrades depends easier falls_as fluctuates"),
     (claim_tests, "improves is_steady on_sets wider_gap"),
 )
-VOCABULARY: Mapping[str, Callable[..., Test]] = {
+VOCABULARY: Mapping[str, Callable[..., Check]] = {
     name: getattr(module, name) for module, names in _TESTS for name in names.split()
 }
 
@@ -150,25 +150,23 @@ class _Reader:
     def _test(self, content: Any, where: str) -> Test:
         """Return the test of a claim: of a list all must hold."""
         if isinstance(content, list):
-            return claim_tests.all_of([self._test(one, where) for one in content])
-        if isinstance(content, str) and content.startswith("."):
-            return self._named(content, where)
+            return partial(claim_tests.all_of, tests=[self._test(one, where) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]
-        maker = self._named(name, where)
-        check_arguments(maker, given, f"{name} in {where}")
+        function = self._named(name, where)
+        check_arguments(partial(function, None), given, f"{name} in {where}")
         if "tests" in given:  # of one block, whatever it is called
             parts = given["tests"]
             tests = cache(lambda block: self._test(_in_block(parts, block), where))
             tests("{block}")
             given = given | {"tests": tests}
 
-        def test(evidence: Evidence, reading: Reading) -> Check:
-            made: Test = maker(**filled(given, {**reading.more, "reading": reading.name}))
-            return made(evidence, reading)
+        def test(evidence: Evidence) -> Check:
+            reading = evidence.reading
+            return function(evidence, **filled(given, {**reading.more, "reading": reading.name}))
 
         return test
 
-    def _named(self, name: str, where: str) -> Callable[..., Any]:
+    def _named(self, name: str, where: str) -> Callable[..., Check]:
         if not name.startswith("."):
             refuse_unknown("test", [name], VOCABULARY, where)
             return VOCABULARY[name]

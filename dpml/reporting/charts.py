@@ -11,6 +11,7 @@ import pandas as pd
 from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
+from dpml.reporting.numerals import scientific
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS
 from dpml.reporting.words import METRICS, REFERENCES, SYMBOLS, dataset
@@ -23,7 +24,7 @@ _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
 
 
 def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-    """One chart for each metric against `x`.
+    """Return one chart for each metric against `x`.
 
     Args:
         summary: of a run or a sweep.
@@ -43,7 +44,7 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
 
 
 def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
-    """The requested x axis, or the first setting that has more than one value."""
+    """Return the requested x axis, or the first setting that has more than one value."""
     own = [key for key in settings(summary) if key not in _AXES]
     if x is None:
         numbers = [key for key in own if pd.api.types.is_numeric_dtype(summary[key])]
@@ -102,11 +103,12 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1 and float(value).is_integer() else re.sub(r"e-0?", "e-", f"{value:g}")
+    written = f"{value:,.0f}" if value >= 1 and float(value).is_integer() else f"{value:g}"
+    return scientific(value) if "e" in written else written
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
-    """The rows, with those that lack a value of x repeated at every x of the others."""
+    """Repeat the rows that lack a value of x at every x of the others."""
     missing = rows[x].isna()
     if missing.all() or not missing.any():
         return rows
@@ -116,7 +118,7 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """The proven or conditional eps as a metric, and the claimed eps as an algorithm."""
+    """Return rows with the proven or conditional eps as a metric, and the claimed eps as an algorithm."""
     keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
     rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
@@ -164,7 +166,7 @@ def charts_of(panels: Iterable[Panel], summary: pd.DataFrame, published: pd.Data
 
 
 def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
-    """The published points of a panel, if any."""
+    """Return the published points of a panel, if any."""
     points = published[(published["series"] == panel.published) & (published["metric"] == panel.y)]
     return points if len(points) else None
 

@@ -26,7 +26,7 @@ class Chosen:
     panels: Sequence[Panel] = ()
 
     def where(self, conditions: Sequence[str]) -> "Chosen":
-        """The lines with these settings; a condition is ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
+        """Return the lines with these settings; a condition is ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
         summary = self.summary
         keys = [*settings(summary), "tuned"]
         for condition in conditions:
@@ -43,7 +43,7 @@ class Chosen:
         return replace(self, summary=summary)
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-        """One chart for each metric against `x`, by default those of `plot`; a figure's own panels if both are None."""
+        """Return one chart for each metric against `x`, or a figure's own panels if both are None."""
         if self.panels and x is None and metrics is None and (charts := charts_of(self.panels, self.summary)):
             return charts
         charts = run_charts(self.summary, x, metrics)
@@ -63,20 +63,22 @@ def _as_text(value: str) -> str:
 
 
 def chosen(path: Path) -> Chosen:
-    """The summary of what a path names: the folder of a run, a sweep or one figure, or ``results/PAPER/FIGURE``."""
-    if path.is_dir() and not (path / "rows.csv").is_file():
-        figures = _figures(path)
-        if len(set(figures.values())) > 1:
-            raise UserError(f"{path} has several figures: add /NAME, one of {', '.join(figures)}.")
-        return _figure(path, next(iter(figures))) if figures else _run(path)  # its twin has the second name
-    if path.is_dir():
+    """Return the summary of a path: the folder of a run, a sweep or one figure, or ``results/PAPER/FIGURE``."""
+    folder = path if path.is_dir() else path.parent
+    figures = {} if (folder / "rows.csv").is_file() else _figures(folder)
+    if not figures:
         return _run(path)
-    known, name = _figures(path.parent), path.stem if path.suffix else path.name
-    if name in known:
-        return _figure(path.parent, name)
-    if known:
-        raise UserError(f"there is no figure {path}: {nearest(name, known)}")
-    return _run(path)
+    if path.is_dir() and len(set(figures.values())) > 1:
+        raise UserError(f"{path} has several figures: add /NAME, one of {', '.join(figures)}.")
+    name = next(iter(figures)) if path.is_dir() else path.stem  # the figure of tight noise has the second name
+    if name not in figures:
+        raise UserError(f"there is no figure {path}: {nearest(name, figures)}")
+    about = Manifest(figures[name]).read()
+    table = folder / f"{name}.csv"
+    if changed(table, about["files"]):
+        raise UserError(f"{table} is not as it was written: make it again.")
+    summary = read_table(table, ("algo", "metric", "mean", "interval"), low_memory=False)
+    return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])
 
 
 def _run(folder: Path) -> Chosen:
@@ -87,18 +89,6 @@ def _run(folder: Path) -> Chosen:
 
 
 def _figures(folder: Path) -> dict[str, Path]:
-    """The manifests of the figures in a folder, by the figures' names."""
-    found = {}
-    for path in sorted(folder.glob("*.json")):
-        for figure in Manifest(path).read().get("figures") or ():
-            found[str(figure["name"])] = path
-    return found
-
-
-def _figure(folder: Path, name: str) -> Chosen:
-    about = Manifest(_figures(folder)[name]).read()
-    path = folder / f"{name}.csv"
-    if changed(path, about["files"]):
-        raise UserError(f"{path} is not as it was written: make it again.")
-    summary = read_table(path, ("algo", "metric", "mean", "interval"), low_memory=False)
-    return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])
+    """Return the manifests of the figures in a folder by the figures' names."""
+    paths = sorted(folder.glob("*.json"))
+    return {str(figure["name"]): path for path in paths for figure in Manifest(path).read().get("figures") or ()}

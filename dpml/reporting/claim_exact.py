@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading, Test, every
+from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, every
 from dpml.reporting.criteria import Comparison, exact
 from dpml.reporting.statistics import settings
 
@@ -22,11 +22,7 @@ def exact_check(groups: Iterable[tuple[str, str, str, Mapping[Any, Comparison]]]
 
 
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
-    """Return the rows of a metric with these values.
-
-    Raises:
-        NotComputedError: of one of the values there are none, or some of them are NaN.
-    """
+    """Return the rows of a metric with these values."""
     rows = evidence.rows[evidence.rows["metric"] == metric]
     for key, value in (where or {}).items():
         values = value if isinstance(value, list) else [value]
@@ -40,22 +36,18 @@ def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.D
     return rows
 
 
-def at_most(metric: str, most: float | str, where: Where | None = None) -> Test:
+def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | None = None) -> Check:
     """No value of a metric, which a function computed exactly, is above a number or another metric of the same rows."""
-
-    def test(evidence: Evidence, _: Reading) -> Check:
-        rows = rows_of(evidence, metric, where).reset_index(drop=True)
-        limit = _same_rows(evidence, most, rows, where) if isinstance(most, str) else pd.Series(most, rows.index)
-        varying = [key for key in settings(rows) if rows[key].nunique() > 1 and key != "algo"]
-        words = {"attacked": written_below, "proven": written}.get(metric.partition("_")[0])  # down, and up
-        shown = {}
-        for number, (value, top) in enumerate(zip(rows["value"], limit, strict=True)):
-            at = ", ".join(f"{key} = {_plain(rows[key][number])}" for key in varying)
-            one = replace(exact(value, top), holds=bool(value <= top + 1e-12 * abs(top)))
-            shown[at or number] = replace(one, value=words(value, 4)) if words else one
-        return exact_check([(metric, "", f"{most}", shown)])
-
-    return test
+    rows = rows_of(evidence, metric, where).reset_index(drop=True)
+    limit = _same_rows(evidence, most, rows, where) if isinstance(most, str) else pd.Series(most, rows.index)
+    varying = [key for key in settings(rows) if rows[key].nunique() > 1 and key != "algo"]
+    words = {"attacked": written_below, "proven": written}.get(metric.partition("_")[0])  # down, and up
+    shown = {}
+    for number, (value, top) in enumerate(zip(rows["value"], limit, strict=True)):
+        at = ", ".join(f"{key} = {_plain(rows[key][number])}" for key in varying)
+        one = replace(exact(value, top), holds=bool(value <= top + 1e-12 * abs(top)))
+        shown[at or number] = replace(one, value=words(value, 4)) if words else one
+    return exact_check([(metric, "", f"{most}", shown)])
 
 
 def _same_rows(evidence: Evidence, metric: str, rows: pd.DataFrame, where: Where | None) -> pd.Series:
@@ -73,15 +65,14 @@ def _plain(value: Any) -> str:
 
 def _wide(rows: pd.DataFrame, index: str | list[str], columns: str) -> pd.DataFrame:
     """Return a table of values; NaN where there are several."""
-    table: pd.DataFrame = rows.pivot_table("value", index, columns, _one_value, dropna=False)
-    return table
+
+    def one_value(values: pd.Series) -> float:
+        return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
+
+    return rows.pivot_table("value", index, columns, one_value, dropna=False)
 
 
-def _one_value(values: pd.Series) -> float:
-    return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
-
-
-def exceeds(blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Test:
+def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Check:
     """In every block, wherever the other's value is above 0, the algorithm's is larger: of computed rows, no runs.
 
     Args:
@@ -90,78 +81,67 @@ def exceeds(blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Tes
         other: the algorithm that it is compared with.
         kind: the `reading` of the rows.
     """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        rows = evidence.rows[evidence.rows["metric"] == reading.metric]
-        groups = []
-        for block in blocks:
-            own = rows[rows["block"] == block]
-            own = own[(own["reading"] == kind) & own["algo"].isin([algorithm, other])] if len(own) else own
-            if missing := [f"{name} in {block}" for name in (algorithm, other) if name not in set(own["algo"])]:
-                raise NotComputedError(missing)
-            x = evidence.axis(block)
-            table = _wide(own, x, "algo")
-            if table.isna().any(axis=None):
-                raise NotComputedError([f"{algorithm} and {other} in {block} with one value each at every {x}"])
-            values = table.loc[table[other] > 0, [algorithm, other]].itertuples()
-            shown = {x: exact(theirs, math.nextafter(ours, 0)) for x, ours, theirs in values}
-            groups.append((block, algorithm, other, shown))
-        return exact_check(groups)
-
-    return test
+    rows = evidence.rows[evidence.rows["metric"] == evidence.reading.metric]
+    groups = []
+    for block in blocks:
+        own = rows[rows["block"] == block]
+        own = own[(own["reading"] == kind) & own["algo"].isin([algorithm, other])] if len(own) else own
+        if missing := [f"{name} in {block}" for name in (algorithm, other) if name not in set(own["algo"])]:
+            raise NotComputedError(missing)
+        x = evidence.axis(block)
+        table = _wide(own, x, "algo")
+        if table.isna().any(axis=None):
+            raise NotComputedError([f"{algorithm} and {other} in {block} with one value each at every {x}"])
+        values = table.loc[table[other] > 0, [algorithm, other]].itertuples()
+        shown = {x: exact(theirs, math.nextafter(ours, 0)) for x, ours, theirs in values}
+        groups.append((block, algorithm, other, shown))
+    return exact_check(groups)
 
 
-def as_stated(metric: str, least: bool = False) -> Test:
+def as_stated(evidence: Evidence, metric: str, least: bool = False) -> Check:
     """In every setting the value of a computed row is the stated one to 1 %; with `least` it is at least that.
 
     The rows of the reading have its name as `reading`, those of what is stated have ``stated``.
     """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        rows = evidence.rows[evidence.rows["metric"] == metric]
-        names = set(rows["reading"]) if "reading" in rows else set()
-        if not {reading.name, "stated"} <= names:
-            raise NotComputedError([f"{metric} [{reading.name}]" if names else metric])
-        table = _wide(rows, "setting", "reading")[[reading.name, "stated"]]
-        table = table.loc[rows["setting"][rows["reading"] == reading.name].unique()]
-        if missing := [*map(str, table.index[table.isna().any(axis=1)])]:
-            raise NotComputedError([f"one value, and one that is stated, of {metric} for {', '.join(missing)}"])
-        shown = {
-            name: exact(ours, math.inf if least else stated * 1.01, stated * 0.99)
-            for name, ours, stated in table.itertuples()
-        }
-        return exact_check([(metric, "", "stated", shown)])
-
-    return test
+    name = evidence.reading.name
+    rows = evidence.rows[evidence.rows["metric"] == metric]
+    names = set(rows["reading"]) if "reading" in rows else set()
+    if not {name, "stated"} <= names:
+        raise NotComputedError([f"{metric} [{name}]" if names else metric])
+    table = _wide(rows, "setting", "reading")[[name, "stated"]]
+    table = table.loc[rows["setting"][rows["reading"] == name].unique()]
+    if missing := [*map(str, table.index[table.isna().any(axis=1)])]:
+        raise NotComputedError([f"one value, and one that is stated, of {metric} for {', '.join(missing)}"])
+    shown = {
+        setting: exact(ours, math.inf if least else stated * 1.01, stated * 0.99)
+        for setting, ours, stated in table.itertuples()
+    }
+    return exact_check([(metric, "", "stated", shown)])
 
 
-def private(algorithms: Sequence[str]) -> Test:
+def private(evidence: Evidence, algorithms: Sequence[str]) -> Check:
     """In every view the proven eps is at most the claimed one; the claim fails if an attack exceeds it.
 
     The rows are those of the audit (`dpml.audit.table`) with the published noise. A claim that neither a proof nor an
     attack decides is open.
     """
-
-    def test(evidence: Evidence, reading: Reading) -> Check:
-        rows = evidence.rows
-        if "verdict" not in rows:
-            raise NotComputedError(["the audit"])
-        rows = rows[(rows["variant"] == reading.variant) & (rows["noise"] == "published")]
-        if missing := [f"{name} in the audit" for name in algorithms if name not in set(rows["algo"])]:
-            raise NotComputedError(missing)
-        rows = rows[rows["algo"].isin(algorithms)]
-        own = [key for key in settings(rows) if key.startswith("algo.") and rows[key].nunique(dropna=False) > 1]
-        table = _wide(rows, ["algo", "loss", "view", "verdict", *own], "metric").dropna(subset=["claimed"])
-        groups = []
-        for about, claimed, proven, attacked in table[["claimed", "proven", "attacked"]].itertuples():
-            algo, loss, view, verdict, *more = about
-            violated = str(verdict).startswith("claim violated")  # with 99.9 % confidence
-            holds = False if violated else True if proven <= claimed * 1.0001 else None
-            slack = claimed - (attacked if violated else proven)
-            value = f"proven eps {written(proven, 3)}, attacked eps at least {written_below(attacked, 3)}"
-            one = Comparison(holds, slack=slack, needs=f"at most {claimed:g}", value=value)
-            block = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
-            groups.append(Group(block, algo, view, {"": one}, holds))
-        return Check(groups)
-
-    return test
+    rows = evidence.rows
+    if "verdict" not in rows:
+        raise NotComputedError(["the audit"])
+    rows = rows[(rows["variant"] == evidence.reading.variant) & (rows["noise"] == "published")]
+    if missing := [f"{name} in the audit" for name in algorithms if name not in set(rows["algo"])]:
+        raise NotComputedError(missing)
+    rows = rows[rows["algo"].isin(algorithms)]
+    own = [key for key in settings(rows) if key.startswith("algo.") and rows[key].nunique(dropna=False) > 1]
+    table = _wide(rows, ["algo", "loss", "view", "verdict", *own], "metric").dropna(subset=["claimed"])
+    groups = []
+    for about, claimed, proven, attacked in table[["claimed", "proven", "attacked"]].itertuples():
+        algo, loss, view, verdict, *more = about
+        violated = str(verdict).startswith("claim violated")  # with 99.9 % confidence
+        holds = False if violated else True if proven <= claimed * 1.0001 else None
+        slack = claimed - (attacked if violated else proven)
+        value = f"proven eps {written(proven, 3)}, attacked eps at least {written_below(attacked, 3)}"
+        one = Comparison(holds, slack=slack, needs=f"at most {claimed:g}", value=value)
+        block = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
+        groups.append(Group(block, algo, view, {"": one}, holds))
+    return Check(groups)

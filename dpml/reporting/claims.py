@@ -1,25 +1,24 @@
-"""Claims and their verdicts. Their tests are named on cards (`cards`), and their only input is the rows.
+"""Claims and their verdicts, which are computed from rows alone.
 
-A verdict is computed, never typed in. What its words mean is defined in `criteria`, once for all papers. Many of these
-criteria were changed after results had been seen: experiments/CRITERIA.md says which, when, and why.
-
-A claim that can be read in more than one way is judged under every reading; if the readings disagree, that is the
-verdict. A claim is judged only if everything it is about has been computed: every reading, block and algorithm, at the
-same x. Otherwise it cannot be tested here, and the verdict names what is missing. Of several data sets in one claim a
-paper may allow some to be missing; the verdict then says on how many it was judged.
+A claim is judged under every interpretation; if these disagree, that is the verdict. It is judged only if everything
+that it is about has been computed: every interpretation, block and algorithm, at the same x. Otherwise the verdict
+names what is missing. What the words of a verdict mean is defined in `criteria`.
 """
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
 from dpml.reporting.criteria import Comparison, MetricScale, is_share, scale
 from dpml.reporting.statistics import settings
 from dpml.running.rows import own_columns
+
+K = TypeVar("K")
 
 Decision = Literal[
     "reproduced",
@@ -77,9 +76,8 @@ class Group:
     holds: bool | None
     why: str = ""
 
-    @property
     def record(self) -> list[Any]:
-        """What a manifest stores of the group (`GROUP`)."""
+        """Return what a manifest stores (`GROUP`)."""
         kept = sum(one.holds is True for one in self.shown.values())
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
@@ -146,11 +144,6 @@ class Verdict:
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     @property
-    def record(self) -> dict[str, Any]:
-        """What a manifest stores."""
-        return asdict(self)
-
-    @property
     def outcome(self) -> str:
         """The decision, and what it is about."""
         return f"{self.decision}{f' on {self.on}' if self.on else ''}"
@@ -177,41 +170,45 @@ RUN = ["seed", "draw"]
 _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 
 
-@dataclass(frozen=True, eq=False)  # what a claim derives from it can be kept by it
+@dataclass(eq=False)
 class Evidence:
-    """The evidence available to a claim.
+    """The rows that are available to a claim, looked at under one interpretation.
 
     Args:
         rows: of the published calibration, with their block.
         published: the published points.
         axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
         baselines: rows of the constant baseline and of models without privacy, if they are not among the rows.
+        reading: the interpretation, which chooses the variant of the algorithms and the metric.
     """
 
     rows: pd.DataFrame
     published: pd.DataFrame
     axes: Mapping[str, str] = field(default_factory=dict)
     baselines: pd.DataFrame | None = None
+    reading: Reading = Reading("", "paper", "")
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
-    def kept(self, key: Hashable, made: Callable[[], Any]) -> Any:
-        """Return what is made of the evidence; for all claims that ask for it by this key the same object."""
+    def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
+        """Return the same rows under another interpretation, or under this one with changes."""
+        other = copy(self)  # shares what was derived from the rows
+        other.reading = replace(reading or self.reading, **changes)
+        return other
+
+    def kept(self, key: Hashable, made: Callable[[], K]) -> K:
+        """Return what is made of the rows; for all claims that ask for it by this key the same object."""
         if key not in self._kept:
             self._kept[key] = made()
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return the evidence with this value in a column."""
-        made: Evidence = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
-        return made
+        """Return the rows with this value in a column."""
+        part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
+        return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the column over which a block runs; if a panel shows 1/eps, the runs are over eps.
-
-        Raises:
-            NotComputedError: the block has no panel, and not exactly one varying setting.
-        """
-        x = str(self.axes[block] if block in self.axes else self.kept(block, lambda: self._only_axis(block)))
+        """Return the column over which a block runs; if a panel shows 1/eps, the runs are over eps."""
+        x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
     def _only_axis(self, block: str) -> str:
@@ -223,31 +220,23 @@ class Evidence:
             raise NotComputedError([f"{block} along one axis"])
         return varying[0]
 
-    def runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
-        """Return the values, a line per run (seed, draw), a column per x; empty if nothing was computed.
+    def runs(self, block: str, algorithm: str) -> pd.DataFrame:
+        """Return the values, a line per run (seed, draw), a column per x; empty if nothing was computed."""
+        key = block, algorithm, self.reading.variant, self.reading.metric
+        return self.kept(key, lambda: self._runs(block, algorithm))
 
-        Raises:
-            NotComputedError: the rows have several values of some other setting.
-        """
-        key = block, algorithm, reading.variant, reading.metric
-        runs: pd.DataFrame = self.kept(key, lambda: self._runs(block, algorithm, reading))
-        return runs
-
-    def sizes(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
+    def sizes(self, block: str, algorithm: str) -> pd.DataFrame:
         """Return runs in absolute size; what counts as zero is as large as the floor."""
-        key = block, algorithm, reading.variant, reading.metric, "sizes"
-        runs, floor = self.runs(block, algorithm, reading), self.floor(block, reading.metric)
-        sizes: pd.DataFrame = self.kept(key, lambda: runs.abs().clip(lower=floor))
-        return sizes
+        key = block, algorithm, self.reading.variant, self.reading.metric, "sizes"
+        return self.kept(key, lambda: self.runs(block, algorithm).abs().clip(lower=self.floor(block)))
 
-    @cached_property
     def _places(self) -> Mapping[Any, Any]:
-        return dict(self.rows.groupby(["block", "algo", "metric"]).indices)
+        return self.kept("places", lambda: dict(self.rows.groupby(["block", "algo", "metric"]).indices))
 
-    def _runs(self, block: str, algorithm: str, reading: Reading) -> pd.DataFrame:
-        places = self._places.get((block, algorithm, reading.metric), [])
-        if len(places) and reading.variant != ANY_VARIANT:
-            places = places[self.rows["variant"].to_numpy()[places] == reading.variant]
+    def _runs(self, block: str, algorithm: str) -> pd.DataFrame:
+        places = self._places().get((block, algorithm, self.reading.metric), [])
+        if len(places) and self.reading.variant != ANY_VARIANT:
+            places = places[self.rows["variant"].to_numpy()[places] == self.reading.variant]
         if not len(places) or (x := self.axis(block)) not in self.rows:
             return pd.DataFrame()
         runs = pd.DataFrame({key: self.rows[key].to_numpy()[places] for key in (*RUN, x, "value")})
@@ -260,48 +249,41 @@ class Evidence:
             raise NotComputedError([f"{algorithm} in {block} with one value of {', '.join(varying)}"])
         return runs.pivot(index=RUN, columns=x, values="value")
 
-    def scale(self, block: str, metric: str) -> MetricScale:
-        """Return the scale of a metric in a block: a difference of shares is relevant by the room that there is.
-
-        Raises:
-            NotComputedError: the block has no constant baseline, or no model without privacy.
-        """
+    def scale(self, block: str) -> MetricScale:
+        """Return the scale of the metric in a block: a difference of shares is relevant by the room that there is."""
+        metric = self.reading.metric
         if not is_share(metric):
             return scale(metric)
-        floor, ceiling = (self._mean(block, names, metric) for names in (("constant",), _REFERENCES))
+        floor, ceiling = (self._mean(block, names) for names in (("constant",), _REFERENCES))
         if floor is None or ceiling is None:
             raise NotComputedError([f"constant and nonpriv in {block}"])
         return scale(metric, abs(ceiling - floor))
 
-    def floor(self, block: str, metric: str) -> float:
+    def floor(self, block: str) -> float:
         """Return the size below which a loss in a block counts as zero: a hundredth of the constant model's loss."""
-        return 0.0 if is_share(metric) else ZERO * (self._mean(block, ("constant",), metric) or 0.0)
+        return 0.0 if is_share(self.reading.metric) else ZERO * (self._mean(block, ("constant",)) or 0.0)
 
-    def _mean(self, block: str, algorithms: Sequence[str], metric: str) -> float | None:
-        """Return the mean size of a metric for the first of some algorithms that the block has."""
-        metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
-        found = (self._baselines.get((block, name, metric)) for name in algorithms)
-        return next((value for value in found if value is not None), None)
+    def _mean(self, block: str, algorithms: Sequence[str]) -> float | None:
+        """Return the mean size of the metric for the first of some algorithms that the block has."""
+        asked = self.reading.metric
+        metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(asked, asked)
+        means = self.kept("baselines", self._baselines)
+        return next((means[block, name, metric] for name in algorithms if (block, name, metric) in means), None)
 
-    @cached_property
     def _baselines(self) -> Mapping[Any, float]:
         rows = self.rows if self.baselines is None else self.baselines
         rows = rows[rows["algo"].isin(("constant", *_REFERENCES))]
         return dict(rows["value"].abs().groupby([rows[key] for key in ("block", "algo", "metric")]).mean())
 
-    def all_runs(self, blocks: Mapping[str, Sequence[str]], reading: Reading) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return at least two runs of some algorithms in every block, by (block, algorithm), all at the same x.
-
-        Raises:
-            NotComputedError: names everything that is missing.
-        """
+    def all_runs(self, blocks: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], pd.DataFrame]:
+        """Return at least two runs of some algorithms in every block, by (block, algorithm), all at the same x."""
         tables: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
         if self.baselines is not None:  # published points: only the blocks that have some
-            here = {block for block, _, metric in self._places if metric == reading.metric}
+            here = {block for block, _, metric in self._places() if metric == self.reading.metric}
             blocks = {block: names for block, names in blocks.items() if block in here} or blocks
         for block, algorithms in blocks.items():
-            own = {algorithm: self.runs(block, algorithm, reading) for algorithm in algorithms}
+            own = {algorithm: self.runs(block, algorithm) for algorithm in algorithms}
             grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
             missing += [block] if not grid else [f"{name} in {block}" for name, runs in own.items() if runs.empty]
             for name, runs in own.items():
@@ -314,8 +296,8 @@ class Evidence:
         return tables
 
 
-Test = Callable[[Evidence, Reading], Check]
-"""The test of a claim under one reading; it raises NotComputedError."""
+Test = Callable[[Evidence], Check]
+"""The test of a claim, on the evidence under one interpretation; it raises NotComputedError."""
 
 
 @dataclass(frozen=True)
@@ -332,9 +314,8 @@ class Claim:
     def by_points(self, evidence: Evidence) -> str:
         """Return what the test says of published points, and for which interpretations; empty if it has none."""
         outcomes: dict[str, list[str]] = {}
-        for one in self.judge(evidence).readings:
-            if not one["lacks"]:
-                outcomes.setdefault(one["outcome"], []).append(one["name"])
+        for one in (one for one in self.judge(evidence).readings if not one["lacks"]):
+            outcomes.setdefault(one["outcome"], []).append(one["name"])
         if len(outcomes) < 2:
             return next(iter(outcomes), "")
         return "; ".join(f"[{', '.join(names)}] {outcome}" for outcome, names in outcomes.items())
@@ -347,8 +328,8 @@ class Claim:
             known: dict[str, Any] = {"name": reading.name, "metric": reading.metric}
             known |= {"outcome": UNTESTED, "lacks": [], "groups": []}
             try:
-                check = checks[reading.name] = self.test(evidence, reading)
-                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record for group in check.groups]}
+                check = checks[reading.name] = self.test(evidence.under(reading))
+                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record() for group in check.groups]}
             except NotComputedError as error:
                 known["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
             readings.append(known)

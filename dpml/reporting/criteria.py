@@ -1,16 +1,13 @@
 """The criteria of claims: what "better", "equal" and "as good as" mean.
 
 Every criterion is about one number, the effect: by how much the first of two runs is better, on the scale on which
-figures show the metric.
+figures show the metric. Runs are the means of seeds (`dpml.reporting.statistics`).
 
 - A *share* (accuracy, error, AUC) is shown on a linear axis. The effect is a difference. A difference is *relevant* if
   it is at least a tenth of the room: the distance between the constant baseline and the model without privacy.
 - A *size* (loss, gap, distance, absolute error) is shown on a logarithmic axis, in absolute value. The effect is the
   logarithm of a ratio. Of two sizes one is better if it is smaller by a tenth; they are equal up to a factor of two.
   Sizes have no room: an optimality gap has no constant baseline. Sizes below `FLOOR` are equal: rounding errors.
-
-The unit of replication is the seed, whose draws are averaged first (`dpml.reporting.statistics`). With one seed it is
-the draw: the effect then holds for these rows and this partition only.
 
 - *Better*, *falls*, *degrades*, *depends* (`better`): the effect is significantly above 0, by a one-sided t-test at
   5 %, Holm-corrected over the comparisons of a test, and is relevant. It is false if the 95 % bound on the effect is

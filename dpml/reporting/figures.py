@@ -24,12 +24,12 @@ from dpml.reporting.scales import Scale, joined
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import THIN, Look, base_look, in_style, looks
 from dpml.reporting.tables import short
-from dpml.reporting.words import AXES, ORDER, SYMBOLS, algorithm, metric
-from dpml.reporting.words import curve as shown_name
+from dpml.reporting.words import AXES, SYMBOLS, algorithm, metric, place
+from dpml.reporting.words import curve as curve_name
 
 WIDTH = 7.0
 """Inches: two columns of a page."""
-_BANDS = {"interval": "95 % intervals of the mean over", "sd": "one s.d. either way of the mean over"}
+_BANDS = {"interval": "95 % intervals", "sd": "one s.d. either way"}
 
 
 def plot(rows: pd.DataFrame, folder: Path) -> list[Path]:
@@ -69,44 +69,33 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
         styles = _looks(plots)
         for each, axes in zip(plots, panels, strict=False):
             each.chart.draw(axes, each.lines, styles, each.scale)
-        lines = [_titled(axes, number, charts, width / columns) for number, axes in enumerate(panels[: len(charts)])]
         _label_axes(panels, charts, columns)
+        titles = [_title(number, charts, width / columns) for number in range(len(charts))]
+        for axes, title in zip(panels, titles, strict=False):
+            axes.set_title(title)
         for axes in panels[len(charts) :]:
             axes.set_axis_off()
-        height = rows * (0.62 * min(width / columns, 3.2) + 0.25 + 0.13 * max(lines))
-        entries = {shown_name(label): line for label, line in _legend(plots, styles).items()}
-        figure.set_figheight(height + _place_legend(figure, entries))
-        _lay_out(figure)
+        lines = max(title.count("\n") + bool(title) for title in titles)
+        height = rows * (0.62 * min(width / columns, 3.2) + 0.25 + 0.13 * lines)
+        figure.set_figheight(height + _place_legend(figure, _legend(plots, styles)))
     return figure, " ".join(_caption(plots))
 
 
-def _lay_out(figure: Figure) -> None:
-    """Place the axes once; rounded, because the last bits that the solver gives differ from run to run."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.execute(figure)
-        figure.set_layout_engine("none")
-    for axes in figure.axes:
-        axes.set_position(Bbox(np.round(axes.get_position().get_points(), 5)))
-
-
-def _titled(axes: Axes, number: int, charts: Sequence[Chart], width: float) -> int:
-    """Set a panel's title, with its letter if there are several; return the number of its lines."""
+def _title(number: int, charts: Sequence[Chart], width: float) -> str:
+    """Return a panel's title in lines of at most `width` inches, with its letter if there are several panels."""
     letter = f"({string.ascii_lowercase[number]})  " if len(charts) > 1 else ""
     title = f"{letter}{charts[number].panel.title}".replace(" = ", "\u00a0=\u00a0")  # which no line ends with
-    title = textwrap.fill(title, max(12, int((width - 0.6) / 0.056)), break_long_words=False)
-    axes.set_title(title, loc="left")
-    return 1 + title.count("\n") if title else 0
+    return textwrap.fill(title, max(12, int((width - 0.6) / 0.056)), break_long_words=False)
 
 
 def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -> None:
     """Label the axes, once for panels beside or below each other with the same x or metric."""
     for number, (axes, chart) in enumerate(zip(panels, charts, strict=False)):
         x, y = chart.panel.x, chart.panel.y
-        left = charts[number - 1].panel.y if number % columns else None
-        below = charts[number + columns].panel.x if number + columns < len(charts) else None
-        axes.set_xlabel("" if below == x else AXES.get(x, SYMBOLS.get(x, x)))
-        axes.set_ylabel("" if left == y else textwrap.fill(metric(y), 24))
+        if not number % columns or charts[number - 1].panel.y != y:
+            axes.set_ylabel(textwrap.fill(metric(y), 24))
+        if number + columns >= len(charts) or charts[number + columns].panel.x != x:
+            axes.set_xlabel(AXES.get(x, SYMBOLS.get(x, x)))
 
 
 # ---- what is drawn
@@ -145,30 +134,29 @@ def _plots(charts: Sequence[Chart], columns: int) -> list[_Plot]:
 def _shared(plots: Sequence[_Plot], columns: int) -> list[_Plot]:
     """Let panels of a row share their y axis if they show the same metric of the same data against the same x."""
     groups: dict[Any, list[int]] = {}
-    for number, (chart, scale) in enumerate((each.chart, each.scale) for each in plots):
-        data = frozenset(chart.summary["dataset"].map(str))
-        own = (number if chart.panel.ylim else -1, number // columns, chart.panel.x, chart.panel.y, data, scale.log)
+    for number, each in enumerate(plots):
+        panel, data = each.chart.panel, frozenset(each.chart.summary["dataset"].map(str))
+        own = (panel.ylim and number, number // columns, panel.x, panel.y, data, each.scale.log)
         groups.setdefault(own, []).append(number)
-    found = list(plots)
-    for group in groups.values():
-        for number, scale in zip(group, joined([plots[number].scale for number in group]), strict=True):
-            found[number] = replace(plots[number], scale=scale)
-    return found
+    scales = {
+        number: scale
+        for group in groups.values()
+        for number, scale in zip(group, joined([plots[one].scale for one in group]), strict=True)
+    }
+    return [replace(each, scale=scales[number]) for number, each in enumerate(plots)]
 
 
 def _looks(plots: Sequence[_Plot]) -> dict[str, Look]:
-    """Return the looks of all curves by label; an algorithm's curves are sorted by their numeric settings and names."""
-    by_algorithm: dict[str, dict[str, list[float]]] = {}
+    """Return the looks of all curves by label; those of an algorithm are in the order of their numbers and names."""
+
+    def order(name: str) -> tuple[list[float], bool, str]:
+        numbers = re.findall(r"=(-?[\d.]+(?:e-?\d+)?)(?!\S)", name)
+        return [float(number) for number in numbers], "variant=" in name, name  # the paper's own variant is first
+
+    labels: dict[str, set[str]] = {}
     for name, curve in (pair for each in plots for pair in each.labelled):
-        numbers = [float(number) for number in re.findall(r"=(-?[\d.]+(?:e-?\d+)?)(?!\S)", name)]
-        by_algorithm.setdefault(curve.algo, {}).setdefault(name, numbers)
-    labels = {
-        # the paper's own variant has the colour of the algorithm
-        algo: sorted(own, key=lambda name: (own[name], "variant=" in name, name))
-        for algo, own in by_algorithm.items()
-    }
-    ordered = [algo for algo, own in by_algorithm.items() if len(set(map(tuple, own.values()))) == len(own)]
-    return looks(labels, ordered)
+        labels.setdefault(curve.algo, set()).add(name)
+    return looks({algo: sorted(own, key=order) for algo, own in labels.items()})
 
 
 # ---- the legend
@@ -178,51 +166,41 @@ def _legend(plots: Sequence[_Plot], styles: Mapping[str, Look]) -> dict[str, Lin
     """Return one entry per curve, in the order of words.yaml, then the thin curves and the published points."""
     lines = {line.label: line.algo for each in plots for line in each.lines if line.algo not in each.chart.panel.thin}
     names = [name for name in styles if name in lines]  # an algorithm's curves are sorted by their settings
-    entries = {name: _entry(styles[name]) for name in sorted(names, key=lambda name: _order(lines[name]))}
+    entries = {curve_name(name): _entry(styles[name]) for name in sorted(names, key=lambda name: place(lines[name]))}
     if thin := _thin(plots):
         entries["others" if len(thin) > 1 else thin[0]] = _entry(THIN)
-    published = [algo for each in plots for algo in each.chart.points(peer=False)["algo"]]
+    published = {algo for each in plots for algo in each.chart.points(peer=False)["algo"]}
     if published:
-        entries["published (hollow)"] = _hollow("#555555", "o")
+        entries["published (hollow)"] = _entry(Look("#555555", "o", ""))
     # algorithms with published points but no curve: not run, or 0, which has no place on a log axis
-    for algo in sorted({*published} - {*lines.values()}):
-        entries[f"{algo}, published"] = _hollow(*base_look(algo))
+    for algo in sorted(published - {*lines.values()}):
+        entries[f"{algorithm(algo)}, published"] = _entry(Look(*base_look(algo), ""))
     if any(len(each.chart.points(peer=True)) for each in plots):
-        entries["best other program"] = _hollow(PEERS.colour, PEERS.marker)
+        entries["best other program"] = _entry(PEERS)
     return entries
-
-
-def _order(algo: str) -> int:
-    return ORDER.get(algo, len(ORDER))
 
 
 def _thin(plots: Iterable[_Plot]) -> list[str]:
     algos = {line.algo for each in plots for line in each.lines if line.algo in each.chart.panel.thin}
-    return [algorithm(algo) for algo in sorted(algos, key=_order)]
+    return [algorithm(algo) for algo in sorted(algos, key=place)]
 
 
 def _entry(look: Look) -> Line2D:
-    # the look of the curve alone: curves that coincide are drawn with alternating dashes
-    return Line2D([], [], color=look.colour, marker=look.marker, linestyle=look.dashes, linewidth=look.width)
-
-
-def _hollow(colour: str, marker: str) -> Line2D:
-    return Line2D([], [], ls="", marker=marker or "d", markerfacecolor="none", markeredgecolor=colour, markersize=4.5)
+    """Return a legend's sample of a curve, as it is drawn where it coincides with no other, or of hollow points."""
+    points = {"mfc": "none", "markersize": 4.5, "marker": look.marker or "d"} if look.dashes == "" else {}
+    return Line2D([], [], **{"color": look.colour, "marker": look.marker, "ls": look.dashes, "lw": look.width} | points)
 
 
 def _place_legend(figure: Figure, entries: Mapping[str, Line2D]) -> float:
     """Put the legend above the panels, in reading order line by line; return the inches that it needs."""
     names = list(entries)
-    across = next((n for n in range(len(names), 1, -1) if _legend_width(names, n) < figure.get_figwidth()), 1)
-    rows = -(-len(names) // across)
+    widths = [0.55 + 0.06 * len(name) for name in names]
+    fits = (n for n in range(len(names), 0, -1) if sum(max(widths[i::n]) for i in range(n)) < figure.get_figwidth())
+    rows = -(-len(names) // next(fits, 1)) if names else 0
     across = -(-len(names) // rows) if rows else 1  # as many in every line
     down = [name for column in range(across) for name in names[column::across]]  # a legend is filled column by column
     figure.legend([entries[name] for name in down], down, loc="outside upper left", ncols=across, borderpad=0)
     return 0.15 * rows + 0.1
-
-
-def _legend_width(names: Sequence[str], across: int) -> float:
-    return sum(0.55 + 0.06 * max(map(len, names[column::across])) for column in range(across))
 
 
 # ---- the caption
@@ -252,22 +230,17 @@ def _caption(plots: Sequence[_Plot]) -> list[str]:
 
 
 def _about_bands(plots: Sequence[_Plot]) -> str:
-    """Say what the bands are; of several kinds, in which panels each is."""
-    kinds: dict[str, list[int]] = {}
-    for number, each in enumerate(plots):
-        kinds.setdefault(_BANDS.get(each.chart.panel.band, ""), []).append(number)
-    kinds.pop("", None)
-    said = []
-    for kind, own in kinds.items():
-        letters = f" ({', '.join(string.ascii_lowercase[number] for number in own)})" if len(kinds) > 1 else ""
-        said.append(f"{kind} {replication(pd.concat([plots[number].chart.summary for number in own]))}{letters}")
-    if not said or said[0].endswith("no interval"):
+    """Return what the bands are, and over what, in a sentence."""
+    banded = [each.chart for each in plots if each.chart.panel.band != "none"]
+    over = replication(pd.concat([chart.summary for chart in banded])) if banded else "no interval"
+    if over.endswith("no interval"):
         return "Lines are means, without bands."
-    return f"Lines are means; bands are {', '.join(said)}."
+    kinds = dict.fromkeys(_BANDS[chart.panel.band] for chart in banded)
+    return f"Lines are means; bands are {' or '.join(kinds)} of the mean over {over}."
 
 
 def _absent(plots: Sequence[_Plot]) -> list[str]:
-    """Say what has no place on an axis, and so no point, and in which panels."""
+    """Return sentences about what has no place on an axis, and so no point, and in which panels."""
     found: dict[str, dict[str, str]] = {}
     for letter, each in zip(string.ascii_letters, plots, strict=False):
         rows, x, y = each.chart.summary, each.chart.panel.x, each.chart.panel.y
@@ -278,17 +251,15 @@ def _absent(plots: Sequence[_Plot]) -> list[str]:
             (f"{AXES.get(x, x)} is infinite", rows.loc[rows[x] == np.inf, "algo"]),
             (f"the {metric(y)} is beyond the axis", [line.algo for line in each.lines if line.outside(each.scale)]),
         ):
+            places = found.setdefault(why, {})
             for name in dict.fromkeys(map(algorithm, algos)):
-                places = found.setdefault(why, {})
-                places[name] = places.get(name, "") + letter
-    return [
-        f"Not shown, as {why}: {', '.join(_placed(name, places, len(plots)) for name, places in own.items())}."
-        for why, own in found.items()
-    ]
-
-
-def _placed(name: str, letters: str, panels: int) -> str:
-    return name if len(letters) == panels else f"{name} ({', '.join(letters)})"
+                places[name] = f"{places[name]}, {letter}" if name in places else letter
+    everywhere = ", ".join(string.ascii_letters[: len(plots)])
+    named = {
+        why: [name if letters == everywhere else f"{name} ({letters})" for name, letters in places.items()]
+        for why, places in found.items()
+    }
+    return [f"Not shown, as {why}: {', '.join(names)}." for why, names in named.items() if names]
 
 
 def _largest_excess(private: pd.DataFrame) -> str:
@@ -320,7 +291,12 @@ def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
     # no date and no version in the file: the same rows give the same bytes
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
     with in_style():
-        _lay_out(figure)
+        engine = figure.get_layout_engine()
+        if engine is not None:  # place the axes once; rounded, because the last bits differ from run to run
+            engine.execute(figure)
+            figure.set_layout_engine("none")
+        for axes in figure.axes:
+            axes.set_position(Bbox(np.round(axes.get_position().get_points(), 5)))
         figure.savefig(picture, format=kind, metadata=metadata[kind], dpi=dpi or "figure")
     content = picture.getvalue()
     if kind == "svg":  # coordinates need only a hundredth of a point; scales are not rounded

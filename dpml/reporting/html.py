@@ -1,8 +1,4 @@
-"""The report: the pages of a results folder in HTML, to be read without a server.
-
-`dpml report FOLDER` shows experiments, with their papers' claims, and the tables of runs and sweeps. Everything is made
-from manifests and tables. Pictures and CSV files stay where they are, beside the report's folder.
-"""
+"""The report: the pages of a results folder in HTML, from manifests and tables, to be read without a server."""
 
 import os
 import re

@@ -50,7 +50,7 @@ class Manifest:
     def read(self) -> dict[str, Any]:
         """Return its content; empty if the file is missing or was changed after it was written."""
         with suppress(OSError):
-            return unseal_object(self.path.read_bytes(), older=True) or {}
+            return unseal_object(self.path.read_bytes()) or {}
         return {}
 
     def current(self, made_from: str) -> bool:

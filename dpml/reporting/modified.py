@@ -6,7 +6,7 @@ from typing import Any
 
 from dpml.errors import UserError, refuse_unknown
 from dpml.running.expansion import Point
-from dpml.running.spec import Experiment, Panel, is_computed, parts
+from dpml.running.spec import Experiment, is_computed, parts
 
 _FREE = ("seed", "draws", "metrics", "calibration")  # they change how often something is run, or add to it
 
@@ -39,31 +39,31 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
             )
 
 
-def published_where_equal(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
-    """Return an experiment that shows published points only in panels with the settings of the `usual` points.
+def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
+    """Return an experiment with the published points and claims that are about the settings of its points.
 
-    Settings may differ along the x axis of a panel.
+    A panel keeps its published points if its settings are those of the `usual` points, except along its x axis. The
+    paper's claims are judged if all settings are.
     """
+
+    def settings(part: Sequence[Point], block: str, x: str = "") -> set[tuple[tuple[str, str], ...]]:
+        without = {*_FREE, {"inverse_eps": "eps"}.get(x, x)}
+        return {
+            tuple(sorted((key, repr(value)) for key, value in _all(point).items() if key not in without))
+            for point in part
+            if point.cell and point.block == block
+        }
+
     panels = []
     for panel in experiment.panels:
-        own, before = ([point for point in part if point.block == panel.block] for part in (points, usual))
-        same = _settings(own, panel) <= _settings(before, panel)
+        same = settings(points, panel.block, panel.x) <= settings(usual, panel.block, panel.x)
         panels.append(panel if same else replace(panel, published=None))
-    return replace(experiment, panels=panels)
-
-
-def _settings(points: Sequence[Point], panel: Panel) -> set[tuple[tuple[str, str], ...]]:
-    """The settings of a panel's runs, except its x and how often they are repeated."""
-    without = {*_FREE, {"inverse_eps": "eps"}.get(panel.x, panel.x)}
-    return {
-        tuple(sorted((key, repr(value)) for key, value in _all(point).items() if key not in without))
-        for point in points
-        if point.cell
-    }
+    same = all(settings(points, block) <= settings(usual, block) for block in experiment.grid)
+    return replace(experiment, panels=panels, judged=experiment.judged and same)
 
 
 def _all(point: Point) -> Mapping[str, Any]:
-    """The settings of a point, with those of its cell."""
+    """Return the settings of a point, with those of its cell."""
     cell = point.cell
     if cell is None:
         return point.settings

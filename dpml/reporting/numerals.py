@@ -2,8 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable
 
 _WIDEST = 4  # decades that one power of ten serves; where there are more, as over many eps, a number has its own
 SIGNED = ("noisy_objective",)
@@ -15,23 +14,17 @@ _RAISED = {down: up for up, down in SUPERSCRIPTS.items()}
 _NUMBER = re.compile(rf"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:e([+-]?\d+)|·10([{''.join(SUPERSCRIPTS)}]+))?")
 
 
-class Numerals(NamedTuple):
-    """The numbers of a column, and the power of ten that its head names for all of them."""
+def numerals(means: Iterable[float], halves: Iterable[float]) -> tuple[int, list[str]]:
+    """Return the power of ten that a column's head names, and its numbers: means with half their intervals.
 
-    power: int
-    cells: Sequence[str]
-
-
-def numerals(means: Sequence[float], halves: Sequence[float]) -> Numerals:
-    """The numbers of a column, half an interval in two digits and its mean to the same place, or three digits.
-
-    Numbers from 0.001 to 9999 are written out. Columns with others have one power of ten for all, in their head, or
-    one a number if the numbers are more than four decades apart.
+    A half has two digits and its mean ends at the same place; a mean without one has three digits. Numbers from 0.001
+    to 9999 are written out. Other columns have one power of ten for all numbers, or one a number if the numbers are
+    more than four decades apart.
 
     >>> numerals([779000, -16700], [3e5, 6e2])
-    Numerals(power=5, cells=['7.8 ± 3.0', '-0.1670 ± 0.0060'])
+    (5, ['7.8 ± 3.0', '-0.1670 ± 0.0060'])
     >>> numerals([0.9163, 3e-8], [0.0034, 4e-9])
-    Numerals(power=0, cells=['0.9163 ± 0.0034', '(3.00 ± 0.40)·10⁻⁸'])
+    (0, ['0.9163 ± 0.0034', '(3.00 ± 0.40)·10⁻⁸'])
 
     Args:
         means: NaN and infinity are written as such.
@@ -39,25 +32,30 @@ def numerals(means: Sequence[float], halves: Sequence[float]) -> Numerals:
     """
     pairs = list(zip(means, halves, strict=True))
     exponents = [_exponent(size) for size in map(_size, pairs) if size]
-    if not exponents or (min(exponents) >= -3 and max(exponents) <= 3):
-        return Numerals(0, [_numeral(*pair, 0) for pair in pairs])
-    if max(exponents) - min(exponents) <= _WIDEST:
-        return Numerals(max(exponents), [_numeral(*pair, max(exponents)) for pair in pairs])
-    return Numerals(0, [number(*pair) for pair in pairs])
-
-
-def superscript(power: int) -> str:
-    """Return a whole number in raised digits."""
-    return "".join(_RAISED[digit] for digit in str(power))
+    most, least = max(exponents, default=0), min(exponents, default=0)
+    if most - least > _WIDEST:
+        return 0, [number(*pair) for pair in pairs]
+    power = 0 if -3 <= least <= most <= 3 else most
+    return power, [_numeral(*pair, power) for pair in pairs]
 
 
 def times(power: int) -> str:
     """Return a power of ten as a factor, or nothing for 1: ``·10⁻⁵``."""
-    return f"·10{superscript(power)}" if power else ""
+    return f"·10{''.join(_RAISED[digit] for digit in str(power))}" if power else ""
+
+
+def scientific(number: float) -> str:
+    """Return a number with two digits as a multiple of a power of ten.
+
+    >>> scientific(1e-5), scientific(2.5e7), scientific(3.0)
+    ('10⁻⁵', '2.5·10⁷', '3')
+    """
+    digits, exponent = f"{number:.1e}".split("e")
+    return f"{float(digits):g}{times(int(exponent))}".removeprefix("1·")
 
 
 def tex_number(text: str) -> str | None:
-    r"""A number of a table, for LaTeX's package siunitx; None if it is no number.
+    r"""Return a number of a table for LaTeX's package siunitx; None if the text is not a number.
 
     >>> tex_number("(1.2 ± 0.3)·10⁻⁵"), tex_number("1e-05"), tex_number("capefm")
     ('\\num{1.2 +- 0.3 e-5}', '\\num{1 e-5}', None)
@@ -71,12 +69,12 @@ def tex_number(text: str) -> str | None:
 
 
 def _size(pair: tuple[float, float]) -> float:
-    """The larger of a mean and its half; 0 if there is none that has a first digit."""
+    """Return the larger of a mean and its half; 0 if neither has a first digit."""
     return max([abs(number) for number in pair if math.isfinite(number)], default=0.0)
 
 
 def number(mean: float, half: float = math.nan) -> str:
-    """A mean with half its interval, as in a column of its own.
+    """Return a mean with half its interval, as in a column of its own.
 
     >>> number(0.6543, 0.1234), number(0.6543), number(2e-8, 1e-9)
     ('0.65 ± 0.12', '0.654', '(2.00 ± 0.10)·10⁻⁸')
@@ -90,7 +88,6 @@ def number(mean: float, half: float = math.nan) -> str:
 
 
 def _numeral(mean: float, half: float, power: int) -> str:
-    """A number over ``10^power``."""
     if not math.isfinite(mean):
         return "NaN" if math.isnan(mean) else "∞" if mean > 0 else "-∞"
     known = 0 < half < math.inf
@@ -102,5 +99,5 @@ def _numeral(mean: float, half: float, power: int) -> str:
 
 
 def _exponent(number: float) -> int:
-    """That of the first digit."""
+    """Return the power of ten of the first digit."""
     return int(f"{abs(number):.15e}".split("e")[1])

@@ -3,7 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import asdict
+from textwrap import shorten
 from typing import Any
+
+import pandas as pd
 
 from dpml import packs
 from dpml.config.experiments import natural
@@ -25,11 +29,11 @@ Judged = tuple[Mapping[str, Any], Verdict]
 """The manifest of an experiment, and a verdict in it."""
 
 
-def sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
+def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
     """Return what pages show of one sentence of a paper: the verdicts on it, from one figure or from several."""
     main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
     about, first = main[0]
-    text = (card.sentences if card else {}).get(name) or re.sub(r" \[.*?\]", "", first.text)
+    text = (card.sentences if card else {}).get(name) or _bare_text(first)
     stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
     criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
     audited = about["experiment"] == AUDIT
@@ -38,33 +42,33 @@ def sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[s
     decision = _decision({one.decision for _, one in main})
     worst, judged = min(main, key=lambda pair: _WORST.index(pair[1].decision))
     points = {one.published for _, one in main if one.published}
+    folder = "../audit/" if audited else ""
+    drawn = dict.fromkeys(_short(about) for about, _ in verdicts if about.get("figures"))
+    links = [f"[{_figures([figure])}]({folder}{figure}.md)" for figure in drawn]
     return {
         "id": name,
         "text": symbols(_capital(text[stated.end() - 1 :]) if stated else text),
-        "where": stated[1] if stated else _figures([short(figure) for figure, _ in main]),
+        "where": stated[1] if stated else _figures([_short(figure) for figure, _ in main]),
         "criterion": f"{criterion}." if criterion else "",
         "kind": "Privacy" if private else "Theory" if computed or stated else "Experiments",
         "audited": audited,
         "decision": decision,
-        "symbol": symbol(decision, audited),
-        "word": word(decision, audited),
+        **_shown(decision, audited),
         "extent": _extent(main) if decision == MIXED else "",
-        "number": number_of(judged, _figures([short(worst)]) if len(main) > 1 else "", decision == MIXED),
+        "number": number_of(judged, _figures([_short(worst)]) if len(main) > 1 else "", decision == MIXED),
         "seeds": min((one.seeds for _, one in main if one.seeds), default=None),
         "grids": _grids(verdicts),
         "notes": _notes([one for _, one in verdicts]),
         "points": points.pop() if len(points) == 1 else "",  # what the same test says of the paper's own points
-        "links": _links([about for about, _ in verdicts if about.get("figures")]),
+        "links": f"Means and pictures: {', '.join(links)}." if links else "",
     }
 
 
 def _decision(kinds: Set[str]) -> str:
     tested = kinds - {UNTESTED} or kinds
-    if len(tested) == 1:
-        return next(iter(tested))
-    if "reproduced" in tested or MIXED in tested:
+    if len(tested) > 1 and {"reproduced", MIXED} & tested:
         return MIXED
-    return "not reproduced" if "not reproduced" in tested else "undecided with these seeds"
+    return min(tested, key=_WORST.index)
 
 
 def _extent(main: Sequence[Judged]) -> str:
@@ -79,19 +83,10 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
     """Return why outcomes in brackets do not count, and what is missing."""
     readings = [(one, reading) for one in verdicts for reading in one.readings]
     groups = [group for one, reading in readings for group in one.groups(reading) if _is_shown(group) and group["why"]]
-    why = {f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups}
+    why = (f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups)
     reasons = sorted({re.sub(r", [\d.]+$", "", reason) for reason in why})
-    found = [f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []
-    return [
-        *found,
-        *dict.fromkeys(f"Not tested: {plain(lack)}." for _, reading in readings for lack in reading["lacks"]),
-    ]
-
-
-def _links(figures: Sequence[Mapping[str, Any]]) -> str:
-    names = {short(about): "../audit/" if about["experiment"] == AUDIT else "" for about in figures}
-    shown = [f"[{_figures([name])}]({folder}{name}.md)" for name, folder in names.items()]
-    return f"Means and pictures: {', '.join(shown)}." if shown else ""
+    lacks = dict.fromkeys(f"Not tested: {plain(lack)}." for _, reading in readings for lack in reading["lacks"])
+    return [*([f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []), *lacks]
 
 
 def _capital(text: str) -> str:
@@ -99,19 +94,14 @@ def _capital(text: str) -> str:
     return text if re.match(r"\w+[A-Z]", text) else text[:1].upper() + text[1:]
 
 
-def short(about: Mapping[str, Any]) -> str:
-    """Return an experiment's name without the paper's."""
+def _short(about: Mapping[str, Any]) -> str:
     return str(about["experiment"]).rpartition("/")[2]
 
 
-def symbol(decision: str, audited: bool = False, place: int = 0) -> str:
-    """Return the symbol of a decision, of one about privacy if it is `audited`."""
-    return str((WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])[place])
-
-
-def word(decision: str, audited: bool = False) -> str:
-    """Return the word for a decision."""
-    return symbol(decision, audited, 1)
+def _shown(decision: str, audited: bool) -> dict[str, str]:
+    """Return the symbol and the word of a decision, of one about privacy if it is `audited`."""
+    symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
+    return {"symbol": symbol, "word": word}
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
@@ -122,7 +112,7 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
     one = verdict.deciding
     if not one:
         lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
-        return _shortened(lacks[0], 90) if lacks else ""
+        return shorten(lacks[0], 90, placeholder=" …") if lacks else ""
     found = re.match(r"proven eps (\S+), attacked eps at least (\S+)$", one["effect"])
     if found:
         attack = f", attack ≥ {found[2]}" if found[2] != "0" else ""
@@ -130,31 +120,31 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
         view = WORDS["views"].get(one["against"], one["against"])
         return f"claimed ε {claimed}, proven {found[1]}{attack}<br>{algorithm(one['algorithm'])}, {view}"
     fails = _OF_MIXED.get(verdict.decision, "") if mixed or verdict.decision == MIXED else ""
-    place = ", ".join(filter(None, [where, subject(one)]))
-    needs = f"needs {factors(one['needs'])}" if one["needs"] else ""
-    return f"{fails}{effect(one['effect'])}<br>{'; '.join(filter(None, [place, needs]))}"
+    place = ", ".join(filter(None, [where, _subject(one)]))
+    needs = f"needs {_factors(one['needs'])}" if one["needs"] else ""
+    return f"{fails}{_effect(one['effect'])}<br>{'; '.join(filter(None, [place, needs]))}"
 
 
-def effect(text: str) -> str:
+def _effect(text: str) -> str:
     """Return an effect in words: a factor between two sizes says whether the first is lower or higher."""
     found = re.fullmatch(r"x(\S+) \[x(\S+), x(\S+)\]", text)
     if not found:
-        return factors(text)
+        return _factors(text)
     middle, low, high = map(float, found.groups())
     if not middle > 0 or abs(middle - 1) < 0.05:
-        return f"ratio {factors(text)}"
+        return f"ratio {_factors(text)}"
     turned = middle < 1
     ends = [1 / end if end else float("inf") for end in (middle, high, low)] if turned else [middle, low, high]
     first, *rest = (f"{end:.0f}" if 100 <= end < 1e5 else f"{end:.2g}" for end in ends)
     return f"{first}× {'higher' if turned else 'lower'} [{', '.join(rest)}]"
 
 
-def factors(text: str) -> str:
+def _factors(text: str) -> str:
     """Return a text in which factors are written 2×, and not x2."""
     return re.sub(r"(?<!\w)-(?=[\d.])", "−", re.sub(r"\bx(\d[\d.e+-]*)", r"\1×", text))
 
 
-def subject(one: Mapping[str, str]) -> str:
+def _subject(one: Mapping[str, str]) -> str:
     """Return what a comparison is about: the data set, the algorithm and what it is compared with, and x."""
     found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
     sign = f"{AXES.get(found[1], found[1]).split()[-1]} = " if found and re.match(r"[\d.-]", one["x"]) else ""
@@ -162,15 +152,6 @@ def subject(one: Mapping[str, str]) -> str:
     who = " against ".join(filter(None, [algorithm(one["algorithm"]), against]))
     x = f"{sign}{plain(one['x'])}" if one["x"] not in ("", "nan") else ""
     return ", ".join(filter(None, [plain(one["block"]), who, x]))
-
-
-def _shortened(text: str, most: int) -> str:
-    """Return the first clauses of a text, at most so many characters."""
-    if len(text) <= most:
-        return text
-    cut = text[:most]
-    end = max(cut.rfind(sign) for sign in (", ", "; ", ". "))
-    return f"{cut[: end if end > most // 3 else cut.rfind(' ')]} …"
 
 
 def _figures(names: Sequence[str]) -> str:
@@ -186,62 +167,53 @@ def _figures(names: Sequence[str]) -> str:
     return f"Fig{'s' if len(found) > 1 else ''}. {', '.join(spans)}"
 
 
-def _bare(name: str) -> str:
-    return "" if name == "as stated" else re.sub(r"^(accuracy|gap)(, |$)", "", interpretation(name))
-
-
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
     """Return matrices of outcomes: a figure a row and a data set a column, a matrix for every interpretation.
 
     Claims of one figure have what their comparisons are about as rows and interpretations as columns. Of other
     interpretations only the outcomes are shown.
     """
-    found: dict[str, dict[str, dict[str, str]]] = {}  # by the title of a matrix, its row and its column
     figures = {about["experiment"] for about, one in verdicts if not one.id.endswith("r")}
+    marks: list[tuple[str, str, str, str]] = []  # the title of a matrix, its row and its column, and the outcome
     for about, one, reading in [(*judged, reading) for judged in verdicts for reading in judged[1].readings]:
         outcome = _OUTCOMES.get(reading["outcome"], "○")
-        bare = _bare(reading["name"])
-        groups = one.groups(reading)
+        name = reading["name"]
+        bare = "" if name == "as stated" else re.sub(r"^(accuracy|gap)(, |$)", "", interpretation(name))
+        groups = [(group, _OUTCOMES[group["outcome"]]) for group in one.groups(reading)]
+        groups = [(group, f"({sign})" if group["why"] else sign) for group, sign in groups]
         if one.id.endswith("r") and figures:
-            found.setdefault(_OTHER, {}).setdefault(bare, {})[metric(reading["metric"])] = outcome
+            marks.append((_OTHER, bare, metric(reading["metric"]), outcome))
         elif len(figures) > 1:
-            row = f"{metric(reading['metric'])} ({_figures([short(about)])})"
-            cells = _cells((dataset(group["block"]), group) for group in groups if _is_shown(group))
-            found.setdefault(bare, {}).setdefault(row, {}).update(cells)
+            row = f"{metric(reading['metric'])} ({_figures([_short(about)])})"
+            marks += [(bare, row, dataset(group["block"]), mark) for group, mark in groups if _is_shown(group)]
         else:
-            rows = found.setdefault("", {})
-            cells = _cells((subject({**group, "x": ""}), group) for group in groups)
-            for name, cell in {**cells, "verdict": outcome}.items():
-                rows.setdefault(name, {})[bare or "verdict"] = cell
-    return [_grid(title, rows) for title, rows in found.items() if len(rows) > 1 or len(next(iter(rows.values()))) > 1]
+            subjects = [(_subject({**group, "x": ""}), mark) for group, mark in groups]
+            column = bare or "verdict"
+            marks += [("", row, column, mark) for row, mark in [*subjects, ("verdict", outcome)] if row]
+    table = pd.DataFrame(marks, columns=["title", "row", "column", "mark"])
+    grids = [_grid(str(title), own) for title, own in table.groupby("title", sort=False)]
+    return [grid for grid in grids if grid["size"] > 1]
 
 
 def _is_shown(group: Mapping[str, Any]) -> bool:
     return not group["block"].endswith("_rule")
 
 
-def _cells(named: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, str]:
-    """Return the worst outcome of the groups of every name; in brackets if one of them does not count."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for name, group in named:
-        found.setdefault(name, []).append(group)
-    cells = {}
-    for name, groups in found.items():
-        worst = next(sign for kind, sign in _OUTCOMES.items() if kind in {group["outcome"] for group in groups})
-        cells[name] = f"({worst})" if any(group["why"] for group in groups) else worst
-    return {name: cell for name, cell in cells.items() if name}
+def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
+    cells = marks.groupby(["row", "column"])["mark"].agg(_worst)
+    same = cells.iloc[0] if cells.nunique() == 1 and "(" not in cells.iloc[0] else ""
+    table = cells.unstack(fill_value="·").loc[marks["row"].unique(), marks["column"].unique()]
+    if table.shape[1] > max(4, len(table)):
+        table = table.T
+    facts = {"title": title, "columns": [*table], "rows": [[*line] for line in table.itertuples()], "same": same}
+    return facts | {"size": len(cells), "folded": title == _OTHER}
 
 
-def _grid(title: str, rows: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
-    if len(columns) > max(4, len(rows)):
-        rows = {column: {row: own[column] for row, own in rows.items() if column in own} for column in columns}
-        columns = list(dict.fromkeys(column for cells in rows.values() for column in cells))
-    lines = [[name, *(cells.get(column, "·") for column in columns)] for name, cells in rows.items()]
-    every = [value for cells in rows.values() for value in cells.values()]
-    same = every[0] if len(set(every)) == 1 and "(" not in every[0] else ""
-    facts = {"title": title, "columns": columns, "rows": lines, "same": same, "size": len(every)}
-    return facts | {"folded": title == _OTHER}
+def _worst(marks: Iterable[str]) -> str:
+    """Return the worst outcome; in brackets if one of them does not count."""
+    found = [*marks]
+    worst = min((mark.strip("()") for mark in found), key="✗?✓○".index)
+    return f"({worst})" if any("(" in mark for mark in found) else worst
 
 
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -254,9 +226,8 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for about in experiments:
         for one in map(Verdict.stored, about["claims"]):
             groups.setdefault(re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id), []).append((about, one))
-    sentences = [sentence(name, members, card) for name, members in groups.items()]
-    kinds = [(kind, [one for one in sentences if one["kind"] == kind]) for kind in _KINDS]
-    kinds = [(kind, own) for kind, own in kinds if own]
+    sentences = [_sentence(name, members, card) for name, members in groups.items()]
+    kinds = [(kind, own) for kind in _KINDS if (own := [one for one in sentences if one["kind"] == kind])]
     counts = {kind: _counted(own) for kind, own in kinds}
     tally = {kind.lower(): " ".join(f"{sign}\u00a0{n}" for sign, _, n in own) for kind, own in counts.items()}
     return {
@@ -284,18 +255,17 @@ def _counted(claims: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
 
 def _in_short(audited: Sequence[Mapping[str, Any]]) -> str:
     """Return the worst verdict on claims about privacy, with its numbers."""
-    order = ["not reproduced", "undecided with these seeds"]
     if not audited:
         return ""
-    worst = min(audited, key=lambda one: order.index(one["decision"]) if one["decision"] in order else len(order))
+    worst = min(audited, key=lambda one: _WORST.index(one["decision"]))
     return f"{worst['symbol']} **{worst['word']}**<br>{worst['number'].partition('<br>')[0]}"
 
 
 def _figure_line(about: Mapping[str, Any]) -> str:
     """Return a link to a figure, or what to run."""
-    name = _figures([short(about)])
+    name = _figures([_short(about)])
     if about.get("figures"):
-        return f"[{name}]({short(about)}.md): {about.get('title', '')}"
+        return f"[{name}]({_short(about)}.md): {about.get('title', '')}"
     return f"{name}: not computed. `{about['command']}`"
 
 
@@ -317,7 +287,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         reading = {"name": "all", "metric": "", "outcome": UNTESTED, "lacks": [lacks], "groups": []}
         verdict = Verdict(claim.id, claim.text, claim.criterion, UNTESTED, [reading])
         about: dict[str, Any] = {"experiment": claim.figure, "title": "not computed here", "command": command.strip()}
-        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(verdict.record)
+        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(asdict(verdict))
     return list(missing.values())
 
 
@@ -347,29 +317,33 @@ def start_page(papers: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str,
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     """Return the page of one of an experiment's figures, whose picture is ``NAME.svg``, from the manifest's content."""
     audited = about.get("experiment") == AUDIT
-    claims = [] if figure["twin"] else [_claim(Verdict.stored(one), audited) for one in about["claims"]]
+    verdicts = [] if figure["twin"] else map(Verdict.stored, about["claims"])
+    claims = [
+        {"id": one.id, "text": _bare_text(one), "number": number_of(one), **_shown(one.decision, audited)}
+        for one in verdicts
+    ]
     source = about["source"]
     if claims and source and not audited and about["command"] == f"dpml-run experiment={about['experiment']}":
         source = f"[{source}](claims.md)"  # a modified figure has no page of claims in its folder
     noise = (figure["twin"] or "").capitalize()
-    figure = {"caption": "", **figure}
     return page("figure.md", about=about, figure=figure, claims=claims, source=source, noise=noise)
 
 
-def _claim(verdict: Verdict, audited: bool) -> dict[str, str]:
-    text = symbols(re.sub(r" \[.*?\]", "", verdict.text))
-    words = {"symbol": symbol(verdict.decision, audited), "word": word(verdict.decision, audited)}
-    return {"id": verdict.id, "text": text, "number": number_of(verdict)} | words
+def _bare_text(verdict: Verdict) -> str:
+    """Return the text of a claim without remarks in brackets."""
+    return symbols(re.sub(r" \[.*?\]", "", verdict.text))
 
 
 def which_page(known: Iterable[Mapping[str, Any]]) -> str:
     """Return the page about all ranking experiments of a paper's folder, from their manifests."""
-    experiments = []
+    experiments, answers = [], []
     for about in known:
         rankings = about["rankings"]
-        others = ranking.beside(rankings, about.get("reference", ""))
+        others = ranking.beside(rankings, about["reference"])
         tables = [ranking.matrix(rankings), ranking.tally(rankings), *([others] if others["rows"] else [])]
         tables += [ranking.details(one) for one in rankings]
         facts = {"title": about["title"], "command": about["command"], "premises": ranking.premises(rankings)}
         experiments.append(facts | {"tables": tables})
-    return page("which.md", experiments=experiments)
+        if found := ranking.best_at(rankings, 1.0):
+            answers.append(f"{about['title'].partition(':')[0]}: {found}")
+    return page("which.md", experiments=experiments, answer="; ".join(answers))

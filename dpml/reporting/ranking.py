@@ -1,13 +1,12 @@
-"""Rankings: at every eps the best algorithm with a proven guarantee, those not distinguished from it, and an oracle.
+"""Rankings: at every eps the best algorithm with a proven guarantee, those not significantly worse, and an oracle.
 
 A curve competes in a panel if it protects the same unit, if the eps proven for its worst view is no larger than the
-requested eps, and, with several parties, if no single place is trusted with all rows: one of its guarantees must hold
-against colluders. The best algorithm has the best mean. It is not distinguished from the algorithms that are not
-significantly worse, by one-sided t-tests paired over seeds, Holm-corrected over all competing curves.
+requested eps, and, with several parties, if one of its guarantees holds against colluders. The tests are one-sided
+t-tests paired over seeds, Holm-corrected over all competing curves (`better`).
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from dpml.reporting.criteria import better, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
 from dpml.reporting.statistics import per_seed, same_rows, summarise
 from dpml.reporting.tables import Texts, short, texts, value
-from dpml.reporting.words import REFERENCES, metric
+from dpml.reporting.words import REFERENCES, algorithm, metric
 from dpml.running.plan import Results
 from dpml.running.spec import Oracle, Panel
 
@@ -92,11 +91,9 @@ def _choice(
     best = order[0]
     comparisons = better({name: (at[best], at[name]) for name in order[1:]}, dict.fromkeys(order, on))
     single = next((name for name in order if competing[name][1] == 1), None)
-    ends = {name: rows[rows["eps"] == eps] for name, rows in references.items()}
-    floor, ceiling = (float(ends[name]["value"].mean()) if name in ends else np.nan for name in ("constant", "ceiling"))
-    above = (
-        better({"": (at[best], _indexed(ends["constant"]))}, {"": on})[""].significant if "constant" in ends else True
-    )
+    ends = {name: _indexed(rows[rows["eps"] == eps]) for name, rows in references.items()}
+    floor, ceiling = (float(ends[name].mean()) if name in ends else np.nan for name in ("constant", "ceiling"))
+    above = "constant" not in ends or better({"": (at[best], ends["constant"])}, {"": on})[""].significant
     return {
         "eps": eps,
         "best": best,
@@ -170,8 +167,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     """
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
     first = Counter(_algorithm(choice["best"]) for choice in choices)
-    alike = [{choice["best"], *(other for other, _ in choice["alike"])} for choice in choices]
-    among = Counter(name for curves in alike for name in set(map(_algorithm, curves)))
+    among = _among_the_best(choices)
     sums: dict[str, set[int | None]] = {}
     for curve, number in (pair for ranking in rankings for pair in ranking["competing"].items()):
         sums.setdefault(_algorithm(curve), set()).add(number)
@@ -181,6 +177,24 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
         for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
     ]
     return texts(pd.DataFrame(lines), "")
+
+
+def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
+    """Return who is best, or not significantly worse, on most panels at this eps; empty if nobody competes.
+
+    Panels on which the best is not above the floor do not count.
+    """
+    choices = [choice for one in rankings for choice in one["choices"] if choice["eps"] == eps]
+    counted = _among_the_best([choice for choice in choices if choice["above_floor"]])
+    most = max(counted.values(), default=0)
+    names = " or ".join(f"**{algorithm(name)}**" for name in counted if counted[name] == most)
+    return f"{names} (on {most} of {len(choices)} panels)" if names else ""
+
+
+def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Count for every algorithm how often it is the best or not significantly worse."""
+    alike = [[choice["best"], *(other for other, _ in choice["alike"])] for choice in choices]
+    return Counter(name for curves in alike for name in dict.fromkeys(map(_algorithm, curves)))
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
@@ -211,7 +225,7 @@ def details(ranking: Mapping[str, Any]) -> Texts:
             "secure sums": _range([choice["sums"]]),
             "not significantly worse": ", ".join([*alike[:_SHOWN], *more]),
             "best of one secure sum": f"{choice['single'][0]} {short(choice['single'][1])}" if choice["single"] else "",
-            "constant baseline": "" if choice["floor"] is None else short(choice["floor"]),
+            "constant": "" if choice["floor"] is None else short(choice["floor"]),
             "no privacy": short(choice["ceiling"]) if choice.get("ceiling") else "",
         }
         lines.append(line | {algo: short(mean) for algo, mean in choice["peers"].items()})

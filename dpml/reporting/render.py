@@ -12,7 +12,7 @@ from markdown_it.token import Token
 
 from dpml.reporting.words import VERDICTS, curve
 
-LEGEND = " · ".join(f"{symbol} {word}" for symbol, word, _ in VERDICTS.values())
+LEGEND = " · ".join(f"{symbol} {word}" for symbol, word in VERDICTS.values())
 """What the symbols of verdicts mean."""
 
 # the only HTML that templates write; a manifest's text may hold other tags, which are shown as text

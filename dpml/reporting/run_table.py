@@ -13,7 +13,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import shared, text
 from dpml.reporting.statistics import about_intervals, settings
-from dpml.reporting.tables import Texts, cells, file_of, latex, markdown, texts, wide, with_power
+from dpml.reporting.tables import Texts, column, file_of, latex, markdown, texts, wide
 from dpml.reporting.words import SYMBOLS, curve, metric
 from dpml.running.rows import PRIVACY
 
@@ -25,6 +25,7 @@ MAIN = ("accuracy", "rmse", "optimality_gap")
 """The metrics of a table by default, if they were measured."""
 
 _ALGORITHM = ["algo", "variant", "calibration"]
+_STATISTICS = ("mean", "interval", "count", "missing")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class RunTable:
         summary: the statistics that it shows.
         keys: the settings that vary, a column each.
         metrics: those shown.
-        lines: the columns `keys`; METRIC (`column`), METRIC_interval (half the 95 % interval), METRIC_count and
+        lines: the columns `keys`; METRIC (`names`), METRIC_interval (half the 95 % interval), METRIC_count and
             METRIC_missing of every metric; claimed_eps, NaN if nobody claims one; proven_eps, proven_view; and
             declared_eps where the word of code that is not part of dpml stands in place of a proof.
         caption: what all lines share, and what the intervals are over.
@@ -52,13 +53,9 @@ class RunTable:
         """The table to read: every number with half its interval, the proven eps rounded up."""
         columns = {SYMBOLS.get(key, key): [text(one) or "-" for one in self.lines[key]] for key in self.keys}
         for name in self.metrics:
-            means, halves = self.lines[column(name, self.keys)], self.lines[f"{name}_interval"]
-            power, numbers = cells(name, means.tolist(), halves.tolist())
-            count, missing = self.lines[f"{name}_count"], self.lines[f"{name}_missing"]
-            columns[with_power(metric(name), power)] = [
-                "" if not n else f"NaN ({m:g} of {n:g})" if m else cell
-                for cell, n, m in zip(numbers, count, missing, strict=True)
-            ]
+            own = self.lines[names(name, self.keys)].set_axis([*_STATISTICS], axis=1)
+            head, entries = column(name, own)
+            columns[metric(name) + head] = [entry if n else "" for entry, n in zip(entries, own["count"], strict=True)]
         columns["claimed ε"] = ["-" if np.isnan(eps) else text(eps) for eps in self.lines["claimed_eps"]]
         for basis in ("proven", DECLARED) if self.lines["declared_eps"].notna().any() else ("proven",):
             eps = self.lines[f"{basis}_eps"]
@@ -67,7 +64,7 @@ class RunTable:
         return texts(pd.DataFrame(columns))
 
     def written(self, kind: str) -> str | bytes:
-        """The file of a kind of `FORMATS`: CSV and Parquet have all digits, a TeX file needs booktabs and siunitx."""
+        """Return the file of a kind of `FORMATS`: CSV and Parquet have all digits, TeX needs booktabs and siunitx."""
         if kind in ("csv", "parquet"):
             return file_of(self.lines, kind)
         if kind == "tex":
@@ -75,7 +72,7 @@ class RunTable:
         return f"{markdown(self.texts)}\n{self.caption}\n"
 
     def _latex(self) -> list[str]:
-        """A table for each metric and one of the proven eps: a line per eps, a column per algorithm."""
+        """Return a table for each metric and one of the proven eps: a line per eps, a column per algorithm."""
         x = "eps" if "eps" in self.keys or not self.keys else self.keys[0]
         proven = self.summary.assign(metric="proven_eps", mean=self.summary["proven_eps"], interval=np.nan, missing=0)
         parts = [(name, self.summary[self.summary["metric"] == name]) for name in self.metrics]
@@ -88,15 +85,15 @@ class RunTable:
         return found
 
 
-def column(metric: str, keys: Sequence[str]) -> str:
-    """Return the name of the column of a metric's mean, which differs from that of a setting, such as `loss`."""
-    return f"mean_{metric}" if metric in keys else metric
+def names(metric: str, keys: Sequence[str]) -> list[str]:
+    """Return the columns of a metric's mean, which differs from that of a setting such as `loss`, and statistics."""
+    return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 
 def run_table(
     summary: pd.DataFrame, metrics: Sequence[str] | None = None, claims: Collection[tuple[str, ...]] | None = None
 ) -> RunTable:
-    """The table of a run, a sweep or an experiment.
+    """Return the table of a run, a sweep or an experiment.
 
     Args:
         summary: of its rows (`statistics.summarise`).
@@ -122,13 +119,8 @@ def _line(
     first, measured = group.iloc[0], group.set_index("metric")
     line = {key: first[key] for key in keys}
     for name in metrics:
-        found = measured.loc[name] if name in measured.index else pd.Series(dtype=float)
-        line |= {
-            column(name, keys): found.get("mean", np.nan),
-            f"{name}_interval": found.get("interval", np.nan),
-            f"{name}_count": found.get("count", 0),
-            f"{name}_missing": found.get("missing", 0),
-        }
+        found = measured.loc[name][[*_STATISTICS]] if name in measured.index else (np.nan, np.nan, 0, 0)
+        line |= dict(zip(names(name, keys), found, strict=True))
     declared = str(first["not_proven"]).startswith(DECLARED)
     claimed = first["calibration"] == "published" if claims is None else tuple(first[_ALGORITHM]) in claims
     return line | {
@@ -140,7 +132,7 @@ def _line(
 
 
 def claims_in(guarantees: pd.DataFrame) -> set[tuple[str, ...]]:
-    """The algorithms, with their variants and calibrations, of which somebody has published a finite eps."""
+    """Return the algorithms, with variants and calibrations, of which somebody has published a finite eps."""
     claimed = guarantees[(guarantees["basis"] == "published") & np.isfinite(guarantees["eps"])]
     return set(claimed[_ALGORITHM].itertuples(index=False, name=None)) if len(claimed) else set()
 

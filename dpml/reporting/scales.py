@@ -11,7 +11,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from dpml.arrays import Array
-from dpml.reporting.numerals import superscript
+from dpml.reporting.numerals import scientific
 from dpml.reporting.style import DIGITS
 from dpml.running.spec import Panel
 
@@ -27,14 +27,11 @@ class Scale:
     @property
     def height(self) -> float:
         """From end to end, in logarithms on a log axis."""
-        return float(self.place(self.high) - self.place(self.low))
-
-    def place(self, values: Array | float) -> Array:
-        """Return the positions of values on the axis, in its own units; NaN if a value has no position."""
-        return _place(values, self.log)
+        return float(place(self.high, self.log) - place(self.low, self.log))
 
 
-def _place(values: Array | float, log: bool) -> Array:
+def place(values: Array | float, log: bool) -> Array:
+    """Return the positions of values on an axis, in its own units; NaN if a value has no position."""
     values = np.asarray(values, dtype=float)
     known = np.where(np.isfinite(values) & ((values > 0) | (not log)), values, np.nan)
     return np.log(known) if log else known
@@ -50,7 +47,7 @@ def scale_for(values: Array, ends: Array, floors: Array, log: bool) -> Scale:
         floors: the means of algorithms that use no feature, which extend it by at most its own height.
         log: whether the axis is logarithmic.
     """
-    values, ends, floors = (places[np.isfinite(places)] for places in (_place(v, log) for v in (values, ends, floors)))
+    values, ends, floors = (places[np.isfinite(places)] for places in (place(v, log) for v in (values, ends, floors)))
     values = values if len(values) else floors if len(floors) else np.zeros(1)
     low, high = values.min(), values.max()
     if len(ends):
@@ -73,15 +70,14 @@ def joined(scales: Sequence[Scale]) -> Sequence[Scale]:
 
 def y_axis(axes: Axes, scale: Scale, metric: str) -> None:
     """Set the scale of a panel's y axis, its ends and its ticks."""
-    if scale.log:
-        axes.set_yscale("log")
+    axes.set_yscale("log" if scale.log else "linear")
     axes.set_ylim(scale.low, scale.high)
     if scale.log:
-        _log_ticks(axes.yaxis, 100.0)
+        _log_ticks(axes.yaxis, (1, 2, 5), 6, 5)
     elif metric == DIGITS:  # digits of 1/delta are labelled with the delta that they mean, the smallest at the bottom
         axes.invert_yaxis()
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda digits, _: _power(10.0**-digits)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda digits, _: scientific(10.0**-digits)))
 
 
 def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
@@ -93,13 +89,12 @@ def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) ->
     # eps of 0 and of infinity have no position on a log axis
     values = values[np.isfinite(values) & ((values > 0) | (panel.x != "proven_eps"))]
     least, most = values.min(), values.max()
-    zero_first = least == 0 and most >= 5 * values[values > 0].min()
-    auto = panel.xscale == "auto"
-    if panel.xscale == "symlog" or (auto and (zero_first or (panel.x == "inverse_eps" and least == 0 < most))):
+    zero_first = least == 0 and (panel.x == "inverse_eps" or most >= 5 * values[values > 0].min())
+    if panel.xscale == "symlog" or (panel.xscale == "auto" and zero_first and most > 0):
         _log_with_zero(axes, values)
-    elif panel.xscale == "log" or (auto and least > 0 and most >= 5 * least):
+    elif panel.xscale == "log" or (panel.xscale == "auto" and least > 0 and most >= 5 * least):
         axes.set_xscale("log")
-        _log_ticks(axes.xaxis, 50.0)
+        _log_ticks(axes.xaxis, (1, 3), 3, 4)  # more labels would touch in a narrow panel
     elif (values % 1 == 0).all():
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         places = sorted(values.unique())
@@ -125,41 +120,25 @@ def _log_with_zero(axes: Axes, values: pd.Series) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _log_ticks(axis: XAxis | YAxis, narrow: float) -> None:
+def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], short: int, most: int) -> None:
     """Set the ticks of a log axis whose ends are set; numbers are written out unless very small or very large.
 
-    Labels are at powers of ten, or at some of them if there are many. An axis whose ends are less than a factor
-    `narrow` apart has labels at 2 and 5, too, or at as many more as it needs.
+    Labels are at `steps` of every power of ten if these are 2 to `short`, at about `most` powers of ten if they are
+    more, and where a linear axis has labels if they are fewer.
     """
     low, high = sorted(axis.get_view_interval())
-    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1)
-    choices = [np.outer(powers, steps).ravel() for steps in ([1, 2, 5], [1, 1.5, 2, 3, 5, 7])]
-    choices.append(np.asarray(MaxNLocator(4).tick_values(low, high), dtype=float))
-    choices = [ticks[(ticks >= low) & (ticks <= high)] for ticks in choices]
-    enough = next((ticks for ticks in choices if len(ticks) >= 3), choices[-1])
-    most = 5 if isinstance(axis, YAxis) or _width(axis.axes) >= 2.0 else 4
-    axis.set_major_locator(FixedLocator(enough.tolist()) if high < narrow * low else LogLocator(numticks=most))
+    ticks = np.outer(10.0 ** np.arange(np.floor(np.log10(low)), np.log10(high) + 1), steps).ravel()
+    ticks = ticks[(ticks >= low) & (ticks <= high)]
+    if len(ticks) < 2:
+        axis.set_major_locator(MaxNLocator(4))
+    else:
+        axis.set_major_locator(LogLocator(numticks=most) if len(ticks) > short else FixedLocator(ticks.tolist()))
     few = high >= 1e3 * low  # many ticks say no more, and take most of the time of a drawing
     axis.set_minor_locator(LogLocator(subs=(1.0,) if few else tuple(range(2, 10)), numticks=50))
-    write = _plain if low >= 5e-4 and high <= 2e5 else _power
+    write = scientific if low < 5e-4 or high > 2e5 else _plain
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     axis.set_minor_formatter(NullFormatter())
 
 
-def _width(axes: Axes) -> float:
-    """Return the inches of a panel of a figure."""
-    figure, grid = axes.get_figure(root=True), axes.get_subplotspec()
-    assert figure is not None
-    return figure.get_figwidth() / (grid.get_gridspec().ncols if grid else 1)
-
-
 def _plain(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:g}"
-
-
-def _power(value: float) -> str:
-    digits, exponent = f"{value:.1e}".split("e")
-    if int(exponent) == 0:
-        return f"{value:g}"
-    factor = "" if digits == "1.0" else f"{float(digits):g}·"
-    return f"{factor}10{superscript(int(exponent))}"

@@ -16,7 +16,7 @@ from dpml.reporting.tables import Texts, overview, proven, texts, wide
 from dpml.reporting.words import metric
 from dpml.running.plan import Results
 from dpml.running.rows import COLUMNS
-from dpml.running.spec import Experiment, Panel
+from dpml.running.spec import Experiment
 
 VALUES = "Values"
 _ORACLE = (
@@ -35,8 +35,12 @@ def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -
     values: list[str | Texts] = []
     if len(experiment.computed) < len(experiment.grid):
         values.append(_reading(experiment, summary))
-    values += [texts(wide(chart.summary, chart.panel.x, chart.panel.curve), heading(chart.panel)) for chart in charts]
-    values += [texts(table, block) for block, table in undrawn(experiment, summary).items()]
+    for chart in charts:
+        panel = chart.panel
+        values.append(texts(wide(chart.summary, panel.x, panel.curve), f"{metric(panel.y)}, {panel.title}"))
+    drawn = {panel.block for panel in experiment.panels}
+    for block in (each.block for each in experiment.computed if each.block not in drawn):
+        values.append(texts(overview(summary[summary["block"] == block].dropna(axis=1, how="all")), block))
     found.append({"title": VALUES, "content": values})
     found += [{"title": "Published points", "content": [table]} for table in _published(charts)]
     if experiment.oracle:
@@ -121,16 +125,3 @@ def _published(charts: Sequence[Chart]) -> list[Texts]:
         {"within a factor of 2 of ours": near, "median ours / theirs": ratios.median().map("{:.3g}".format)}
     )
     return [texts(table.rename_axis("algorithm").reset_index())] if len(table) else []
-
-
-def heading(panel: Panel) -> str:
-    """Return the heading of a panel's table."""
-    reading = {"authors": ", as the authors ran it", "paper": ", as in the text"}
-    return f"{metric(panel.y)}, {panel.title}{reading.get(str(panel.where.get('algo.variant')), '')}"
-
-
-def undrawn(experiment: Experiment, summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the computed blocks that no panel shows, as tables."""
-    drawn = {panel.block for panel in experiment.panels}
-    blocks = [block.block for block in experiment.computed if block.block not in drawn]
-    return {block: overview(summary[summary["block"] == block].dropna(axis=1, how="all")) for block in blocks}

@@ -1,22 +1,17 @@
 """Summaries of rows and paired comparisons; the tests of claims are in `criteria`.
 
 The unit of replication is the seed. A seed draws the rows, deals them to parties, and starts the noise. The draws of
-one seed differ only in the noise, so they are not independent of each other. Draws are therefore averaged within seeds
-first, and every interval and every test is over the means of the seeds. With one seed only the noise can be judged:
-intervals and tests are then over its draws, hold for these rows and this partition only, and say so.
-
-Where a data set has an official split and all of its training rows are in use, a seed draws no rows: every seed has the
-same ones, and the same test file. An interval over such seeds says nothing about other rows. What the test file adds is
-known from its number of rows.
+one seed differ only in the noise, so draws are averaged within seeds first, and intervals and tests are over the means
+of seeds. With one seed they are over its draws, and hold for these rows and this partition only. Where all training
+rows of an official split are in use, every seed has the same rows, and an interval says nothing about others.
 """
 
-import math
 from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri, stdtrit
+from scipy.special import stdtrit
 
 from dpml.arrays import Array, Index
 from dpml.config import catalogue
@@ -38,11 +33,8 @@ def summarise(rows: pd.DataFrame) -> pd.DataFrame:
 
     `mean` is over seeds of the means over draws; `std` and `count` are of all values; `missing` is how many of them are
     NaN, which makes the mean NaN. `interval` is half the 95 % t-interval of the mean, NaN if it cannot be computed, and
-    `replicates` is what it is over: "seeds", of which "parties" or "noise" if every seed has the same rows (`varied`),
-    or "draws" if there is one seed. `n_min` and `n_max` are those of all seeds. `claimed_eps` and `proven_eps` hold for
-    every seed: the proven eps can depend on the sizes of the parties, and so on the seed.
-
-    Rows that differ in a setting are never averaged; a duplicate run counts once.
+    `replicates` is what it is over: what seeds vary (`varied`), or "draws" if there is one seed. `claimed_eps` and
+    `proven_eps` hold for every seed. Rows that differ in a setting are never averaged; a duplicate run counts once.
     """
     rows = rows.reset_index(drop=True)
     return _summary(rows, _lines(rows)).reset_index(drop=True)
@@ -142,11 +134,12 @@ def replication(summary: pd.DataFrame) -> str:
     if len(over_draws):
         words.append(f"{_span(over_draws['count'], 'draw')} of one seed: these rows and this partition only")
     words += filter(None, [caution(over_seeds)])
-    if not words and (summary["count"] <= 1).all():  # with noise or without
-        words.append("one draw of one seed: no interval")
-    elif not words and not np.isfinite(summary["mean"]).all():
-        words.append("one seed with values that are no numbers: no interval")
-    return "; ".join(words) or "one seed without noise: no interval"
+    if words:
+        return "; ".join(words)
+    if (summary["count"] <= 1).all():
+        return "one draw of one seed: no interval"
+    kind = "without noise" if np.isfinite(summary["mean"]).all() else "with values that are no numbers"
+    return f"one seed {kind}: no interval"
 
 
 def about_intervals(summary: pd.DataFrame) -> str:
@@ -247,8 +240,6 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 # ---- what a seed varies, and what an interval is therefore about
 
-_HALF = float(ndtri(0.975))  # of a 95 % interval, in standard errors
-
 
 @cache
 def official(dataset: str) -> tuple[int, int] | None:
@@ -277,11 +268,6 @@ def varied(rows: pd.DataFrame) -> pd.Series:
     return found.mask(same & (rows["M"] == 1), "noise") if same.any() else found
 
 
-def of_test_file(share: float, n: int) -> float:
-    """Return half the 95 % interval of a share (accuracy, error) over test files of n rows like this one."""
-    return _HALF * math.sqrt(share * (1 - share) / n)
-
-
 def caution(summary: pd.DataFrame) -> str:
     """Return of which data sets every seed has the same rows, and what their test files add, in a sentence."""
     told = []
@@ -289,8 +275,8 @@ def caution(summary: pd.DataFrame) -> str:
     for name, part in same.groupby("dataset", sort=False) if len(same) else ():
         rows = (official(str(name)) or (0, 0))[1]
         shares = part.loc[part["metric"].isin(["accuracy", "error"]), "mean"].dropna()
-        most = max((of_test_file(share, rows) for share in shares), default=0.0)
-        adds = f" (another test file of {rows:,} rows: ±{most:.1g})" if len(shares) else ""
+        half = 1.96 * np.sqrt(shares * (1 - shares) / rows).max()  # of a 95 % interval over test files of this size
+        adds = f" (another test file of {rows:,} rows: ±{half:.1g})" if len(shares) else ""
         varies = "the noise" if (part["M"] == 1).all() else "the noise and who holds which row"
         told.append(f"on {name} seeds vary {varies} only{adds}")
     return "; ".join(told)

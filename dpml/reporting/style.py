@@ -6,7 +6,7 @@ lightness and dashes.
 """
 
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -60,16 +60,12 @@ def base_look(algo: str) -> tuple[str, str]:
     return _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
 
 
-def looks(labels: Mapping[str, Sequence[str]], ordered: Collection[str] = ()) -> dict[str, Look]:
+def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
     """Return the looks of a figure's curves by label, from the labels of each algorithm in order.
 
-    A single curve has the algorithm's own colour; several curves run from light to dark. Four or more curves without an
-    order have colours of their own, because so many shades are hard to distinguish. Algorithms that share a spare
-    colour and marker also share the range of shades.
-
-    Args:
-        labels: those of each algorithm.
-        ordered: the algorithms whose curves are ordered by a number.
+    A single curve has the algorithm's own colour; several curves run from light to dark. Four or more curves have
+    colours of their own, because so many shades are hard to distinguish. Algorithms that share a spare colour and
+    marker also share the range of shades.
     """
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
@@ -77,7 +73,7 @@ def looks(labels: Mapping[str, Sequence[str]], ordered: Collection[str] = ()) ->
     free = [colour for colour in DISTINCT if colour not in {base_look(algo)[0] for algo in labels}]
     found = {}
     for family in families.values():
-        several = len(family) >= 4 and not any(algo in ordered or algo not in ALGORITHMS for algo, _ in family)
+        several = len(family) >= 4 and family[0][0] in ALGORITHMS
         colours = [base_look(family[0][0])[0], *free] if several else []
         shades = (0.0, -0.5) if len(family) <= 2 else np.linspace(0.55, -0.6, len(family))
         for number, (algo, name) in enumerate(family):

@@ -2,7 +2,7 @@
 
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written, written_below
 from dpml.reporting.curves import assignment, curves, label, named, settings, text
 from dpml.reporting.manifest import beside, check_table
-from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, Numerals, number, numerals, tex_number, times
+from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, numerals, tex_number, times
 from dpml.reporting.words import SYMBOLS
 from dpml.running.rows import COLUMNS, EPS, PRIVACY, SETTING
 
@@ -26,56 +26,55 @@ _DECLARED = ", declared"
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
-    """A line per value of `x`, a column per curve of the same panel, entries ``mean ± half the 95 % interval``.
+    """Return a line per value of `x`, a column per curve of the same panel, entries ``mean ± half the 95 % interval``.
 
     Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among the columns.
     """
-    always = [key for key in curve if key != "algo"]
-    panel = curves(summary, x, always)
-    keys = named(panel, always)
-    lines: dict[str, list[dict[Any, Any]]] = {}
-    for each in panel:
-        lines.setdefault(label(each, keys), []).extend(each.rows.to_dict("records"))
-    places = list(dict.fromkeys(row[x] for rows in lines.values() for row in rows))
+    places = list(dict.fromkeys(summary[x]))
     if is_numeric_dtype(summary[x]):
         places.sort()
-    columns = dict(_column(name, rows, x, places) for name, rows in lines.items())
+    columns: dict[str, list[Any]] = {SYMBOLS.get(x, x): [text(place) for place in places]}
     if x == "partition.u" and "n_min" in summary:
-        columns = _sizes(summary, places) | columns
-    return pd.DataFrame({SYMBOLS.get(x, x): [text(place) for place in places]} | columns)
+        columns |= _sizes(summary, places)
+    panel = curves(summary, x, curve)
+    keys = named(panel, curve)
+    lines: dict[str, list[pd.DataFrame]] = {}
+    for each in panel:
+        lines.setdefault(label(each, keys), []).append(each.rows)
+    for name, parts in lines.items():
+        rows = pd.concat(parts)
+        metric = "" if name == "claimed" else str(rows["metric"].iloc[0]) if "metric" in rows else ""
+        head, entries = column(metric, rows)
+        found: dict[Any, list[str]] = {}
+        for place, entry in zip(rows[x], entries, strict=True):
+            found.setdefault(place, []).append(entry)
+        # two entries at one place differ in no setting: they are two statements about the same setting
+        columns[f"{name}{head}"] = [" or ".join(dict.fromkeys(found.get(place, []))) or None for place in places]
+    return pd.DataFrame(columns)
 
 
-def _column(
-    name: str, rows: Sequence[Mapping[Any, Any]], x: str, places: Sequence[Any]
-) -> tuple[str, list[str | None]]:
-    """A column with its head: one power of ten for all its entries, and absolute values where figures draw those."""
-    metric = "" if name == "claimed" else str(rows[0].get("metric", ""))
-    power, numbers = cells(metric, [row["mean"] for row in rows], [row.get("interval", math.nan) for row in rows])
-    entries: dict[Any, list[str]] = {}
-    for row, cell in zip(rows, numbers, strict=True):
-        entries.setdefault(row[x], []).append(value(row) if row.get("missing", 0) > 0 else cell)
-    # two entries in one cell differ in no setting: they are two statements about the same setting
-    column = [" or ".join(dict.fromkeys(entries[place])) if place in entries else None for place in places]
-    return with_power(name, power), column
+def column(metric: str, lines: pd.DataFrame) -> tuple[str, list[str]]:
+    """Return the end of a column's head, which names its power of ten, and its entries, a mean with its interval each.
 
-
-def cells(metric: str, means: Sequence[float], halves: Sequence[float]) -> Numerals:
-    """The numbers of a column: sizes of a signed metric, gaps of rounding errors as 0, and a proven eps rounded up."""
+    A proven eps is rounded up, a signed metric has absolute values as in figures, and a gap that is a rounding error
+    is 0.
+    """
+    means, halves = lines["mean"].astype(float), lines["interval"].astype(float)
     if metric in EPS:
-        return Numerals(0, [short(mean, up=True) for mean in means])
-    means = [abs(mean) if metric in SIGNED else mean for mean in means]
-    left = [metric == "optimality_gap" and abs(mean) < ZERO for mean in means]  # by an optimiser
-    means = [0.0 if gone else mean for mean, gone in zip(means, left, strict=True)]
-    return numerals(means, [math.nan if gone else half for half, gone in zip(halves, left, strict=True)])
-
-
-def with_power(name: str, power: int) -> str:
-    """The head of a column whose numbers are over a power of ten."""
-    return f"{name} / {times(power).removeprefix('·')}" if power else name
+        return "", [short(mean, up=True) for mean in means]
+    means = means.abs() if metric in SIGNED else means
+    zero = (means.abs() < ZERO) & (metric == "optimality_gap")
+    power, numbers = numerals(means.mask(zero, 0.0), halves.mask(zero))
+    if "missing" in lines:
+        numbers = [
+            f"NaN ({m:g} of {n:g})" if m else entry
+            for entry, m, n in zip(numbers, lines["missing"], lines["count"], strict=True)
+        ]
+    return f" / {times(power).removeprefix('·')}" if power else "", numbers
 
 
 def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | None]]:
-    """The actual unevenness of the parties if u was requested, and the number of rows of the smallest."""
+    """Return the actual unevenness of the parties if u was requested, and the number of rows of the smallest."""
     several = summary[summary["M"] > 1].groupby("partition.u")
     least, most = (several[key].agg(how).reindex(places) for key, how in (("n_min", "min"), ("n_max", "max")))
     return {
@@ -85,27 +84,36 @@ def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | Non
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
-    """A line per algorithm and view: the claim, and the proven eps at every requested eps.
+    """Return a line per algorithm and view: whether a claim exists, and the proven eps at every requested eps.
 
     If the proven eps is infinite because of a selection, a line below it, `CONDITIONAL`, has the eps without a
     selection.
 
-    The table has every setting that changes some eps, and those in `also` that vary. Over seeds the largest eps is
-    taken, because party sizes can depend on the seed.
+    The table has every setting that changes some eps, and those in `also` that vary; a line has no entry for a setting
+    on which its algorithm does not depend. Over seeds the largest eps is taken, because party sizes can depend on the
+    seed.
     """
     given = guarantees[np.isfinite(guarantees["budget_eps"])]
     open_ = given.loc[(given["basis"] == "published") & np.isinf(given["eps"]), "algo"]
-    given = given[~given["algo"].isin(open_)]  # these algorithms claim no privacy
-    others = [key for key in SETTING if key not in ("algo", "variant", "eps", "delta")]
-    others += ["budget_delta", *also, *(key for key in given if "." in key)]
-    given = given.assign(**{key: given[key].map(text) for key in dict.fromkeys(others) if key in given})
-    keys = _telling(given, dict.fromkeys(others), also)
+    given = given[~given["algo"].isin(open_)].reset_index(drop=True)  # the others claim no privacy
+    candidates = [key for key in SETTING if key not in ("algo", "variant", "eps", "delta")]
+    candidates = list(dict.fromkeys([*candidates, "budget_delta", *also, *(key for key in given if "." in key)]))
+    given = given.assign(**{key: given[key].map(text) for key in candidates if key in given})
+    algorithms = given.groupby(["algo", "variant"], sort=False).groups.values()
+    keys: list[str] = []
+    for key in candidates:
+        varies = key in given and given[key].nunique() > 1
+        always = key in (*also, "calibration")
+        if varies and (always or any(_depends(given.loc[own], key, keys) for own in algorithms)):
+            keys.append(key)
     for key in keys:
-        given = given.assign(**{key: given[key].where(_matters(given, key, keys), "")})
+        others = [other for other in keys if other != key]
+        for own in algorithms:
+            if given.loc[own, key].nunique() > 1 and not _depends(given.loc[own], key, others):
+                given.loc[own, key] = ""
     names = ["algo", "variant", *keys, "view"]
-    conditional = given["basis"] == "conditional"
-    given = given.assign(view=given["view"].where(~conditional, given["view"] + CONDITIONAL))
-    given = given.assign(view=given["view"].where(given["basis"] != DECLARED, given["view"] + _DECLARED))
+    for basis, words in (("conditional", CONDITIONAL), (DECLARED, _DECLARED)):
+        given["view"] = given["view"].where(given["basis"] != basis, given["view"] + words)
     is_claim = given["basis"] == "published"
     table = given[~is_claim].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]
@@ -116,41 +124,23 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     return shown.rename(columns=SYMBOLS)
 
 
-def _telling(guarantees: pd.DataFrame, candidates: Iterable[str], also: Sequence[str]) -> list[str]:
-    """The settings that distinguish lines of guarantees: eps differs with them while all settings before are equal."""
-    keys: list[str] = []
-    for key in candidates:
-        if key not in guarantees or guarantees[key].nunique() <= 1:
-            continue
-        if key in (*also, "calibration") or _matters(guarantees, key, keys).any():
-            keys.append(key)
-    return keys
-
-
-def _matters(guarantees: pd.DataFrame, key: str, keys: Sequence[str]) -> pd.Series:
-    """Whether the guarantees of a line's algorithm depend on `key` while all others of `keys` are equal, line by line.
-
-    A setting with only one value for an algorithm is kept for its lines.
-    """
-    algorithm = ["algo", "variant"]
-    same = [*algorithm, "view", "basis", "budget_eps", *(other for other in keys if other != key)]
+def _depends(guarantees: pd.DataFrame, key: str, others: Sequence[str]) -> bool:
+    """Return whether the eps of an algorithm differs with `key` while the `others` are equal."""
+    same = ["view", "basis", "budget_eps", *others]
     worst = guarantees.groupby([*same, key], sort=False, dropna=False)["eps"].max()
-    depends = (worst.groupby(level=same, sort=False, dropna=False).nunique() > 1).groupby(level=algorithm).any()
-    alone = guarantees.groupby(algorithm)[key].nunique() == 1
-    index = pd.MultiIndex.from_frame(guarantees[algorithm])
-    return pd.Series((depends if key not in keys else depends | alone).reindex(index).to_numpy(), guarantees.index)
+    return bool((worst.groupby(level=same, sort=False, dropna=False).nunique() > 1).any())
 
 
 def value(line: Mapping[Any, Any]) -> str:
-    """The mean of a line of a summary with half its interval; how many values are NaN if any; empty without values."""
-    if line.get("missing", 0) > 0:
-        return f"NaN ({line['missing']:g} of {line['count']:g})"
-    return number(line["mean"], line.get("interval") or math.nan)
+    """Return the mean of a line of a summary with half its interval; how many values are NaN if any."""
+    return column("", pd.DataFrame([line]))[1][0]
 
 
 def short(number: float, up: bool = False) -> str:
-    """A number in three digits, without a power of ten if it is below a million; a proven eps rounded `up`, from a
-    thousand on to a whole number."""
+    """Return a number in three digits, without a power of ten below a million; a proven eps is rounded `up`.
+
+    From a thousand on a proven eps is rounded up to a whole number.
+    """
     if math.isinf(number):
         return "∞"
     if 999 < abs(number) < 1e6:
@@ -163,7 +153,7 @@ Texts = dict[str, Any]
 
 
 def texts(table: pd.DataFrame, title: str = "") -> Texts:
-    """A table as texts; a missing value is empty."""
+    """Return a table as texts; a missing value is empty."""
     rows = [
         ["" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v) for v in row] for row in table.to_numpy()
     ]
@@ -171,7 +161,7 @@ def texts(table: pd.DataFrame, title: str = "") -> Texts:
 
 
 def markdown(table: Texts) -> str:
-    """A GitHub table, without its title."""
+    """Return a table in GitHub's Markdown, without its title."""
     head, *body = [[cell.replace("|", "\\|") for cell in row] for row in [table["columns"], *table["rows"]]]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body]) + "\n"
 
@@ -195,7 +185,7 @@ _TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
 
 
 def latex(table: Texts, caption: str, label: str) -> str:
-    r"""A LaTeX table for the packages booktabs and siunitx, whose ``\num{...}`` it uses."""
+    r"""Return a table in LaTeX for the packages booktabs and siunitx, whose ``\num{...}`` it uses."""
 
     def escape(text: str) -> str:
         numbers = [tex_number(part) for part in text.split(" to ")]  # of an interval
@@ -210,7 +200,7 @@ def latex(table: Texts, caption: str, label: str) -> str:
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """The rows that a run or a sweep wrote."""
+    """Return the rows that a run or a sweep wrote."""
     rows = read_table(path, COLUMNS)
     if not len(rows) or not is_numeric_dtype(rows["value"]):
         raise UserError(f"{path} has no numbers in its column 'value': run it again.")
@@ -218,7 +208,7 @@ def read_rows(path: Path) -> pd.DataFrame:
 
 
 def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
-    """A table that dpml wrote, with at least these columns; `options` are those of `pandas.read_csv`."""
+    """Read a table that dpml wrote, with at least these columns; `options` are those of `pandas.read_csv`."""
     if not path.is_file():
         raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
     check_table(path)
@@ -240,41 +230,33 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
 
 def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     """Merge the tables of several runs or sweeps in `target`: rows.csv and guarantees.csv, each row once."""
-    rows = _union([read_table(folder / "rows.csv", COLUMNS, **_AS_TEXT) for folder in folders])
-    given = _union([read_table(folder / "guarantees.csv", ("algo", "eps"), **_AS_TEXT) for folder in folders])
-    _refuse_conflicts(rows)
+    rows, guarantees = (
+        # a setting that only some of them have is empty in the others; texts lose no digit
+        pd.concat([read_table(folder / name, needed, dtype=str, keep_default_na=False) for folder in folders])
+        .fillna("")
+        .drop_duplicates()
+        for name, needed in (("rows.csv", COLUMNS), ("guarantees.csv", ("algo", "eps")))
+    )
+    keys = [key for key in rows.columns if key not in ("value", *PRIVACY, "tuned", "private_preprocessing")]
+    twice = rows[rows.duplicated(keys, keep=False)]
+    if len(twice):
+        what = " ".join(assignment(key, twice.iloc[0][key]) for key in keys if twice.iloc[0][key])
+        raise UserError(
+            f"the folders disagree about {what}: the number of draws, data, code, dpml or the machine was another."
+        )
     known = beside(target).read()
     if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's manifest has both
         raise UserError(f"{target} has a rows.csv that no dpml merge wrote: name another folder with -o.")
     target.mkdir(parents=True, exist_ok=True)
     paths = [target / "rows.csv", target / "guarantees.csv"]
-    for path, table in zip(paths, (rows, given), strict=True):
+    for path, table in zip(paths, (rows, guarantees), strict=True):
         write_atomically(path, table.to_csv(index=False))
     beside(target).keep_with({"merged": [str(folder) for folder in folders]}, paths)
     return paths
 
 
-_AS_TEXT: dict[str, Any] = {"dtype": str, "keep_default_na": False}  # no number loses its last digit
-
-
-def _union(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    # a setting that only some of them have is empty in the others
-    return pd.concat(tables, ignore_index=True).fillna("").drop_duplicates()
-
-
-def _refuse_conflicts(rows: pd.DataFrame) -> None:
-    keys = [key for key in rows.columns if key not in ("value", *PRIVACY, "tuned", "private_preprocessing")]
-    twice = rows[rows.duplicated(keys, keep=False)]
-    if len(twice):
-        first = twice.iloc[0]
-        what = " ".join(assignment(key, first[key]) for key in keys if first[key])
-        raise UserError(
-            f"the folders disagree about {what}: the number of draws, data, code, dpml or the machine was another."
-        )
-
-
 def shortened(summary: pd.DataFrame) -> pd.DataFrame:
-    """A summary with what is proven, or shown at least, in six digits: on the safe side, as `:g` would not round it."""
+    """Return a summary with proven numbers rounded up, and lower bounds rounded down, to six digits."""
     known, metric = summary.copy(), summary["metric"]
     if "proven_eps" in known:
         known["proven_eps"] = [float(written(eps, 6)) for eps in known["proven_eps"].astype(float)]
@@ -285,7 +267,7 @@ def shortened(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:
-    """A block's summary as a table: a line for every combination of its varying settings, a column per metric."""
+    """Return a block's summary as a table: a line per combination of its varying settings, a column per metric."""
     keys = [key for key in ("algo", *settings(summary)) if key in summary]
     keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
     lines: dict[Any, dict[str, Any]] = {}

@@ -20,14 +20,18 @@ class AlgorithmStyle(NamedTuple):
 
 
 ALGORITHMS = {key: AlgorithmStyle(*look) for key, look in WORDS["algorithms"].items()}
-ORDER = {key: place for place, key in enumerate(ALGORITHMS)}
-"""The place of an algorithm in legends and tables."""
 REFERENCES = {key: look.dashes for key, look in ALGORITHMS.items() if not look.marker}
 AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
-VERDICTS: Mapping[str, tuple[str, str, str]] = {key: tuple(words) for key, words in WORDS["verdicts"].items()}
+VERDICTS: Mapping[str, tuple[str, str]] = WORDS["verdicts"]
 SYMBOLS: Mapping[str, str] = WORDS["symbols"]
+_EVERYDAY = ("constant", "gradient", "guesses", "moves")  # in sentences these mean no algorithm
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
+
+
+def place(key: str) -> int:
+    """Return the place of an algorithm in legends: that in words.yaml, or the last."""
+    return [*ALGORITHMS, key].index(key)
 
 
 def algorithm(key: str) -> str:
@@ -50,14 +54,9 @@ def dataset(block: str) -> str:
 
 def interpretation(name: str) -> str:
     """Return the name of an interpretation in plain words."""
-    return ", ".join(WORDS["interpretations"].get(part, plain(part)) for part in _parts(name))
-
-
-def _parts(name: str) -> list[str]:
-    """Split the name of an interpretation at its commas, except those within a known part."""
-    for known in WORDS["interpretations"]:
-        name = name.replace(known, known.replace(", ", "\0"))
-    return [part.replace("\0", ", ") for part in name.split(", ")]
+    known: Mapping[str, str] = WORDS["interpretations"]
+    parts = re.findall(rf"({'|'.join(map(re.escape, known))}|[^,]+)(?:, |$)", name)  # a known part may have commas
+    return ", ".join(known.get(part) or plain(part) for part in parts)
 
 
 def symbols(text: str) -> str:
@@ -70,7 +69,7 @@ def plain(text: str) -> str:
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]
-        if word in _SYMBOLS or (word in ALGORITHMS and word != "constant"):
+        if word in _SYMBOLS or (word in ALGORITHMS and word not in _EVERYDAY):
             return _SYMBOLS.get(word) or algorithm(word)
         return dataset(word) if re.search(r"_(eps|u|N|M|delta|chosen)(_rule)?$", word) else word
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache, lru_cache
 from typing import Annotated, Any
 
@@ -57,7 +57,7 @@ class Cell:
 
     @property
     def problem(self) -> Problem:
-        """The inputs of noise and guarantees that are known before any data are read, including the parties' sizes.
+        """Return the inputs of noise and guarantees that are known before data are read, including the parties' sizes.
 
         If rows are dealt by their labels, sizes are not known yet, and parties count as equal. `measure` uses the sizes
         that were dealt.
@@ -73,23 +73,14 @@ class Cell:
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
         """Return its settings and the checksum of its data, as plain values; its code has a checksum of its own."""
-        return {
-            "dataset": _plain(self.dataset),
-            "data": self._folder if checksum is None else checksum,
-            "partition": _plain(self.partition),
-            "adversary": _plain(self.adversary),
-            "algorithm": _plain(self.algorithm),
-            "M": self.M,
-            "N": self.N,
-            "seed": self.seed,
-            "budgets": [[budget.eps, budget.delta] for budget in self.budgets],
-            "draws": [self.first, self.draws],
-            "metrics": list(self.metrics),
-        }
+        parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "files"}
+        values = {name: _plain(part) if is_dataclass(part) else part for name, part in parts.items()}
+        budgets = [[budget.eps, budget.delta] for budget in self.budgets]
+        return {**values, "budgets": budgets, "data": self._folder if checksum is None else checksum}
 
     @property
     def code(self) -> str:
-        """The checksum of the code that makes its numbers."""
+        """Return the checksum of the code that makes its numbers."""
         return code.digest(code.NUMBERS, code.named(self))
 
     @property
@@ -104,7 +95,7 @@ def digest_of(dataset: Source, checksum: str | None) -> str | None:
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """The class and fields of a configured object, except locations of files; a loss, without fields, is its name."""
+    """Return the class and fields of an object, except locations of files; a loss, without fields, is its name."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if not f.metadata.get("place")}
     loss = {"loss": values["loss"].name} if "loss" in values else {}
     return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
@@ -165,7 +156,7 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
 ) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
-    """By budget number: the guarantees of budgets for which there is noise, and the reasons for the other budgets."""
+    """Return by budget number the guarantees of budgets for which there is noise, and the reasons for the others."""
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:
@@ -211,7 +202,7 @@ def _noise(cell: Cell) -> Generator:
 
 
 def step_key(cell: Cell) -> Any:
-    """What cells have in common that are carried out in step; None: the cell is carried out alone."""
+    """Return what cells have in common that are carried out in step; None: the cell is carried out alone."""
     return _rows_of(cell) if getattr(cell.algorithm, "in_step", False) else None
 
 
@@ -240,7 +231,7 @@ def limit_blas() -> AbstractContextManager[Any]:
 
 
 def deal(cell: Cell) -> Parties:
-    """The parties of a cell, which depend on its data, partition, M, N and seed only. The last ones are cached."""
+    """Return the parties of a cell, which depend on its data, partition, M, N and seed only. The last are cached."""
     return _parties(*_rows_of(cell))
 
 

@@ -1,19 +1,12 @@
 """Computed blocks: rows of an experiment that a function computes, instead of cells, for analytic curves and tables.
 
-A block of an experiment's `grid` with a ``_target_`` names the function and its arguments:
+A block of an experiment's `grid` names the function and its arguments:
 
-    grid:
-      small_tau: {_target_: my_curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
-    panels:
-      - {block: small_tau, x: tau, y: delta, curve: [reading], yscale: log}
+    small_tau: {_target_: my_curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
 
-The function returns a tidy DataFrame, one number per row, in columns `metric` and `value`. It may have any of the
-columns that rows of cells have, and any of its own, which panels use as `x`, `where` and `curve`, and which claims
-read. `complete` fills in missing columns. All metrics go to the tables; a block that no panel draws becomes a table
-with a column per metric.
-
-The arguments name classes and functions by their dotted paths, so that their code counts for the store. The command
-line sets an argument as ``experiment.grid.BLOCK.ARGUMENT=VALUE``; settings such as `draws` do not affect it.
+The function returns one number per row, in the columns `metric` and `value`, and any other columns, which panels use as
+`x`, `where` and `curve`. Its arguments name classes and functions by their dotted paths, so that their code counts for
+the store.
 """
 
 import inspect
@@ -47,23 +40,23 @@ class Computed:
 
     @classmethod
     def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
-        """The block described by the content of a file."""
-        block_of = cls(block, str(content["_target_"]), {k: v for k, v in content.items() if k != "_target_"})
-        check_arguments(class_of(block_of.target, where), block_of.arguments, where)
-        return block_of
+        """Return the block that the content of a file describes."""
+        arguments = {key: value for key, value in content.items() if key != "_target_"}
+        check_arguments(class_of(content["_target_"], where), arguments, where)
+        return cls(block, str(content["_target_"]), arguments)
 
     @property
     def key(self) -> str:
-        """The key under which its rows are stored: what is computed, and which columns are filled in."""
+        """Return the key under which its rows are stored: what is computed, and which columns are filled in."""
         return digest([self.target, dict(self.arguments), COLUMNS])
 
     @property
     def code(self) -> str:
-        """The checksum of the code that makes its rows."""
+        """Return the checksum of the code that makes its rows."""
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> pd.DataFrame:
-        """Its rows, from `store` if they are there."""
+        """Return its rows, from `store` if they are there."""
         record = self.kept(store)
         if record is None:
             record = self.computed()
@@ -73,7 +66,7 @@ class Computed:
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
 
     def computed(self) -> Record:
-        """Its rows, computed."""
+        """Compute its rows."""
         start = time.thread_time()
         with limit_blas():
             rows = class_of(self.target, self.block)(**self.arguments)
@@ -81,7 +74,7 @@ class Computed:
         return Record(text, seconds=time.thread_time() - start, code=self.code)
 
     def kept(self, store: Store) -> Record | None:
-        """Its record in the store, if its rows would be the same now."""
+        """Return its record in the store, if its rows would be the same now."""
         with suppress(DamagedError):
             return store.glance(self.key, self.code)
         return None
@@ -97,11 +90,7 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], wher
 
 
 def complete(table: pd.DataFrame, block: str) -> pd.DataFrame:
-    """A function's rows with every column that rows of cells have, followed by the function's own columns.
-
-    Raises:
-        ValueError: there is no `metric` or no number in `value`.
-    """
+    """Return a function's rows with every column that rows of cells have, followed by the function's own columns."""
     if not {"metric", "value"} <= set(table.columns) or not pd.api.types.is_numeric_dtype(table["value"]):
         raise ValueError(f"block {block} must have the columns metric and value, the latter numbers.")
     filled = {**_FILLED, "algo": block}

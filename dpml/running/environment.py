@@ -19,7 +19,7 @@ _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
 def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The part that does not depend on the machine: versions (by default those here), and the commit of dpml."""
+    """Return what does not depend on the machine: versions (by default those here), and the commit of dpml."""
     return {"versions": dict(versions or made_with()), "git": _git_state()}
 
 
@@ -29,7 +29,7 @@ def made_with() -> dict[str, str]:
 
 
 def environment(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The same, with the machine."""
+    """Return the same, with the machine."""
     return {**provenance(versions), "cpu": _cpu(), "platform": platform.platform()}
 
 

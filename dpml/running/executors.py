@@ -1,8 +1,8 @@
 """Where cells and computed blocks are computed: in this process, in joblib's workers, or on a Dask cluster.
 
 Workers load the data themselves and return records. Only this process writes to disk. The numbers are bit-identical
-wherever and by however many workers they are computed. The numbers of cells in step depend by rounding on which cells
-are waiting.
+wherever and by however many workers they are computed, but those of cells in step depend by rounding on which cells are
+waiting.
 """
 
 import importlib
@@ -13,12 +13,12 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from dpml.algorithms import Release
 from dpml.errors import UserError
@@ -39,8 +39,6 @@ class Failure:
     log: str
 
 
-A = TypeVar("A")
-B = TypeVar("B")
 Job = Cell | Computed
 Outcome = Record | Failure
 Outcomes = Generator[tuple[int, Outcome], None, None]  # with the number of the job
@@ -83,10 +81,7 @@ def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> O
 def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Outcomes:
     """Yield (number of the job, outcome) in the order in which the jobs finish.
 
-    Args:
-        jobs: the jobs to run.
-        workers: number of processes; a Dask cluster has its own workers.
-        address: of the scheduler of a Dask cluster, tcp://HOST:PORT.
+    They run in `workers` processes, or on the Dask cluster whose scheduler is at `address`, tcp://HOST:PORT.
     """
     together: dict[Any, Batch] = {}
     for number, job in enumerate(jobs):
@@ -97,22 +92,25 @@ def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Ou
     if address:
         outcomes = _on_cluster(batches, address)
     elif workers > 1:
-        outcomes = in_processes(_in_process, batches, workers)
+        outcomes = _in_processes(batches, workers)
     with closing(outcomes):
         for batch in outcomes:
             yield from batch
 
 
-def _in_process(batch: Batch) -> list[tuple[int, Outcome]]:
+def _in_worker(batch: Batch, parent: int | None = None) -> list[tuple[int, Outcome]]:
+    """Carry out a batch in another process, which ends soon after the process `parent`."""
     limit_blas()  # permanently: a worker of Dask may run several jobs in threads
+    if parent not in (None, os.getpid()):  # with one worker, joblib works in this process
+        _end_with(parent)
     return attempt_batch(batch)
 
 
-def in_processes(work: Callable[[A], B], items: Sequence[A], workers: int) -> Generator[B, None, None]:
-    """Yield `work` of every item from worker processes, in any order. The workers end when the generator is closed."""
+def _in_processes(batches: Sequence[Batch], workers: int) -> Generator[list[tuple[int, Outcome]], None, None]:
+    """Yield the outcomes of batches from joblib's workers, which end when the generator is closed."""
     import joblib  # slow to load
 
-    tasks = (joblib.delayed(_in_worker)(work, item, os.getpid()) for item in items)
+    tasks = (joblib.delayed(_in_worker)(batch, os.getpid()) for batch in batches)
     with _ctrl_c_ignored():  # the workers inherit this; a terminal sends Ctrl-C to them, too
         results = joblib.Parallel(workers, "loky", return_as="generator_unordered")(tasks)
     try:
@@ -137,14 +135,8 @@ def _ctrl_c_ignored() -> Iterator[None]:
         signal.signal(signal.SIGINT, usual)
 
 
-def _in_worker(work: Callable[[A], B], item: A, parent: int) -> B:
-    if os.getpid() != parent:  # with one worker, joblib works in this process
-        _end_with(parent)
-    return work(item)
-
-
 @cache
-def _end_with(parent: int) -> None:
+def _end_with(parent: int | None) -> None:
     """Make this worker end soon after its parent was killed; joblib's workers would wait for jobs for minutes."""
 
     def watch() -> None:
@@ -173,7 +165,7 @@ def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[
         raise UserError(f"no Dask scheduler answers at run.address={address}: {error}") from error
     with client:
         try:
-            for future in distributed.as_completed(client.map(_in_process, batches, pure=False)):
+            for future in distributed.as_completed(client.map(_in_worker, batches, pure=False)):
                 # a finished future may be pending again: its worker died with the result, which is being recomputed
                 yield future.result()
                 future.release()

@@ -18,6 +18,7 @@ from dpml.config.build import (
     instantiate,
     value_of,
 )
+from dpml.config.compose import Option
 from dpml.data import Files
 from dpml.errors import UserError
 from dpml.options import convert
@@ -30,8 +31,6 @@ from dpml.running.store import Record
 DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
 _SHARED = ("eps", "delta")  # one fit serves all values of these
-Option = tuple[str, str]
-"""The group and the name of an option."""
 
 
 @dataclass
@@ -66,36 +65,36 @@ class Expansion:
     """Turns blocks of settings into points, on top of a plain configuration, by the content of options."""
 
     config: Mapping[str, Any]
-    options: Mapping[Option, Mapping[str, Any]]
+    options: Mapping[Option, Mapping[str, Any]] = field(default_factory=dict)
     _built: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def files(self) -> Files:
-        """The location of the data, as a path that is valid in every worker."""
+        """Return the location of the data, as a path that is valid in every worker."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
-        """Every combination of every block of an experiment, in the file's order."""
+        """Return every combination of every block of an experiment, in the file's order."""
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
             axes = {key: _values(value, key) for key, value in block.items() if key not in (*_SHARED, "metrics")}
             shared = (_values(block.get(key, self.config[key]), key) for key in _SHARED)
-            budgets = tuple(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
-            metrics = tuple(_list(block.get("metrics", shown)))
+            budgets = list(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
+            metrics = _list(block.get("metrics", shown))
             for path in metrics:
                 named(convert(path, str, "metrics"))  # raises an error if it is not callable
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
-                    points += [Point(name, settings, cell) for cell in self._cells(settings, budgets, metrics)]
+                    points += [Point(name, settings, cell) for cell in self.cells(settings, budgets, metrics)]
                 except UserError as error:
                     points.append(Point(name, settings, None, str(error), status="skipped"))
         return points
 
-    def _cells(self, settings: Mapping[str, Any], budgets: tuple[Budget, ...], metrics: tuple[str, ...]) -> list[Cell]:
-        """Return the cells of one combination: several if there are many draws."""
+    def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
+        """Return the cells of one combination of settings: several if there are many draws."""
         config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
         for group in (*GROUPS, "adversary"):
             if group in GROUPS and group in settings:
@@ -119,10 +118,10 @@ class Expansion:
             M=value_of(config, "M"),
             N=value_of(config, "N"),
             seed=value_of(config, "seed"),
-            budgets=budgets,
+            budgets=tuple(budgets),
             draws=min(draws, DRAWS),
             adversary=self._once("adversary", config["adversary"], lambda: build_adversary(config["adversary"])),
-            metrics=metrics,
+            metrics=tuple(metrics),
             files=self.files,
         )
         firsts = range(DRAWS, draws, DRAWS)
@@ -137,7 +136,7 @@ class Expansion:
 
 
 def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Option]:
-    """The options that an experiment names."""
+    """Return the options that an experiment names."""
     blocks = [block for _, block in _blocks(experiment, overrides)]
     return {(group, name) for block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
 
@@ -151,7 +150,7 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """One value, or the values of a list or a range without duplicates: the same setting twice is one setting."""
+    """Return one value, or those of a list or a range without duplicates: the same setting twice is one setting."""
     return list({repr(item): item for item in grid(value, key)}.values())
 
 

@@ -47,19 +47,19 @@ def evaluate(
 
 
 def named(path: str) -> Metric:
-    """The metric that a dotted path such as ``my_metrics.auc`` names."""
+    """Return the metric that a dotted path such as ``my_metrics.auc`` names."""
     module, _, name = path.rpartition(".")
     try:
         metric: Metric = getattr(import_named(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"metrics={path} names no function MODULE.NAME: {error}.") from None
     if not callable(metric):
-        raise UserError(f"metrics={path} is no function.")
+        raise UserError(f"metrics={path} is not a function.")
     return metric
 
 
 def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
-    """The share of rows X (n, d) that models `weights` (B, d), or (B, K d) for K classes, label as y does: (B,) each.
+    """Return the share of rows X (n, d) that models `weights` (B, d), or (B, K d), label as y does: (B,) each.
 
     The first result is over all rows, the second is the mean over the classes in y of the share of that class: 1/K for
     a model that gives all rows one label, regardless of how many rows have it. NaN for weights that are not numbers.
@@ -73,7 +73,7 @@ def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
 
 
 def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
-    """The area under the ROC curve on the test rows: the share of pairs of rows of both classes in the right order.
+    """Return the area under the ROC curve on the test rows: the share of pairs of both classes in the right order.
 
     Equal scores count half. For tasks with two classes; NaN if the test rows are all of one class.
     """

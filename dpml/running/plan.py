@@ -6,7 +6,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any
 
 import pandas as pd
@@ -73,11 +73,11 @@ class Plan:
 
     @property
     def cells(self) -> list[Point]:
-        """The points with different numbers, each once."""
+        """Return the points with different numbers, each once."""
         return list({point.key: point for point in self.points}.values())
 
     def left_out(self) -> list[str]:
-        """Why there are no numbers for some settings: skipped cells, and budgets of finished ones without noise."""
+        """Return why some settings have no numbers: reasons of skipped cells, and of budgets without noise."""
         sentences = [point.reason for point in self.cells if point.status == "skipped"]
         for point in self.cells:
             if point.finished and point.record and point.cell:
@@ -87,7 +87,7 @@ class Plan:
         return list(dict.fromkeys(sentences))
 
     def versions(self) -> dict[str, str]:
-        """The versions that its numbers were computed with; several if some are older than others."""
+        """Return the versions that its numbers were computed with; several if some are older than others."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         kept = [point.record for point in self.cells if point.finished]
         for made in (*kept, *(block.kept(self.store) for block in self.experiment.computed)):
@@ -96,7 +96,7 @@ class Plan:
         return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
 
     def seconds(self) -> dict[str, float]:
-        """The CPU seconds of every block: of its finished cells, or of its function."""
+        """Return the CPU seconds of every block: of its finished cells, or of its function."""
         spent: defaultdict[str, float] = defaultdict(float)
         for point in {(point.block, point.key): point for point in self.points}.values():
             spent[point.block] += point.record.seconds if point.record else 0.0
@@ -106,7 +106,7 @@ class Plan:
         return {block: float(f"{seconds:.3g}") for block, seconds in spent.items()}
 
     def results(self) -> Results:
-        """The results of the finished cells and of computed blocks.
+        """Return the results of the finished cells and of computed blocks.
 
         Rows of computed blocks follow those of cells. A combination that occurs twice in a block appears once.
         """
@@ -139,7 +139,7 @@ class Plan:
 
 
 def _reason(point: Point) -> str:
-    """Why a cell has no numbers, without the path of this machine's data folder."""
+    """Return why a cell has no numbers, without the path of this machine's data folder."""
     reason = point.reason
     for root in point.cell.files.roots if point.cell else ():
         reason = reason.replace(str(root), "data_dir")
@@ -154,13 +154,10 @@ def make_plans(
 ) -> list[Plan]:
     """Determine which cells are finished, which cannot be computed, and which are waiting.
 
-    Args:
-        asked: experiments, each with its points and the CPU seconds that a cell of each block took elsewhere.
-        store: the finished cells.
-        options: which cells are computed again.
+    `asked` are experiments, each with its points and the CPU seconds that a cell of each block took elsewhere.
     """
     plans = [Plan(experiment, points, store, reference) for experiment, points, reference in asked]
-    checksum_of, code_of = cache(_checksum), cache(_code)
+    checksum_of, code_of = cache(_checksum), cache(partial(code.digest, code.NUMBERS))
     modules: dict[Any, frozenset[str]] = {}
     for plan in plans:
         for point in plan.points:
@@ -204,12 +201,8 @@ def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
         return None, str(error)
 
 
-def _code(names: frozenset[str]) -> str:
-    return code.digest(code.NUMBERS, names)
-
-
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
-    """The points of some plans by key, in the order of computation: points of one key have the same numbers."""
+    """Return the points of some plans by key, in the order of computation: points of one key have the same numbers."""
     found: dict[str, list[Point]] = {}
     for plan in plans:
         for point in plan.points:
@@ -219,7 +212,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimated CPU seconds of the waiting cells, from similar finished ones or `Plan.reference`; None if unknown."""
+    """Estimate the CPU seconds of the waiting cells, from similar finished ones or `Plan.reference`; None: unknown."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:
@@ -246,7 +239,7 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Some plans as CSV: one line per cell and block."""
+    """Return some plans as CSV: one line per cell and block."""
     points = [(plan.experiment.label, point) for plan in plans for point in plan.points]
     keys = list(dict.fromkeys(key for _, point in points for key in point.settings))
     text = io.StringIO()

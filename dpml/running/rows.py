@@ -27,7 +27,7 @@ COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned
 
 
 def own_columns(rows: pd.DataFrame) -> list[str]:
-    """The columns that not all rows have: settings that were set, vary or follow a rule, and those of blocks."""
+    """Return the columns that not all rows have: settings that were set, vary or follow a rule, and those of blocks."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
@@ -41,7 +41,7 @@ class Part(NamedTuple):
 
 
 def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block: str = "") -> Part:
-    """A cell's part of the tables.
+    """Return a cell's part of the tables.
 
     `settings`, such as ``algo.lam``, become columns of both, and so do the hyper-parameters in an algorithm's `ruled`,
     whose values were set by a rule.
@@ -92,7 +92,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
 
 
 def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows and the guarantees of some cells, with their block's name in the first column."""
+    """Return the rows and the guarantees of some cells, with their block's name in the first column."""
     rows, guarantees = [], []
     for _, group in groupby(parts, key=_types):  # a table each would take most of the time
         alike = list(group)

@@ -57,9 +57,6 @@ def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
     """Compute the waiting cells and blocks, and store each as it finishes.
 
     Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
-
-    Raises:
-        KeyboardInterrupt: the user wants to stop; what is finished is kept.
     """
     store = plans[0].store
     computed = {block.key: block for plan in plans for block in plan.experiment.computed if not block.kept(store)}

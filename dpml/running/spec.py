@@ -53,7 +53,7 @@ class Oracle:
     metric: str
 
 
-_ASKED = ("name", "command", "changes", "folders")  # keys that a file cannot have
+_ASKED = ("name", "command", "changes", "folders", "judged")  # keys that a file cannot have
 Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -71,8 +71,9 @@ class Experiment:
     figure; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the page
     which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table.
 
-    A file does not have the last three: the `command` that reproduces the numbers anywhere, the `changes` of its
-    numbers on the command line, and the `folders` that may have the paper's published points.
+    A file does not have the last four: the `command` that reproduces the numbers anywhere, the `changes` of its
+    numbers on the command line, the `folders` that may have the paper's published points, and whether the paper's
+    claims are `judged`, which they are only at the paper's settings.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Experiment:
     command: str = ""
     changes: Sequence[str] = ()
     folders: Sequence[Path] = field(default=(), repr=False)
+    judged: bool = True
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":

@@ -1,9 +1,8 @@
-"""The store of results: one file for each cell, named by its settings, its data and its code, never by a clock.
+"""The store of results: one file for each cell, named by its settings, its data and its code.
 
 So the numbers of several versions of the code lie side by side, and those of the code here are read. A file is written
-to a temporary name and renamed: a reader, another run or a crash never sees a half-written file, and two runs that
-compute the same cell write the same numbers. Every file begins with the checksum of the rest, so a damaged file is
-detected, and its cell is computed again.
+to a temporary name and renamed, so nobody sees a half-written file. It begins with the checksum of the rest, so a
+damaged file is detected, and its cell is computed again.
 """
 
 import hashlib
@@ -21,7 +20,7 @@ from dpml.running.environment import made_with
 
 
 class DamagedError(Exception):
-    """A file of the store does not match its checksum."""
+    """A file of the store does not match its checksum, or was renamed."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +51,7 @@ class Store:
     root: Path
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return a record without its numbers; None if this code has not made it.
-
-        Raises:
-            DamagedError: the file does not match its checksum, or was renamed.
-        """
+        """Return a record without its numbers; None: this code has not made it. Raise DamagedError if it is damaged."""
         content = self._content(key, code)
         if content is None:
             return None
@@ -65,11 +60,7 @@ class Store:
         return replace(record, refused=refused)
 
     def numbers(self, key: str, code: str) -> str:
-        """Return the numbers of a record.
-
-        Raises:
-            DamagedError: there are none, or they do not match their checksum.
-        """
+        """Return the numbers of a record; raise DamagedError if it has none, or is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
             raise DamagedError(f"{self._path(key, code)} holds no numbers.")
@@ -109,7 +100,7 @@ class Store:
 
 
 def digest(values: Any) -> str:
-    """The SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
+    """Return the SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from dpml.arrays import Array
 from dpml.reporting.claim_exact import exact_check
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading
+from dpml.reporting.claims import Check, Evidence, NotComputedError
 from dpml.reporting.criteria import exact
 from dpml.seeds import generator
 
@@ -59,7 +59,7 @@ def _minimiser(X: Array, positive: Array, lam: float) -> Array:
     return w
 
 
-def bounded(evidence: Evidence, _: Reading) -> Check:
+def bounded(evidence: Evidence) -> Check:
     """No move that was found is above the bound."""
     rows = evidence.rows
     if "labels" not in rows or set(rows["sample"].dropna()) != {"same", "other"}:

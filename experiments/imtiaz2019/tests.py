@@ -7,11 +7,11 @@ import pandas as pd
 from scipy.special import chdtr, fdtr
 
 from dpml.reporting.claim_exact import exact_check
-from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading
+from dpml.reporting.claims import Check, Evidence, Group, NotComputedError
 from dpml.reporting.criteria import Comparison, exact, holm
 
 
-def variances(evidence: Evidence, _: Reading) -> Check:
+def variances(evidence: Evidence) -> Check:
     """CAPE's variance over the pooled one, and conv's over CAPE's and M, do not differ significantly from 1."""
     rows = evidence.rows[evidence.rows["metric"].isin(("cape_over_pooled", "conv_over_cape"))]
     if not _has(rows, {"metric": ("cape_over_pooled", "conv_over_cape")}):
@@ -39,7 +39,7 @@ def _ratios(values: Mapping[tuple[str, str], tuple[float, float, float]]) -> Gro
     return Group("variances", "", "stated", shown, not any(far.values()))
 
 
-def uneven_sites(evidence: Evidence, _: Reading) -> Check:
+def uneven_sites(evidence: Evidence) -> Check:
     """H(n) is 1 for equal sites and grows with their unevenness; the sampled noise has the stated variances."""
     rows = evidence.rows[evidence.rows["metric"] == "variance_ratio"]
     if not _has(rows, {"reading": ("H(n)", "plain average", "weighted sum"), "algo": ("capefm", "conv")}):
@@ -61,17 +61,17 @@ def uneven_sites(evidence: Evidence, _: Reading) -> Check:
     return Check([*exact_check([("H(n)", "", "", shown)]).groups, _ratios(values)])
 
 
-def communication(evidence: Evidence, reading: Reading) -> Check:
+def communication(evidence: Evidence) -> Check:
     """No slope of the bytes is more than 0.05 above the stated power, and the stated form fits them to 1 %."""
     rows = evidence.rows
-    rows = rows[(rows["algo"] == reading.name) & rows["metric"].isin(("in_M", "in_d", "misfit"))]
+    rows = rows[(rows["algo"] == evidence.reading.name) & rows["metric"].isin(("in_M", "in_d", "misfit"))]
     if not _has(rows, {"who": ("site", "aggregator"), "metric": ("in_M", "misfit")}):
-        raise NotComputedError([f"bytes of {reading.name}"])
+        raise NotComputedError([f"bytes of {evidence.reading.name}"])
     shown = {}
     for who, metric, value in rows[["who", "metric", "value"]].itertuples(index=False):
         most = 0.01 if metric == "misfit" else 2.05 if (who, metric) == ("aggregator", "in_M") else 1.05
         shown[f"{who}, {metric}"] = exact(value, most)
-    return exact_check([("bytes", reading.name, "stated", shown)])
+    return exact_check([("bytes", evidence.reading.name, "stated", shown)])
 
 
 def _has(rows: pd.DataFrame, values: dict[str, Sequence[str]]) -> bool:
@@ -79,7 +79,7 @@ def _has(rows: pd.DataFrame, values: dict[str, Sequence[str]]) -> bool:
     return len(rows) > 0 and all(set(rows[key]) >= set(names) for key, names in values.items())
 
 
-def same_gain(evidence: Evidence, _: Reading) -> Check:
+def same_gain(evidence: Evidence) -> Check:
     """However many sites drop out, the ratio of variances does not differ significantly from M."""
     gains = evidence.rows[evidence.rows["metric"] == "gain"]
     if not len(gains) or not (gains["dropped"] > 0).any():

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from dpml.privacy import gdp
 from dpml.reporting.claim_exact import exact_check
-from dpml.reporting.claims import Check, Evidence, NotComputedError, Reading, Test
+from dpml.reporting.claims import Check, Evidence, NotComputedError
 from dpml.reporting.criteria import exact
 
 PRINTED = {
@@ -91,31 +91,27 @@ def _rows(evidence: Evidence, metric: str, **values: object) -> pd.DataFrame:
     return rows
 
 
-def private(evidence: Evidence, reading: Reading) -> Check:
+def private(evidence: Evidence) -> Check:
     """No privacy loss is above the eps claimed."""
-    rows = _rows(evidence, "privacy_loss", reading=reading.name)[["neighbours", "n", "value", "eps"]]
+    rows = _rows(evidence, "privacy_loss", reading=evidence.reading.name)[["neighbours", "n", "value", "eps"]]
     shown = {f"{a}, n = {n:g}": exact(value, eps * (1 + 1e-12)) for a, n, value, eps in rows.to_numpy()}
     return exact_check([("largest privacy loss", "", "eps", shown)])
 
 
-def kept(partly: bool = False, budget: Mapping[str, float] | None = None) -> Test:
+def kept(evidence: Evidence, partly: bool = False, budget: Mapping[str, float] | None = None) -> Check:
     """No exact delta is above the claimed one, after all rounds or after a part of them, for all budgets or for one."""
-
-    def test(evidence: Evidence, _: Reading) -> Check:
-        rows = _rows(evidence, "log10_excess", **budget or {})
-        rows = rows[(rows["share"] < 1) if partly else (rows["share"] == 1)]
-        if rows.empty:
-            raise NotComputedError(["a part of the rounds" if partly else "all rounds"])
-        shown = {
-            f"eps = {eps:g}, delta = {delta:g}, share {share:g}": exact(10**value, 1.0)
-            for eps, delta, share, value in rows[["eps", "delta", "share", "value"]].to_numpy()
-        }
-        return exact_check([("exact delta over the claimed one", "", "", shown)])
-
-    return test
+    rows = _rows(evidence, "log10_excess", **budget or {})
+    rows = rows[(rows["share"] < 1) if partly else (rows["share"] == 1)]
+    if rows.empty:
+        raise NotComputedError(["a part of the rounds" if partly else "all rounds"])
+    shown = {
+        f"eps = {eps:g}, delta = {delta:g}, share {share:g}": exact(10**value, 1.0)
+        for eps, delta, share, value in rows[["eps", "delta", "share", "value"]].to_numpy()
+    }
+    return exact_check([("exact delta over the claimed one", "", "", shown)])
 
 
-def generated(evidence: Evidence, _: Reading) -> Check:
+def generated(evidence: Evidence) -> Check:
     """The printed deviations are those of 1,000 samples of the printed laws: within three standard errors."""
     made, stated = (_rows(evidence, name).set_index("method") for name in ("generated", "std"))
     errors = stated["law"].map(ERRORS) * 3
@@ -126,7 +122,7 @@ def generated(evidence: Evidence, _: Reading) -> Check:
     return exact_check([("deviation over that of the law", "", "", shown)])
 
 
-def enough(evidence: Evidence, _: Reading) -> Check:
+def enough(evidence: Evidence) -> Check:
     """The noise of both gradient methods is at least that of Theorem 3.4, less three standard errors."""
     needed, made = (
         _rows(evidence, name, law="gaussian").set_index("method")["value"] for name in ("needed", "generated")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.privacy import noise
-from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Reading
+from dpml.reporting.claims import Check, Evidence, Group, NotComputedError
 from dpml.reporting.criteria import covers
 from dpml.seeds import generator
 
@@ -50,7 +50,7 @@ def guessing(eps: Sequence[float], rows: int = 50, d: int = 5, trials: int = 5_0
     return pd.DataFrame(found)
 
 
-def needed(evidence: Evidence, _: Reading) -> Check:
+def needed(evidence: Evidence) -> Check:
     """Without rho the third party is sure; with it, it is right no more often than the guarantee allows."""
     rows = evidence.rows
     if "rho" not in rows or not len(rows):

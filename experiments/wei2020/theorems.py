@@ -21,7 +21,7 @@ from dpml.arrays import Array
 from dpml.audit.attacks import eps_by_gdp
 from dpml.privacy import gdp
 from dpml.reporting.claim_exact import exact_check, rows_of
-from dpml.reporting.claims import Check, Evidence, Reading
+from dpml.reporting.claims import Check, Evidence
 from dpml.reporting.criteria import Comparison
 
 
@@ -158,7 +158,7 @@ def convergence(  # noqa: PLR0913 - those of the bound
     return pd.DataFrame(found)
 
 
-def interior(evidence: Evidence, _: Reading) -> Check:
+def interior(evidence: Evidence) -> Check:
     """At every eps the bound of Theorem 2 is least at neither end of the rounds."""
     rows = rows_of(evidence, "theorem2_bound", {"d": 1})
     curves = rows.pivot(index="T", columns="eps", values="value")

@@ -137,14 +137,14 @@ def test_a_program_that_uses_hydra_itself_finds_it_as_it_was(folder):
 )  # fmt: skip
 def test_values_are_kept_as_they_were_given(value):
     settings = settings_of([], {"mirror": value}, None)
-    found = settings.composed().mirror
+    found = settings.composed().values["mirror"]
     assert found == value
     assert type(found) is type(value)
 
 
 def test_numbers_and_paths_of_libraries_are_values():
     settings = settings_of([], {"eps": np.float64(0.1), "M": np.arange(2), "data_dir": Path("some/where")}, None)
-    assert settings.values == {"eps": 0.1, "M": [0, 1], "data_dir": "some/where"}
+    assert settings.given == {"eps": 0.1, "M": [0, 1], "data_dir": "some/where"}
     assert not settings.lists
 
 

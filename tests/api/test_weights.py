@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 from quick import quick_first
 from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -118,7 +117,7 @@ def neighbours(kind, task, coins, n=60, d=3):
 def test_no_sum_moves_farther_than_is_declared(algo, loss, kind):
     """By brute force: both data sets are summed by the code of a release, for 12 draws of coins."""
     task = "regression" if loss == "squared" else "binary"
-    algorithm = algorithm_of(OmegaConf.create(option_node(algo)), LOSSES[loss], "tight")
+    algorithm = algorithm_of(option_node(algo), LOSSES[loss], "tight")
     ratio = moved(algorithm, Budget(1.0, 1e-5), [neighbours(kind, task, coins) for coins in range(12)])
     assert 0 < ratio <= 1
 

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,6 @@ def test_what_is_nobodys_mistake_stays_an_exception() -> None:
 
 def test_want_of_memory() -> None:
     assert str(sentence(MemoryError())).startswith("there is not enough memory: ask for fewer")
-    assert "a worker process was killed" in str(sentence(BrokenProcessPool("abruptly")))
 
 
 MISTAKES = [  # one of each kind: Hydra's own, of a value, of an option, of the data, of a sweep

@@ -1,12 +1,17 @@
 """Options from a folder of one's own, in every command that takes them: the algorithm of docs/howto/plug_ins.md."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+
+import dpml
 
 PAGE = (Path(__file__).parents[2] / "docs/howto/plug_ins.md").read_text(encoding="utf-8")
 
@@ -42,6 +47,28 @@ def test_an_audit_by_its_releases_alone(run_command, mean_model) -> None:
     (finding,) = json.loads(done.out)["views"]
     assert (finding["verdict"], finding["declared"], finding["proven"]) == ("consistent", 1.0, None)
     assert finding["power"] > 0.8
+
+
+def test_an_installed_pack(tmp_path) -> None:
+    """A distribution with an entry point: its experiment and its algorithm need no --pack and no --config-dir."""
+    (content,) = re.findall(r"`mean_model.py`[^\n]*\n\n```\w+\n(.*?)```", PAGE, flags=re.DOTALL)
+    files = {
+        "dpml_mypaper-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: dpml-mypaper\nVersion: 1\n",
+        "dpml_mypaper-1.dist-info/entry_points.txt": "[dpml.packs]\nmypaper = dpml_mypaper.mypaper2026\n",
+        "dpml_mypaper/mypaper2026/card.yaml": "title: Mine\n",
+        "dpml_mypaper/mypaper2026/methods.py": content,
+        "dpml_mypaper/mypaper2026/conf/algo/mine.yaml": "_target_: dpml.packs.mypaper2026.methods.MeanModel\n",
+        "dpml_mypaper/mypaper2026/fig1.yaml": "{title: t, source: s, metrics: [loss], settings: {algo: [mine, fm]}}",
+    }
+    for name, text in files.items():
+        path = tmp_path / "site" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    command = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()", "experiment=mypaper2026/fig1"]
+    places = os.pathsep.join([str(tmp_path / "site"), str(Path(__file__).parents[2])])
+    subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": places})
+    rows = dpml.rows(tmp_path / "results/mypaper2026/fig1")
+    assert set(rows.loc[rows["algo"] == "mean_model", "proven_eps"]) == {np.inf}  # declared only
 
 
 READING = """

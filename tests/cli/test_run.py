@@ -75,18 +75,6 @@ def ran(tmp_path_factory):
 # ---- what is kept
 
 
-@pytest.mark.slow
-def test_a_run_is_kept_and_not_computed_again(run_command):
-    first = run_command("dpml-run", "algo=capefm", "hydra.run.dir=a")
-    kept = {path: path.stat().st_mtime_ns for path in cells()}
-    second = run_command("dpml-run", "algo=capefm", "hydra.run.dir=b")
-    assert "0 cached, 1 to run" in first.out
-    assert "1 cached, 0 to run" in second.out
-    assert {path: path.stat().st_mtime_ns for path in cells()} == kept
-    for name in ("rows.csv", "guarantees.csv"):
-        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
-
-
 @pytest.mark.usefixtures("sketched")
 def test_tables_and_figures_of_earlier_rows_in_a_folder_go_with_them(run_command):
     words, made = ["dpml-run", "algo=capefm", "draws=2", "hydra.run.dir=a"], {"table.md", "figure.png", "figure.svg"}
@@ -134,18 +122,6 @@ def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
     assert Path("a/rows.csv").read_bytes() == Path("b/rows.csv").read_bytes()
 
 
-# ---- settings are columns
-
-
-@pytest.mark.slow
-def test_what_was_set_or_varies_is_a_column_named_as_on_the_command_line(run_command):
-    run_command("dpml-run", "-m", "algo=capefm", "algo.lam=0,1", "partition=two_group", "partition.u=2",
-                          "hydra.sweep.dir=s")  # fmt: skip
-    rows = pd.read_csv("s/rows.csv")
-    assert set(rows["algo.lam"]) == {0.0, 1.0}
-    assert set(rows["partition.u"]) == {2.0}
-
-
 # ---- many draws
 
 
@@ -158,18 +134,6 @@ def test_many_draws_are_several_cells_whose_first_is_the_same(run_command, monke
     assert sorted(many["loss"].index) == list(range(105))
     pd.testing.assert_series_equal(many.loc[few.index], few, check_exact=True)
     assert many["loss"].nunique() == 105  # no draw stands there twice
-
-
-# ---- dry
-
-
-@pytest.mark.slow
-def test_a_dry_sweep_writes_nothing_but_the_plan(run_command):
-    outcome = run_command("dpml-run", "-m", "seed=0,1", "run.dry=true")
-    assert outcome.code == 0
-    assert ",to run," in Path("results/plan.csv").read_text()
-    assert files() == ["plan.csv"]
-    assert not cells()
 
 
 # ---- interruptions

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from hydra.utils import get_class
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from dpml.config.build import build_algorithm, completed, instantiate
 from dpml.config.compose import compose, options
@@ -18,18 +18,18 @@ OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
 
 
 @pytest.fixture(scope="module")
-def composed() -> DictConfig:
-    """The configuration with every option, as Hydra composes it, under ``every.GROUP.NAME``: all in one go."""
-    config = compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS])
+def every() -> dict:
+    """The content of every option, by group and name, composed in one go."""
+    config = compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).whole
     for group, name in OPTIONS:
         config.every[group][name] = completed(config.every[group][name])
-    return config
+    return OmegaConf.to_container(config.every)
 
 
 @pytest.mark.slow_cases("algo-adassp")
 @pytest.mark.parametrize(("group", "name"), OPTIONS)
-def test_the_keys_are_the_parameters_of_the_class(composed: DictConfig, group: str, name: str) -> None:
-    node = composed.every[group][name]
+def test_the_keys_are_the_parameters_of_the_class(every: dict, group: str, name: str) -> None:
+    node = every[group][name]
     parameters = set(signature(get_class(node["_target_"])).parameters)
     assert set(node) - {"_target_"} == parameters - {"loss", "calibration"}
 
@@ -43,9 +43,9 @@ def test_a_file_says_only_what_its_class_does_not(group: str, name: str) -> None
 
 
 @pytest.mark.parametrize("name", options("algo"))
-def test_an_algorithm_of_a_configuration_is_that_of_its_class(composed: DictConfig, name: str) -> None:
+def test_an_algorithm_of_a_configuration_is_that_of_its_class(every: dict, name: str) -> None:
     loss = "squared" if name in ("adassp", "regression") else "logistic"
-    config = OmegaConf.create({"algo": composed.every.algo[name], "loss": loss, "calibration": composed.calibration})
+    config = {"algo": every["algo"][name], "loss": loss, "calibration": None}
     built = build_algorithm(config, Synthetic(recipe="logistic"))
     own = OmegaConf.to_container(OmegaConf.load(shipped_folder("conf") / "algo" / f"{name}.yaml"))
     own = {key: value for key, value in own.items() if key != "_target_"}
@@ -77,14 +77,14 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_options_of_ones_own_have_their_keys_from_their_class_too(own: Path) -> None:
-    mine = compose(["algo=plain", "algo.length=2"], own).algo
+    mine = compose(["algo=plain", "algo.length=2"], own).values["algo"]
     assert mine == {"_target_": "own_options.Mine", "steps": [1, 2], "length": 2}
-    based = compose(["algo=based", "algo.ridge=2"], own).algo
-    assert based == {**compose(["algo=fm"]).algo, "lam": 0.5, "ridge": 2}
+    based = compose(["algo=based", "algo.ridge=2"], own).values["algo"]
+    assert based == {**compose(["algo=fm"]).values["algo"], "lam": 0.5, "ridge": 2}
 
 
 def test_a_class_that_is_not_there_is_a_mistake_when_it_is_needed(own: Path) -> None:
-    node = compose(["algo=absent"], own).algo
+    node = compose(["algo=absent"], own).values["algo"]
     assert node == {"_target_": "absent.Mine"}
     with pytest.raises(Exception, match="No module named 'absent'"):
         instantiate(node, "algo")
@@ -96,6 +96,6 @@ def test_the_help_says_what_the_keys_mean(run_command) -> None:
     assert "partition.auxiliary: The share of the training rows that is set aside as public; null: what" in done.out
 
 
-def test_only_algorithms_that_label_public_rows_ask_for_some(composed: DictConfig) -> None:
-    kinds = {name: get_class(node["_target_"]) for name, node in composed.every.algo.items()}
+def test_only_algorithms_that_label_public_rows_ask_for_some(every: dict) -> None:
+    kinds = {name: get_class(node["_target_"]) for name, node in every["algo"].items()}
     assert {name: kind.auxiliary for name, kind in kinds.items() if kind.auxiliary} == {"soft": 0.1, "vote": 0.1}

@@ -54,7 +54,7 @@ def test_every_key_of_a_run_is_there_with_its_default_and_a_meaning():
 
 
 def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning():
-    every = compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).every
+    every = compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).whole.every
     text = configuration.pages()
     for group, name in OPTIONS:
         page = f"algorithms/{name}" if group == "algo" else f"{group}s"

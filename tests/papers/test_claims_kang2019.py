@@ -6,7 +6,6 @@ import pytest
 from made_up import (
     check_that_nothing_is_judged_without_what_it_needs,
     decide,
-    holding,
     joined,
     lacking,
     made_up,
@@ -16,7 +15,6 @@ from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
 
 CLAIMS = claims_of("kang2019")
-LOCAL = "in local rounds, eq. (2)"
 GRIDS = {"eps": [0.01, 0.1, 0.25], "u": [1, 5, 9]}
 SETS = ("kdd", "adult", "bank", "breast", "credit")
 GOOD_EPS = {"wddp": [0.75, 0.8, 0.82], "jayaraman": [0.6, 0.65, 0.7], "wang": [0.74, 0.79, 0.8]}
@@ -40,7 +38,6 @@ def figure(axis, metric, good, means, block=None, shape=(1, 10)):
         ("K1.3.fig1", {}, "reproduced"),
         ("K1.3.fig1", {"wang": [0.9, 0.9, 0.95]}, "not reproduced"),
         ("K1.3.fig1", {"wang": [0.5, 0.6, 0.65]}, "reproduced"),  # better is as good
-        ("K1.1.fig1", {"jayaraman": GOOD_EPS["wddp"]}, "not reproduced"),
         ("K1.1.fig1", {"jayaraman": [0.7, 0.7, 0.9]}, "not reproduced"),  # lost once
         ("K1.2.fig1", {"wddp": [0.75, 0.7, 0.82]}, "not reproduced"),  # a step back
     ],
@@ -55,25 +52,14 @@ def test_claims_over_eps(claim, change, decision):
     [
         ("K2.1.fig2", "accuracy", {}, "reproduced"),
         ("K2.2.fig2", "accuracy", {}, "reproduced"),
-        ("K2.1.fig2", "accuracy", {"jayaraman": [0.75, 0.7, 0.6]}, "not reproduced"),
         ("K2.2.fig2", "accuracy", {"wddp": [0.8, 0.77, 0.74]}, "not reproduced"),
         ("K2.2.fig2", "accuracy", {"jayaraman": [0.81, 0.85, 0.9]}, "not reproduced"),
-        ("K2.2.fig12", "optimality_gap", {"wddp": [1, 1, 1.9], "jayaraman": [1, 3, 4]}, "reproduced"),
         ("K2.2.fig12", "optimality_gap", {"wddp": [1, 1, 2.2], "jayaraman": [1, 3, 4]}, "not reproduced"),
     ],
 )
 def test_claims_over_unevenness(claim, metric, change, decision):
     block = "bank" if metric == "accuracy" else None
     assert decide(CLAIMS[claim], figure("u", metric, GOOD_U, GOOD_U | change, block)) == decision
-
-
-def test_where_jayaramans_noise_is_decides_whether_methods_are_alike():
-    """The figures' claims are judged by both readings of the baseline, and point to the other readings."""
-    known = figure("u", "optimality_gap", {}, {"wddp": [1, 1, 1], "jayaraman": [5, 8, 9], "jayaraman_local": [1, 3, 4]})
-    verdict = CLAIMS["K2.1.fig12"].judge(known)
-    assert verdict.decision == "depends on an unstated choice"
-    assert holding(verdict) == [f"gap, {LOCAL}"]
-    assert verdict.text.endswith("[by reading: K2.1r]")
 
 
 def test_what_is_below_the_constant_classifier_is_no_evidence():

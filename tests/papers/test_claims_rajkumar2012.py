@@ -32,9 +32,7 @@ def shares(la, psgd=LEVEL, gop=LEVEL, axis="partition", readings=("noisy", "plai
         ("R1.1", shares((0.3, 0.4, 0.5), axis="M"), "reproduced"),
         ("R1.1", shares((0.5, 0.4, 0.3), axis="M"), "not reproduced"),
         ("R1.1", shares((0.3, 0.5, 0.4), axis="M"), "not reproduced"),
-        ("R1.3", shares((0.3, 0.1, 0.1), axis="M"), "reproduced"),
         ("R1.3", shares((0.1, 0.3, 0.3), axis="M"), "not reproduced"),
-        ("R2.4", shares((0.3, 0.4, 0.5)), "reproduced"),
         ("R2.4", shares((0.5, 0.4, 0.3)), "not reproduced"),
         ("R2.4", shares((0.3, 0.4, 0.5), gop=(0.2, 0.2, 0.3)), "not reproduced"),
         ("R2.4", shares((0.3, 0.4, 0.5), psgd=(0.2, 0.24, 0.2)), "reproduced"),
@@ -42,13 +40,6 @@ def shares(la, psgd=LEVEL, gop=LEVEL, axis="partition", readings=("noisy", "plai
 )
 def test_claims(claim, found, decision):
     assert decide(CLAIMS[claim], found) == decision
-
-
-@pytest.mark.parametrize(("psgd", "decision"), [(0.23, "reproduced"), (0.27, "not reproduced")])
-def test_similar_at_every_x_of_all_panels(psgd, decision):
-    level = shares(LEVEL, axis="M")
-    assert decide(CLAIMS["R2.2"], joined(level, shares(LEVEL, psgd=(psgd, 0.2, 0.2)))) == decision
-    assert decide(CLAIMS["R2.2"], level) == "cannot be tested here"  # half of the panels
 
 
 @pytest.mark.slow

@@ -4,12 +4,14 @@ import math
 import os
 import re
 
+import pandas as pd
 import pytest
 
 from dpml import code, packs
 from dpml.errors import UserError
 from dpml.files import shipped_folder
 from dpml.reporting.cards import card_of
+from dpml.reporting.claims import Evidence
 
 CARD = """
 title: Tiny 2026
@@ -51,7 +53,7 @@ def test_groups_readings_and_placeholders(tmp_path):
     claims:
       - {id: "T{n}", text: "{n} of {unknown}", criterion: c, test: "{how}"}
 """
-    own = "def make(least):\n    return lambda e, r: least\n\n\ndef plain(e, r):\n    return r\n"
+    own = "def make(e, least):\n    return least\n\n\ndef plain(e):\n    return e.reading\n"
     pack(tmp_path, CARD + group, own=own)
     card = card_of("tiny2026")
     assert {name: one.figure for name, one in card.claims.items()} == {
@@ -62,7 +64,8 @@ def test_groups_readings_and_placeholders(tmp_path):
     last = card.claims["T3"].readings[-1]
     assert (last.variant, last.metric, last.more) == ("paper", "loss", {"x": "q", "end": 2})
     assert [reading.name for reading in card.claims["T1"].readings] == ["as stated"]
-    assert card.claims["T3"].test(None, last) is last
+    evidence = Evidence(pd.DataFrame(), pd.DataFrame()).under(last)
+    assert card.claims["T3"].test(evidence) == last
 
 
 @pytest.mark.parametrize(
@@ -102,8 +105,8 @@ def test_the_python_of_a_pack_counts_by_its_content(tmp_path, monkeypatch):
     """As a plug-in's: a changed formula is other code, and so is what it imports in the pack."""
     monkeypatch.setattr(code, "_BEGUN", math.inf)  # this process has written the files itself
     card = CARD.replace('{improves: {blocks: ["{x}_eps"], algorithms: [fm]}}', ".bounds.two")
-    where = pack(tmp_path, card, bounds="from .more import TWO\n\n\ndef two():\n    return TWO\n", more="TWO = 2\n")
-    assert card_of("tiny2026").claims["T1"].test() == 2
+    where = pack(tmp_path, card, bounds="from .more import TWO\n\n\ndef two(e):\n    return TWO\n", more="TWO = 2\n")
+    assert card_of("tiny2026").claims["T1"].test(Evidence(pd.DataFrame(), pd.DataFrame())) == 2
     digests = [code.digest([], ["dpml.packs.tiny2026.bounds"])]
     (where / "more.py").write_text("TWO = 3\n")
     code._checksum.cache_clear()

@@ -13,7 +13,6 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 from test_verify import released, setter
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -75,7 +74,7 @@ def algorithms(name: str) -> Iterator[Any]:
             calibration = node.pop("calibration", "tight" if name != "jayaraman_local" else "published")
             node |= {"lam": node.get("lam", 0.1)} if name in ("la", "avg") else {}
             try:
-                yield algorithm_of(OmegaConf.create(node), LOSSES[loss], calibration)
+                yield algorithm_of(node, LOSSES[loss], calibration)
             except UserError:
                 continue
 

@@ -1,6 +1,5 @@
 """What is written for an experiment: summaries whose lines agree with those of the comparison."""
 
-import json
 import re
 
 import pandas as pd
@@ -56,13 +55,12 @@ def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_compu
     for manifest in (known, mine):
         path = tmp_path / f"{manifest['experiment']}.json"
         path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(manifest))
+        Manifest(path).keep(manifest)
     paths = [str(path.relative_to(tmp_path)) for path in artifacts.write_claims(tmp_path)]
     assert paths == ["claims.md", "hamm2016/claims.md", "mine/claims.md"]
     page = (tmp_path / "hamm2016" / "claims.md").read_text()
-    assert "Fig. 4: not computed. `dpml-run experiment=hamm2016/fig4 data_dir=DIR`" in page
-    assert re.search(r"\| ○ \| \[.*\(H4.1\) \| Fig. 4 \| \*\*not tested\*\* \| not computed; needs data_dir=DIR", page)
-    assert re.search(r"\| ✓ \| \[.*\]\(#h2-1\) \(H2.1\)", page)
+    assert "`dpml-run experiment=hamm2016/fig4 data_dir=DIR`" in page
+    assert re.search(r"\(H4.1\).*not computed; needs data_dir=DIR", page)
     assert artifacts.write_claims(tmp_path) == []
 
 

@@ -11,13 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dpml.reporting.criteria import (
-    better,
-    covers,
-    holm,
-    scale,
-    similar,
-)
+from dpml.reporting.criteria import better, covers, holm, scale, similar
 
 LINEAR, LOG = scale("error", 0.1), scale("loss")  # of the room of 0.1 a tenth is relevant
 
@@ -60,8 +54,6 @@ def test_a_share_is_linear_and_a_size_logarithmic_in_absolute_value():
         assert scale(metric).near == pytest.approx(math.log(2))
     assert LOG.badness(np.array([-math.e, 1e-30, 0.0])) == pytest.approx([1, math.log(2**-52), math.log(2**-52)])
     assert effect(runs([[0.9], [0.8]]), runs([[0.7], [0.6]]), scale("accuracy", 1.0)).estimate == pytest.approx(0.2)
-    assert LOG.words(math.log(2)) == "x2"
-    assert LINEAR.words(0.031) == "+0.031"
 
 
 # ---- the test
@@ -104,13 +96,6 @@ def test_variances_and_numbers_of_draws_may_differ():
     theirs = stats.ttest_ind(a, b, equal_var=False, alternative="less").pvalue
     assert p_better(runs([a]), runs([b])) == pytest.approx(theirs)
     assert abs(theirs - stats.ttest_ind(a, b, alternative="less").pvalue) > 0.05
-
-
-def test_only_seeds_that_both_have_are_compared():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(0, 1, (3, 8)), rng.normal(9, 1, (1, 8))
-    apart = stats.ttest_ind(a[0], b[0], equal_var=False, alternative="less").pvalue
-    assert p_better(runs(a), runs(b)) == pytest.approx(apart)
 
 
 @pytest.mark.parametrize("same_noise", [False, True])
@@ -172,13 +157,6 @@ def test_it_is_decided_wrongly_as_often_as_it_says():
     assert low <= decided(0.01, False) <= high  # what matters is there, and is ruled out
 
 
-def test_the_effect_is_told_with_its_interval():
-    values = np.array([[0.02], [0.03], [0.04]])
-    one = better({"x": (runs(0 * values), runs(values))}, {"x": LINEAR})["x"]
-    half = stats.t.ppf(0.975, 2) * 0.01 / math.sqrt(3)
-    assert one.words == f"+0.03 [{0.03 - half:+.2g}, {0.03 + half:+.2g}]"
-
-
 # ---- similar
 
 
@@ -217,4 +195,3 @@ def test_a_share_is_decided_by_clopper_and_pearsons_bounds():
         low = stats.binomtest(kept, of, alternative="greater").proportion_ci(0.95, "exact").low
         high = stats.binomtest(kept, of, alternative="less").proportion_ci(0.95, "exact").high
         assert one.holds is (True if low >= 0.9 else False if high < 0.9 else None)
-        assert one.words == f"kept by {kept} of {of} [{low:.3g}, {high:.3g}]"

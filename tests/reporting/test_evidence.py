@@ -1,6 +1,5 @@
 """Verdicts and tables follow from the rows that are published; files that were cut or edited give one sentence."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -50,23 +49,18 @@ def test_the_same_rows_are_the_same_bytes(results):
     pd.testing.assert_frame_equal(unpacked(packed(odd)), odd)
 
 
-def test_a_verdict_that_does_not_follow_is_named(copy):
+def test_a_verdict_that_does_not_follow_or_was_left_out_is_named(copy):
     """Whoever edits a verdict and seals the manifest again still has the rows against himself."""
     manifest = Manifest(copy / "kang2019" / "table1.json")
     content = manifest.read()
     content["claims"][0]["decision"] = "reproduced"
-    manifest.keep(content)
-    _, table = verify(copy)
-    assert table.wrong == ("K5.R: written is 'reproduced', from the rows follows 'depends on an unstated choice'",)
-
-
-def test_a_claim_whose_verdict_was_left_out_is_named(copy):
-    manifest = Manifest(copy / "kang2019" / "table1.json")
-    content = manifest.read()
     left_out = content["claims"].pop()["id"]
     manifest.keep(content)
     _, table = verify(copy)
-    assert table.wrong == (f"{left_out}: no verdict is written on this claim of the card",)
+    assert table.wrong == (
+        f"{left_out}: no verdict is written on this claim of the card",
+        "K5.R: written is 'reproduced', from the rows follows 'depends on an unstated choice'",
+    )
 
 
 def test_a_table_that_does_not_follow_is_named(copy):
@@ -120,10 +114,7 @@ def test_a_paper_or_a_figure_is_verified_alone(copy):
 def test_the_command(copy, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["dpml", "verify", str(copy)])
     dpml()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("imtiaz2019/remark3: 1 verdicts, ")
-    assert all(line.endswith(" values of tables: ok") for line in lines[:-1])
-    assert "of 2 experiments. All are as written." in lines[-1]
+    assert "of 2 experiments. All are as written." in capsys.readouterr().out
     path = copy / "kang2019" / "table1_rows.csv.xz"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(SystemExit) as stopped:
@@ -132,4 +123,3 @@ def test_the_command(copy, monkeypatch, capsys):
     error = capsys.readouterr().err
     assert len(error.strip().splitlines()) == 1
     assert "no verdict follows from it" in error
-    assert json.loads((copy / "kang2019" / "table1.json").read_text())["claims"]

@@ -33,17 +33,20 @@ def test_titles_have_the_settings_of_the_rows():
     assert [each.title for each in several] == ["Two parties (M = 5)", "N = 10 to 20,000; δ = not set"]
 
 
-def published(tmp_path, *words):
+@pytest.mark.parametrize(
+    ("words", "published", "judged"),
+    [
+        ((), ["synth20_eps", None], True),
+        (("draws=2",), ["synth20_eps", None], True),
+        (("M=5",), [None, None], False),
+        (("block=a_eps", "eps=[0.1,2]"), ["synth20_eps"], False),
+        (("block=a_eps", "N=50"), [None], False),
+        (("block=a_eps",), ["synth20_eps"], True),
+    ],
+)
+def test_published_points_and_claims_are_about_the_papers_own_settings(tmp_path, words, published, judged):
     experiment = plan(tmp_path, PUBLISHED, words, "imtiaz2019/tiny").experiment
-    return [panel.published for panel in experiment.panels]
-
-
-def test_published_points_are_shown_where_all_settings_agree(tmp_path):
-    assert published(tmp_path) == ["synth20_eps", None]
-    assert published(tmp_path, "M=5") == [None, None]
-    assert published(tmp_path, "draws=2") == ["synth20_eps", None]
-    assert published(tmp_path, "block=a_eps", "eps=[0.1,2]") == ["synth20_eps"]
-    assert published(tmp_path, "block=a_eps", "N=50") == [None]
+    assert ([panel.published for panel in experiment.panels], experiment.judged) == (published, judged)
 
 
 def test_a_key_of_some_blocks_needs_the_name_of_one():

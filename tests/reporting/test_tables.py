@@ -65,11 +65,12 @@ def write(folder, table):
 def test_merge_keeps_every_row_once_and_every_digit(tmp_path):
     values = np.random.default_rng(2).random((2, 2, 3))
     a, b = write(tmp_path / "a", rows(values)), write(tmp_path / "b", rows(values[1:], ["conv"]))
-    c = write(tmp_path / "c", rows(values[:1], ["local"]))
+    c = write(tmp_path / "c", rows(values[:1], ["local"]).assign(**{"algo.lam": 0.5}))  # which the others lack
     merge([a, b, c], tmp_path / "all")
-    merged = pd.read_csv(tmp_path / "all" / "rows.csv", dtype=str)
+    merged = pd.read_csv(tmp_path / "all" / "rows.csv", dtype=str, keep_default_na=False)
     assert len(merged) == 18
     assert {float(value) for value in merged["value"]} == set(values.ravel())
+    assert merged["algo.lam"].tolist() == [""] * 12 + ["0.5"] * 6
 
 
 def test_merge_replaces_no_rows_but_its_own(tmp_path):
@@ -81,10 +82,6 @@ def test_merge_replaces_no_rows_but_its_own(tmp_path):
     for sources in ([a], [tmp_path / "all", b]):  # what was merged can be added to
         merge(sources, tmp_path / "all")
     assert pd.read_csv(tmp_path / "all/rows.csv")["value"].tolist() == [1, 2, 3]
-
-
-def test_merge_replaces_no_sweep(tmp_path):
-    a = write(tmp_path / "a", rows([[[1.0]]], ["conv"]))
     sweep = write(tmp_path / "sweep", rows([[[1.0]]], ["conv"]))
     beside(sweep).keep_with({"command": "dpml-run -m", "merged": ["0"]}, [sweep / "rows.csv"])
     with pytest.raises(UserError, match="no dpml merge wrote"):
@@ -113,7 +110,9 @@ def test_two_settings_never_share_an_entry():
 
 
 def test_a_proven_eps_is_rounded_up():
-    lines = [{"algo": algo, "eps": 1, "metric": "proven_eps", "mean": 1.23412} for algo in ("fm", "claimed")]
+    lines = [
+        {"algo": algo, "eps": 1, "metric": "proven_eps", "mean": 1.23412, "interval": 0.0} for algo in ("fm", "claimed")
+    ]
     assert wide(pd.DataFrame(lines), "eps").iloc[0].tolist() == ["1", "1.24", "1.23"]
 
 
@@ -147,11 +146,6 @@ def test_guarantees_that_do_not_depend_on_a_setting_stand_there_once():
     ]  # fmt: skip
 
 
-def test_an_overview_has_a_line_for_every_setting():
-    summary = pd.DataFrame({"algo": "a", "algo.lam": [1, 2], "metric": "loss", "mean": [3.0, 4.0], "seeds": [5, 6]})
-    assert overview(summary).to_dict("list") == {"algo.lam": [1, 2], "loss": [3.0, 4.0]}
-
-
 BROKEN = {
     "empty": (b"", "not a whole table"),
     "binary": (bytes(range(256)), "not a whole table"),
@@ -179,14 +173,6 @@ def test_rows_that_were_cut_off_are_refused(tmp_path):
         (folder / "rows.csv").write_bytes(whole[:length])
         with pytest.raises(UserError, match=r"rows\.csv"):
             read_rows(folder / "rows.csv")
-
-
-def test_merge_takes_settings_that_only_some_runs_have(tmp_path):
-    with_setting = rows([[[1.0]]], ["conv"]).assign(**{"algo.lam": 0.5})
-    a, b = write(tmp_path / "a", rows([[[1.0]]], ["conv"])), write(tmp_path / "b", with_setting)
-    merge([a, b], tmp_path / "all")
-    merged = pd.read_csv(tmp_path / "all" / "rows.csv", dtype=str, keep_default_na=False)
-    assert merged["algo.lam"].tolist() == ["", "0.5"]
 
 
 def test_a_table_over_u_has_the_sizes_as_they_were_dealt():

@@ -310,7 +310,7 @@ def test_a_dry_run_with_a_launcher_writes_no_tables(tmp_path, run_command):
 def test_without_a_search_an_objective_is_refused(tmp_path, run_command, words):
     done = run_command("dpml-run", *words, "objective=loss")
     assert done.code == 2
-    assert done.err == "dpml-run: error: objective=loss is for a search: add hydra/sweeper=optuna.\n"
+    assert "objective=loss" in done.err
     assert not list(tmp_path.rglob("*.csv"))
 
 

@@ -16,7 +16,7 @@ def tests() -> str:
     """What a claim of a paper's card may be tested by."""
     rows = [
         [
-            rst.literal(f"{name}: {{{', '.join(inspect.signature(made).parameters)}}}"),
+            rst.literal(f"{name}: {{{', '.join([*inspect.signature(made).parameters][1:])}}}"),
             _with_arguments(config_docstrings.parse(inspect.getdoc(made))),
         ]
         for name, made in VOCABULARY.items()
