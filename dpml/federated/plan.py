@@ -35,7 +35,7 @@ from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.protocols.session import least_quorum
 from dpml.release.certificate import views
 from dpml.release.facts import Facts, facts_about, gaps, statement
-from dpml.release.inference import check_steps
+from dpml.release.inference import check_effects
 
 FORMAT = "dpml plan 2"
 
@@ -99,7 +99,7 @@ class FederationPlan:
                 "1 or more."
             )
         # refuse an invalid plan now, not when all parties are connected
-        check_steps(self.algorithm, self.dataset.steps)
+        check_effects(self.algorithm, self.dataset.steps, self.stated)
         check_ball(self.dataset.steps, self.stated.columns)
         topology = self.topology  # first, as noise needs an honest party's part
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)

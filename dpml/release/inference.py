@@ -14,6 +14,7 @@ from scipy.stats import norm
 from dpml.algorithms import Algorithm
 from dpml.algorithms.quadratic.regression import Estimated, Regression, least_curvature, noise_of
 from dpml.arrays import Array
+from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.data.preprocess import stated_apply
 from dpml.errors import UserError, nearest
@@ -45,10 +46,14 @@ class Coefficient:
     note: str = ""
 
 
-def check_steps(algorithm: Algorithm, steps: tuple[str, ...]) -> None:
-    """Raise UserError if `regression` gets rows whose coefficients are not those of linear regression."""
+def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBounds) -> None:
+    """Raise UserError if `regression` gets rows or labels whose coefficients are not those of linear regression."""
+    if algorithm.name != Regression.name:
+        return
+    if stated.target is None:
+        raise UserError("algo=regression predicts numbers: it has no intervals for classes.")
     others = set(steps) - _SCALES - set(STEPS)
-    if algorithm.name == Regression.name and (others or not {"constant", "max_norm"} <= set(steps)):
+    if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
             f"algo=regression estimates coefficients with dataset.steps=[{','.join(STEPS)}], in which the scaling may "
             f"be another or missing, not with [{','.join(steps)}]."

@@ -20,7 +20,7 @@ from dpml.files import reserved
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.facts import Facts, facts_about, gaps, require_exact, require_linear_model, statement
-from dpml.release.inference import check_steps, expected
+from dpml.release.inference import check_effects, expected
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
 from dpml.running.cell import limit_blas
@@ -117,7 +117,7 @@ def _check_setting(request: Request) -> None:
     if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
     require_linear_model(algorithm)
-    check_steps(algorithm, request.dataset.steps)  # type: ignore[attr-defined]
+    check_effects(algorithm, request.dataset.steps, request.stated)  # type: ignore[attr-defined]
     check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
 
 

@@ -67,6 +67,9 @@ def test_steps_that_change_the_coefficients_are_refused_before_anything_is_spent
     assert refused.code == 2
     assert "treatment" in refused.err
     assert not (tmp_path / "model.json").exists()
+    (tmp_path / "staff.yaml").write_text(f"{COLUMNS}classes: [10, 20]\n")
+    refused = released(run_command, "algo=regression", "loss=squared", "eps=2")
+    assert "no intervals for classes" in refused.err
     assert not list(tmp_path.glob("*.ledger"))
 
 
