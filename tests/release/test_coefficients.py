@@ -18,6 +18,7 @@ label: wage
 BOUNDS = f"{COLUMNS}target: {{low: 0, high: 80}}\n"
 TRUE = {"+10": 2.0, "clerk against nurse": -3.0, "smith against nurse": -7.0, "if true": 5.0, "-365 days": -2.0}
 
+CLASSES = "columns: {age: {low: 20, high: 80}}\nclasses: ['no', 'yes']\nlabel: union\ndrop: [job, hired, wage]\n"
 EXPECTED = ("algo=regression", "loss=squared", "N=20000", "d=6", "M=1", "eps=0.0005", "delta=1e-6")
 
 
@@ -67,7 +68,7 @@ def test_steps_that_change_the_coefficients_are_refused_before_anything_is_spent
     assert refused.code == 2
     assert "treatment" in refused.err
     assert not (tmp_path / "model.json").exists()
-    (tmp_path / "staff.yaml").write_text(f"{COLUMNS}classes: [10, 20]\n")
+    (tmp_path / "staff.yaml").write_text(CLASSES)
     refused = released(run_command, "algo=regression", "loss=squared", "eps=2")
     assert "no intervals for classes" in refused.err
     assert not list(tmp_path.glob("*.ledger"))

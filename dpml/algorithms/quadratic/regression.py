@@ -68,6 +68,11 @@ class Moments:
         """Return the sums in a model's file."""
         return cls(**{**content, **{key: np.array(content[key], dtype=float) for key in ("square", "linear")}})
 
+    @property
+    def present(self) -> int:
+        """Return how many rows were there."""
+        return round(self.rows / self.scaled_up)
+
     def plain(self) -> dict[str, Any]:
         """Return them as they are in a model's file."""
         return vars(self) | {"square": self.square.tolist(), "linear": self.linear.tolist()}
