@@ -173,5 +173,6 @@ def heading(model: Model, level: float) -> str:
     return (
         f"Linear regression of {label}: the coefficients of the best linear fit in the population, with numbers "
         f"clipped to their stated ranges. {100 * level:g}% intervals and p-values count the sample of "
-        f"{moments.present:,} rows and the noise that protects them. They assume independent rows, and columns chosen without a look at the rows."
+        f"{moments.present:,} rows and the noise that protects them. They assume independent rows, and columns chosen "
+        "without a look at the rows."
     )
