@@ -2,8 +2,8 @@
 
 All guarantees are proven for rows in the unit ball. To map a row into it, every feature is clipped to its range and the
 range is mapped to [-1, 1], a constant feature 1 is appended for the intercept, and the row is divided by its length.
-With public ranges (`bounds`) each row is mapped independently of the others, so neighbours stay neighbours and nothing
-is fitted.
+With public ranges (`bounds`) each row is mapped independently of the others: nothing is fitted, and neighbouring data
+sets stay neighbours.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ _E = TypeVar("_E", bound="_Fitted")
 
 
 class _Fitted(BaseEstimator):  # type: ignore[misc]
-    """What both estimators have after a fit; a dataclass of these fields would have them as parameters."""
+    """The attributes that a fit sets. In a dataclass they would become parameters of the estimators."""
 
     bounds_: tuple[Array, Array]
     coef_: Array
@@ -68,7 +68,7 @@ class _Fitted(BaseEstimator):  # type: ignore[misc]
 
 
 def _suggesting(cls: type[_E]) -> type[_E]:
-    """Have an unknown parameter's TypeError suggest the nearest one, such as eps for epsilon."""
+    """Make the TypeError about an unknown parameter suggest the nearest one, such as eps for epsilon."""
     init, known = cls.__init__, cls._get_param_names()
 
     @wraps(init)
@@ -85,7 +85,7 @@ def _suggesting(cls: type[_E]) -> type[_E]:
 class _PrivateLinear(_Fitted):
     """The base of both estimators. Subclasses encode the target and interpret the scores."""
 
-    __metadata_request__fit: ClassVar = {"party": True}  # with metadata routing, a pipeline hands it on
+    __metadata_request__fit: ClassVar = {"party": True}  # with metadata routing, a pipeline passes `party` on
 
     algo: str = "wdgd"
     eps: float = 1.0
@@ -119,7 +119,7 @@ class _PrivateLinear(_Fitted):
         party: ArrayLike | None,
         weights: Sequence[Array],
     ) -> Array:
-        """Release a model, (d,) or (K d,), of rows (n, p), targets and weights, each (n,); set `guarantees_`."""
+        """Release a model, (d,) or (K d,), of rows (n, p), targets (n,) and weights (n,); set its attributes."""
         algorithm, asked = self._algorithm(task), budget(plain(self.eps, "eps"), plain(self.delta, "delta"))
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
@@ -152,16 +152,16 @@ class _PrivateLinear(_Fitted):
         return np.array(model[0, 0])
 
     def _enter(self, facts: Facts, ledger: Ledger | None, holdings: str | None) -> tuple[str, LedgerEntry | None]:
-        """Enter a fit whose noise is not drawn yet into the ledger, and warn of what is not proven.
+        """Record a fit in the ledger, before its noise is drawn, and warn if less is proven than eps.
 
-        `holdings` is the `parties` of `Ledger.enter`. Returns the setting, and the entry.
+        `holdings` is the argument `parties` of `Ledger.enter`. Return the setting as text, and the entry.
         """
         weakest = worst(facts.held)
         if ledger is not None and math.isinf(weakest.eps):
-            why = "; and because ".join(facts.open) or f"that of algo={self.algo} at eps={self.eps:g} is infinite"
+            why = "; and because ".join(facts.open) or f"algo={self.algo} proves none at eps={self.eps:g}"
             raise UserError(
-                f"no eps is proven of this fit, because {why}: a ledger that let it pass would tell a total that does "
-                "not hold. Fit it outside of the ledger's block, or without ledger=."
+                f"no eps is proven for this fit, because {why}: the total of the ledger would not hold. Fit outside of "
+                "the ledger's `with` block, or without ledger=."
             )
         if self.eps != math.inf:
             self._warn(facts, weakest)
@@ -171,24 +171,24 @@ class _PrivateLinear(_Fitted):
             return setting, ledger.enter(setting, facts.held, parties=holdings)
         if math.isfinite(weakest.eps) and hasattr(self, "facts_"):
             warnings.warn(
-                "this estimator was fitted before, and this fit is in no ledger: if rows of the same people were in "
-                "both, more privacy is lost than guarantees_ says. dpml.Ledger(path, cap=...) adds fits up.",
+                "this estimator was fitted before, and this fit is in no ledger: if both fits used rows of the same "
+                "people, they lose more privacy than guarantees_ says. To add up all fits, use ledger=PATH.",
                 PrivacyWarning,
                 stacklevel=4,
             )
         return setting, None
 
     def _warn(self, facts: Facts, weakest: Guarantee) -> None:
-        """Warn where less is proven than was asked for."""
+        """Warn if less is proven than the requested eps."""
         message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:
-            advice = ["give bounds (and y_bounds), ranges known without a look"] if facts.ranges == "fitted" else []
+            advice = ["give public ranges as bounds (and y_bounds)"] if facts.ranges == "fitted" else []
             advice += ["leave random_state out"] if facts.randomness == "seed" else []
             message = f"nothing is proven of this model, because {'; and because '.join(facts.open)}."
             message += f" {'; '.join(advice).capitalize()}." if advice else ""
         elif weakest.eps > self.eps:
             message = (
-                f"eps={self.eps:g} was asked for, but what is {'declared' if facts.author else 'proven'} of "
+                f"eps={self.eps:g} was requested, but the {'declared' if facts.author else 'proven'} guarantee of "
                 f"algo={self.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
             )
         if message:
@@ -197,7 +197,7 @@ class _PrivateLinear(_Fitted):
     def _algorithm(self, task: Task) -> Algorithm:
         name, known = self.algo, options("algo")
         if not isinstance(name, str):
-            raise UserError(f"algo must be the name of an algorithm, got {name!r}: a budget is eps={name!r}.")
+            raise UserError(f"algo must be the name of an algorithm, got {name!r}: for a budget, write eps={name!r}.")
         if name not in known:
             raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
         chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
@@ -206,11 +206,11 @@ class _PrivateLinear(_Fitted):
         algorithm = make(node, for_task(task), convert(self.calibration, str | None, "calibration"))
         require_linear_model(algorithm)
         if algorithm.auxiliary:
-            raise UserError(f"algo={name} publishes a share of the rows, which an estimator does not: choose another.")
+            raise UserError(f"algo={name} publishes a share of the rows, which no estimator does: choose another algo.")
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
-        """Deal the rows by the parties' ids if there are any, otherwise in equal numbers and at random."""
+        """Deal the rows by the ids in `party`; without ids, deal them at random in equal numbers."""
         adversary = Adversary(convert(plain(self.colluders, "colluders"), float | None, "colluders"))
         if party is None:
             M = convert(plain(self.parties, "parties"), int, "parties")
@@ -219,7 +219,7 @@ class _PrivateLinear(_Fitted):
         check_consistent_length(data.X, numbers)
         order = np.argsort(numbers, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(numbers))])
-        adversary.count(len(offsets) - 1)  # refuses an adversary that leaves no party to protect
+        adversary.count(len(offsets) - 1)  # raises an error if no party is left to be protected
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     @property
@@ -227,7 +227,7 @@ class _PrivateLinear(_Fitted):
         return self.bounds is not None and getattr(self, "y_bounds", ()) is not None
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-        """Return the ends of the ranges of `values` (n, p), each (p,): public ones, or those of the values."""
+        """Return the low and high ends (p,) of ranges: the public ranges `given`, or those of the values (n, p)."""
         if given is None:
             return values.min(axis=0), values.max(axis=0)
         return checked_ranges(given, key, values.shape[1])
@@ -242,10 +242,10 @@ class _PrivateLinear(_Fitted):
         """Write the model to a file for `dpml predict`, at an unused `path`.
 
         Args:
-            path: of the file.
-            floating: also with floating-point noise: the file says that it is proven for real numbers only.
-            unsafe: also if nothing is proven of the model, or it is in no ledger: the file says so.
-            declared: also if its guarantee is the word of code that is not part of dpml: the file says so.
+            path: the path of the file.
+            floating: write also a model with floating-point noise; the file says that its proof is for real numbers.
+            unsafe: write also a model without a proven guarantee, or in no ledger; the file says so.
+            declared: write also a model whose guarantee is declared by code from outside dpml; the file says so.
         """
         check_is_fitted(self)
         self._check_publishable(floating, unsafe, declared)
@@ -281,25 +281,25 @@ class _PrivateLinear(_Fitted):
         facts = self.facts_
         if facts.ranges == "fitted":
             raise UserError(
-                "a model's file needs public ranges, and these were fitted to the rows: give bounds (and y_bounds)."
+                "a model's file needs public ranges, but these were fitted to the rows: give bounds (and y_bounds)."
             )
         if not (floating or facts.exact):
             raise UserError(
-                f"this model of algo={self.algo} has floating-point noise, whose last bits can tell neighbours apart: "
-                "fit one with exact noise, such as algo='wdgd' with calibration='tight', or save(path, floating=True), "
-                "and its file says that it is proven for real numbers, not for these bits."
+                f"the noise of this model of algo={self.algo} is floating-point: its last bits can reveal rows. Fit "
+                "a model with exact noise, such as algo='wdgd' with calibration='tight'. Or call save(path, "
+                "floating=True): the file then says that it is proven for real numbers, not for these bits."
             )
         facts.require_messages()
         if facts.author and not declared:
             raise UserError(
-                f"the guarantee of this model is declared by {facts.author}, which is not part of dpml, and nobody "
-                "here has proven it: save(path, declared=True) says so in the file."
+                f"the guarantee of this model is declared by {facts.author}, which is not part of dpml, and dpml has "
+                "not proven it: to write a file that says so, call save(path, declared=True)."
             )
         if not unsafe and (facts.open or self.entry_ is None):
             why = "this fit is in no ledger"
             if facts.open:
                 why = f"nothing is proven of this model, because {facts.open[0]}"
-            raise UserError(f"{why}: fit it again with ledger=PATH, or save(path, unsafe=True), and the file says so.")
+            raise UserError(f"{why}: fit again with ledger=PATH, or save it with unsafe=True: the file then says so.")
 
     def _keep(self, weights: Array) -> None:
         """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
@@ -324,16 +324,16 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     >>> [(g.view, round(g.eps, 3), g.delta) for g in model.guarantees_ if g.basis == "proven"]
     [('release', 1.0, 1e-05)]
 
-    Private: the rows and labels, against an adversary who sees the fitted model or, with several parties, any view of
-    `guarantees_`. Public: the number of rows and features, the set of labels (`classes_`), the parties' number and
-    sizes, and all parameters. Every `fit` spends its budget anew (`ledger` adds fits up). `score` on training rows is
-    not private. Noise is exact integers where the algorithm has such noise; else, or with ``{"noise": "continuous"}``
-    in `algo_options`, it is floating-point numbers (Mironov 2012), and the basis is `proven for real numbers`.
+    The rows and labels are private: they are protected against an adversary who sees the fitted model or, with several
+    parties, any view in `guarantees_`. All parameters, the numbers of rows and features, the labels (`classes_`), and
+    the parties' number and sizes are public. Every `fit` spends its budget anew; a `ledger` adds fits up. A `score` on
+    training rows is not private. Noise is exact integers if the algorithm supports them; otherwise, or with ``{"noise":
+    "continuous"}`` in `algo_options`, floating-point numbers (Mironov 2012): the basis is `proven for real numbers`.
 
     Args:
         algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more.
         eps: the budget; inf for no noise.
-        delta: None for pure eps-DP, where the algorithm has it.
+        delta: None means pure eps-DP, if the algorithm supports it.
         parties: the number of parties to which the rows are dealt, equally and at random.
         bounds: [low, high], each a number or one number per feature: public ranges. Values outside are clipped. None:
             the smallest and largest values of the training rows, which the budget does not cover.
@@ -343,20 +343,20 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         colluders: parties that pool their knowledge with the aggregator, a number or a share below 1; None:
             ``ceil(parties/3) - 1``.
         algo_options: further options of the algorithm, those under `algo` of `dpml-run`: ``{"lam": 0.01}``.
-        ledger: the path of a ledger, or a `dpml.Ledger`, in which every fit is entered before its noise is drawn; None:
-            that of the `with` block around it, if any.
-        class_weight: public weights of classes, `{class: weight}`, relative to the largest. None: all alike.
-        random_state: None: noise from the operating system's random numbers. A whole number is for tests only: anyone
-            who knows it can subtract the noise, so nothing is proven.
+        ledger: the path of a ledger, or a `dpml.Ledger`, that records every fit before its noise is drawn. None: the
+            ledger of the surrounding `with` block, if any.
+        class_weight: public weights of classes, `{class: weight}`, relative to the largest. None: equal weights.
+        random_state: None draws noise from the operating system's random numbers. A whole number is for tests only:
+            anyone who knows it can subtract the noise, so nothing is proven.
 
     Attributes:
-        guarantees_: the claimed and the proven guarantees, per view; for rows mapped into the unit ball.
-        statement_: what is proven, or why nothing is, in words.
+        guarantees_: the claimed and the proven guarantees of every view, for rows mapped into the unit ball.
+        statement_: sentences that say what is proven, or why nothing is proven.
         entry_: the entry in the ledger, or None.
         classes_: the labels, in order.
         coef_: (1, p), or (K, p) with K > 2 classes: weights of the features in [-1, 1].
         intercept_: (1,) or (K,).
-        bounds_: the ranges that were used. If they are fitted, they are two values of private rows per feature.
+        bounds_: the ranges that were used. Fitted ranges reveal two values of private rows per feature.
     """
 
     _: KW_ONLY
@@ -367,9 +367,9 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     ) -> Self:
         """Release one model of rows X (n, p) and labels y (n,).
 
-        `party` (n,) gives the party of each row, and `parties` is then ignored; None: rows are dealt. `sample_weight`
-        (n,), each in [0, 1] and from its own row alone, is private as the rows are: a row is used with this
-        probability, and is zeros otherwise (cost-proportionate rejection sampling, `dpml.api.rows.thinned`).
+        `party` (n,) gives the party of each row, and `parties` is then ignored; without it, rows are dealt at random.
+        `sample_weight` (n,) is private, as the rows are. Each weight is in [0, 1] and depends on its own row only. A
+        row is used with this probability, and otherwise replaced by zeros (`dpml.api.rows.thinned`).
         """
         rows, labels = validate_data(self, X, y, dtype=np.float64)
         weights = checked_weights(sample_weight, rows)
@@ -419,7 +419,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        with suppress(UserError, ValueError, TypeError):  # `fit` says what is wrong
+        with suppress(UserError, ValueError, TypeError):  # `fit` reports the error
             tags.classifier_tags.multi_class = bool(self._algorithm("multiclass"))
         tags.classifier_tags.poor_score = True
         return tags
@@ -438,9 +438,9 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     >>> model.score(X, y) > 0.8
     True
 
-    Rows, parameters and attributes are those of `PrivateClassifier`, and the same data are private. A prediction is
-    ``middle + half * x'w`` with x the row in the unit ball; it is linear in the features except for the division by the
-    row's length.
+    Other parameters and attributes are as for `PrivateClassifier`, and the same data are private. A prediction is
+    ``middle + half * x'w``, where x is the row in the unit ball. It is linear in the features, except that rows are
+    divided by their lengths.
 
     Args:
         algo: an algorithm that takes the squared loss.
@@ -454,7 +454,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     def fit(
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Release one model of rows X (n, p) and targets y (n,); the others are as for `PrivateClassifier`."""
+        """Release one model of rows X (n, p) and targets y (n,); other arguments are as for `PrivateClassifier`."""
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         weights = checked_weights(sample_weight, rows)
         target = np.asarray(y, dtype=float)[:, None]

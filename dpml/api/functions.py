@@ -1,4 +1,4 @@
-"""`dpml.guarantee`, `dpml.attack`, `dpml.load`: one setting; `dpml.check`: one recipe; `dpml.rows`: what runs wrote."""
+"""Compute guarantees (`dpml.guarantee`), attack releases, check recipes, load data sets, and read stored rows."""
 
 import json
 import math
@@ -42,7 +42,7 @@ _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
 
 def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Guarantee]:
-    """Compute the guarantees of a release in every view, claimed and proven: `dpml guarantee`. Touches no data.
+    """Compute the claimed and proven guarantees of a release in every view, without its data (`dpml guarantee`).
 
     >>> import dpml
     >>> for g in dpml.guarantee(algo="capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30, calibration="tight"):
@@ -53,23 +53,23 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
     transcript sample 0.0822 proven
     colluders sample 0.1 proven
 
-    Arguments are those of `dpml.run`, one value each; M, N and d (features) may be any numbers, and N and d default to
-    those of the data set.
+    Arguments are as for `dpml.run`, with one value each. M, N and d (features) can be any numbers; by default, N and d
+    are those of the data set.
     """
     return PlannedRelease.of(one_setting("guarantee", overrides, keys, config_dir)).guaranteed()
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
-    """Attack a release in every view; compare the result with the claimed and the proven eps: `dpml audit`.
+    """Attack a release in every view, and compare the result with the claimed and the proven eps (`dpml audit`).
 
-    The data are synthetic. The eps that an attack demonstrates is a lower bound.
+    The data are synthetic. The eps that an attack reaches is a lower bound on the true eps.
 
     >>> import dpml
     >>> for finding in dpml.attack(algo="ssp", dataset="synthetic", eps=1, delta=1e-5, M=1, draws=2000):
     ...     print(finding.view, round(finding.proven, 4), finding.attacked < finding.proven, finding.verdict)
     release 1.0 True consistent
 
-    Arguments are those of `guarantee`; N, d, draws, algo.rounds and algo.epochs have defaults for audits
+    Arguments are as for `guarantee`, but N, d, draws, algo.rounds and algo.epochs have other defaults
     (docs/audit.md).
     """
     release, draws, seed, _ = attacked(one_setting("attack", overrides, keys, config_dir))
@@ -77,7 +77,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
 
 
 def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
-    """Judge what a training recipe guarantees in every view: `dpml check`.
+    """Compute what a training recipe guarantees in every view, and judge its claim (`dpml check`).
 
     >>> import dpml
     >>> for view in dpml.check(rounds=100, noise_multiplier=10, delta=1e-5, unit="client", clients=20, claimed_eps=3):
@@ -87,7 +87,7 @@ def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
     client inf false
     transcript inf false
 
-    `recipe` is a YAML or JSON file; `keys` take the place of its keys (docs/howto/check.md).
+    `recipe` is a YAML or JSON file, and `keys` override its keys (docs/howto/check.md).
     """
     return judge(recipe_of(recipe, **keys))
 
@@ -100,8 +100,8 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     >>> data.X.shape, data.X_test.shape, sorted(set(data.y))
     ((100, 30), (114, 30), [np.float64(-1.0), np.float64(1.0)])
 
-    Keys are dataset and its options, N (training rows; None: all), seed (for drawing and splitting rows), data_dir,
-    mirror and offline. The arrays may be read-only and memory-mapped.
+    The keys are dataset and its options, N (training rows; None: all), seed (for drawing and splitting rows), data_dir,
+    mirror and offline. The arrays can be read-only and memory-mapped.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides]
     settings = one_setting("load", named, keys, config_dir)
@@ -114,9 +114,9 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
 
 
 def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
-    """Return the coefficients of a published model of algo=regression with intervals and p-values: `dpml table`.
+    """Return the coefficients of a model of algo=regression with intervals and p-values (`dpml table`).
 
-    Columns: column, unit, estimate, low, high, p, note. `per` says by how much a number increases, by column.
+    The columns are column, unit, estimate, low, high, p and note. `per` maps columns to increases (default: 1).
     """
     from dpml.release.inference import coefficient_table
     from dpml.release.model import read_model
@@ -126,7 +126,7 @@ def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, floa
 
 
 def rows(path: str | Path) -> "pd.DataFrame":
-    """Return the rows that a run or a sweep wrote into a folder, or those of a figure, RESULTS/PAPER/FIGURE."""
+    """Return the rows that a run or a sweep wrote into a folder, or the rows of a figure, RESULTS/PAPER/FIGURE."""
     from dpml.reporting.tables import read_rows  # slow to load
 
     path = Path(path)
@@ -135,7 +135,7 @@ def rows(path: str | Path) -> "pd.DataFrame":
 
 def _load(config: Mapping[str, Any], source: Source) -> Dataset:
     N, seed = value_of(config, "N"), value_of(config, "seed")
-    if N is not None and N < 1:  # 0 would stand for all rows
+    if N is not None and N < 1:  # 0 would mean all rows
         raise UserError(f"N must be at least 1, got N={N}.")
     return source.load(files(config), N, generator(seed, "data"))
 
@@ -144,7 +144,7 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
     """Deal the rows of a data set; return how unequal the parties are, the rule, and the parties."""
     config, d = compose_one(settings, "data partition")
     if d is not None:
-        raise UserError("unknown key 'd': the features do not matter here.")
+        raise UserError("unknown key 'd': a partition does not depend on the features, so remove d=.")
     dataset: Source = instantiate(config["dataset"], "dataset")
     # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
     rule = build_partition(instantiate(config["partition"], "partition"), class_of(config["algo"]["_target_"], "algo"))
@@ -156,7 +156,7 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
 
 
 class PlannedRelease(NamedTuple):
-    """A release of one setting, of which no data are known."""
+    """The release of one setting, as it is known before data are read."""
 
     algorithm: Algorithm
     budget: Budget
@@ -176,7 +176,7 @@ class PlannedRelease(NamedTuple):
 
     @property
     def about(self) -> str:
-        """The setting that the numbers depend on, in one line."""
+        """Return the setting that determines the numbers, in one line."""
         algorithm, problem = self.algorithm, self.problem
         facts = {"algo": algorithm.name, "eps": self.budget.eps, "N": problem.N, "d": problem.d, "M": problem.M}
         facts |= {key: getattr(algorithm, name) for key, name in _ROUNDS.items() if getattr(algorithm, name, None)}
@@ -186,7 +186,7 @@ class PlannedRelease(NamedTuple):
 
     @property
     def messages(self) -> Sequence[Sum]:
-        """The noisy sums that are sent; none if the algorithm is not a program of such sums."""
+        """Return the noisy sums that are sent; none if the algorithm is not a program of such sums."""
         if not isinstance(self.algorithm, Program):
             return ()
         return [each for each in self.algorithm.messages(self.budget, self.problem) if isinstance(each, Sum)]
@@ -195,20 +195,20 @@ class PlannedRelease(NamedTuple):
         """Return the content of the certificate's file; raise UserError if nothing is proven."""
         proven = [g for g in self.guaranteed() if g.basis in HELD]
         if not all(math.isfinite(g.eps) for g in proven):
-            raise UserError(f"nothing is proven of algo={self.algorithm.name} here, so that there is no certificate.")
+            raise UserError(f"no certificate: nothing is proven of algo={self.algorithm.name} with these keys.")
         return json.dumps(seal_object(certificate(*self, proven)), indent=1) + "\n"
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """Return the problem without party sizes if `rule` needs the data to compute them.
+    """Return the problem without the parties' sizes if `rule` computes them from the data.
 
-    Using the sizes is a UserError then, and so is a rule that may leave rows out: even N is unknown.
+    A use of the sizes then raises UserError. A rule that can leave rows out raises it at once: even N is unknown.
     """
     if not isinstance(rule, LabelRule | Natural):
         return problem
     why = (
-        f"what algo={algo} is guaranteed may depend on how many rows the parties have, and partition={rule.name} does "
-        f"not tell without the data: choose a partition by size, or see guarantees.csv of a run."
+        f"the guarantee of algo={algo} can depend on the sizes of the parties, and partition={rule.name} computes them "
+        f"from the data: choose a partition by size, or see guarantees.csv of a run."
     )
     if not getattr(rule, "every_row", False):
         raise UserError(why)
@@ -216,9 +216,9 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
 
 def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
-    """Return the release that an audit attacks, on synthetic data, the number of draws, the seed, and its own choices.
+    """Return the release that an audit attacks, the number of draws, the seed, and the values that the audit chose.
 
-    What the settings do not say is smaller than usual.
+    The data are synthetic. The audit chooses smaller values than usual for N, d and rounds that are not set.
     """
     config, d = compose_one(settings, "audit")
     given, chosen = settings.given, []

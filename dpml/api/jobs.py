@@ -1,4 +1,4 @@
-"""From settings to files: what is asked becomes plans, their cells are computed, and their results are written."""
+"""Turn settings into plans, compute the cells of the plans, and write their results."""
 
 import os
 import re
@@ -39,17 +39,17 @@ _RUN = "run"
 
 
 class CellsFailedError(Exception):
-    """Some cells failed through a bug, not a user's mistake; the message names the file with the traceback."""
+    """Raised if cells failed because of a bug, not a user's mistake. The message names the file with the traceback."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command asks for.
+    """The request of a command.
 
     Attributes:
-        config: the composed configuration, with Hydra's own part.
-        plain: the same as plain values, without Hydra's part.
-        plans: of a run or a sweep one; otherwise one for each experiment.
+        config: the composed configuration, with Hydra's own settings.
+        plain: the configuration as plain values, without Hydra's own settings.
+        plans: one plan for a run or a sweep, or one for each experiment.
         options: how cells are computed.
     """
 
@@ -60,12 +60,12 @@ class Asked:
 
     @property
     def results(self) -> Path:
-        """The folder of all results."""
+        """Return the folder of all results."""
         return Path(self.plain["results_dir"])
 
     @property
     def is_run(self) -> bool:
-        """Whether it is a run or a sweep."""
+        """Return whether the request is a run or a sweep."""
         return self.plans[0].experiment.name == _RUN
 
 
@@ -98,9 +98,9 @@ def ask(settings: Settings) -> Asked:
 
 
 def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
-    """Return the settings of cells that a command sets, as in a block: lists are crossed.
+    """Return the settings of cells that a command changes, in the form of a block, where lists are crossed.
 
-    Without `crossed`, a list that is not swept is the value of an option, such as ``dataset.steps``.
+    Without `crossed`, a list that is not swept is the value of one option, such as ``dataset.steps``.
     """
     found: dict[str, Any] = {}
     for key, value in settings.given.items():
@@ -108,7 +108,7 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
             found[key] = [value] if isinstance(value, list) and key not in LISTED and not crossed else value
     for key, values in settings.lists.items():
         if key.partition(".")[0] not in (*SETTINGS, PACKAGE):
-            why = f"{key} has one value for a whole sweep, got {key}={','.join(map(str, values))}."
+            why = f"{key} must have one value for a whole sweep, got {key}={','.join(map(str, values))}."
             raise UserError(why if key.partition(".")[0] in KEYS else f"unknown key {key!r}: {nearest(key, KEYS)}")
         if key in GROUPS:
             for name in values:
@@ -140,7 +140,7 @@ def _run(
 def _check_cells(points: Iterable[Point]) -> None:
     """Skip the points whose settings cannot be calibrated, before any data are read.
 
-    That depends on the seed only where it draws the parties' sizes.
+    Whether they can depends on the seed only if it draws the parties' sizes.
     """
     reasons: dict[tuple[Any, ...], str] = {}
     for point in points:
@@ -166,7 +166,7 @@ def _reason(cell: Cell) -> str:
 
 
 def write_run(asked: Asked, folder: Path, command: str) -> Results:
-    """Write the tables of a run or a sweep into a folder and, last, the manifest; return what is in them."""
+    """Write the tables of a run or a sweep into a folder and, last, the manifest; return the results."""
     from dpml.reporting.manifest import beside
 
     (plan,) = asked.plans
@@ -192,7 +192,7 @@ def write_run(asked: Asked, folder: Path, command: str) -> Results:
 
 
 def results_of_run(plan: Plan) -> Results:
-    """Return what came out of a run or a sweep; raise if nothing did."""
+    """Return the results of a run or a sweep; raise an error if nothing was computed."""
     check(plan)
     if not any(point.finished for point in plan.points):
         refuse_failures(plan)
@@ -212,7 +212,7 @@ def mean_of(results: Results, metric: str) -> float:
     """Return the mean of a metric; raise UserError if a value is NaN: the mean of the others would mislead."""
     known = list(results.rows["metric"].unique())
     if metric not in known:
-        raise UserError(f"objective={metric} is no metric of this run: choose one of {', '.join(known)}.")
+        raise UserError(f"objective={metric} is not a metric of this run: choose one of {', '.join(known)}.")
     values = results.rows.loc[results.rows["metric"] == metric, "value"]
     if values.isna().any():
         raise UserError(f"objective={metric} has no mean: {values.isna().sum()} of {len(values)} values are NaN.")
@@ -223,11 +223,11 @@ def mean_of(results: Results, metric: str) -> float:
 
 
 def _names(settings: Settings) -> list[str]:
-    """Return the experiments that are asked for: one, several (``-m``), all of a paper, or all."""
+    """Return the experiments that a command names: one, several (``-m``), all of a paper, or all of them."""
     name = settings.given.get(PACKAGE)
     if isinstance(name, list):
         several = f"{PACKAGE}={','.join(map(str, name))}"
-        raise UserError(f"{PACKAGE} takes one name, got {PACKAGE}={name}: for several, dpml-run -m {several}.")
+        raise UserError(f"{PACKAGE} takes one name, got {PACKAGE}={name}: for several, write dpml-run -m {several}.")
     names = settings.lists.get(PACKAGE, [] if name is None else [name])
     for each in names:
         check_option(PACKAGE, str(each), settings.config_dir)
@@ -235,7 +235,7 @@ def _names(settings: Settings) -> list[str]:
 
 
 def _experiment(name: str, known: experiments.Files, settings: Settings) -> Experiment:
-    """Return the experiment of a file, changed by words such as ``experiment.grid.BLOCK.ARGUMENT=VALUE``."""
+    """Return the experiment of a file, with changes such as ``experiment.grid.BLOCK.ARGUMENT=VALUE``."""
     content: Any = experiments.content(name, known)
     words = [word for word in map(parsed, settings.words) if word.key_or_group.startswith(f"{PACKAGE}.")]
     if words:
@@ -251,7 +251,7 @@ def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
 ) -> list[tuple[Experiment, list[Point], Mapping[str, float]]]:
     """Return experiments with the changes of a command, their points, and the CPU seconds of a cell of each block."""
-    from dpml.reporting.charts import check, read_published  # experiments only
+    from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
     words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE]
@@ -281,7 +281,7 @@ def _published(
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:
-    """Return the CPU seconds of a cell of each block by the experiment's manifest, at this machine's speed."""
+    """Estimate the CPU seconds of a cell of each block from the experiment's manifest and this machine's speed."""
     from dpml.reporting.manifest import Manifest
 
     cost = Manifest(base_of(experiment, Path(config["results_dir"])).with_suffix(".json")).read().get("cost")
@@ -293,18 +293,18 @@ def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:
-    """Return the path of an experiment's files; changes of its numbers have a folder of their own."""
+    """Return the path of an experiment's files; an experiment with changed numbers has its own folder."""
     if not experiment.changes:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
     slug = re.sub(r"[^\w=.-]", "_", text)
-    if slug != text or len(slug) > 100:  # a folder's name cannot hold all of it
+    if slug != text or len(slug) > 100:  # the name of a folder cannot hold all changes
         slug = f"{slug[:100]}-{digest(experiment.changes)[:8]}"
     return results / "trials" / experiment.name / slug / experiment.name.rpartition("/")[2]
 
 
 def write_experiment(plan: Plan, results: Path) -> list[Path]:
-    """Write everything that is made from an experiment's cells, unless the files exist and were made from the same."""
+    """Write all files of an experiment, unless they exist and were made from the same cells."""
     from dpml.reporting import artifacts  # draws and counts: slow to load
 
     check(plan)
@@ -316,7 +316,7 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError if every cell is skipped, or every cell that a panel shows; with the most common reason."""
+    """Raise UserError, with the most common reason, if all cells are skipped, or all cells that panels show."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):
@@ -326,7 +326,7 @@ def check(plan: Plan) -> None:
     if all(point.status in without for point in points):
         reasons = Counter(point.reason for point in points if point.reason).most_common(1)
         why = reasons[0][0] if reasons else "it has no cells."
-        nothing = f"nothing of experiment={experiment.name} can be computed here: "
+        nothing = f"no cell of experiment={experiment.name} can be computed here: "
         raise UserError(why if experiment.name == _RUN else nothing + why)
 
 
@@ -343,7 +343,7 @@ def public_command(words: Sequence[str]) -> str:
 
 
 def compute(asked: Asked, command: str) -> int:
-    """Compute what is missing; return an exit status (0: go on and write)."""
+    """Compute the missing results. Return an exit status, where 0 means that the results can be written."""
     plans, run_options = asked.plans, asked.options
     console, errors = Screen(), Screen(stderr=True)
     if len(plans) == 1 and not run_options.dry:

@@ -1,4 +1,4 @@
-"""One model for publication: the request of one setting."""
+"""Build the request for a release, which is one model for publication, from one setting."""
 
 import shlex
 from collections.abc import Container, Mapping
@@ -31,7 +31,7 @@ from dpml.release.ledger import beside
 from dpml.release.release import Request
 
 _DEFAULTS = ("calibration=tight", "algo=wdgd")
-"""The settings of a release whose defaults are not those of an experiment."""
+"""The defaults of a release that differ from the defaults of an experiment."""
 
 _PUBLIC = {
     "dataset": (
@@ -45,13 +45,13 @@ _PUBLIC = {
         "steps", "unit", "variant",
     ),
 }  # fmt: skip
-"""The keys below others that a published model tells. None of them says where a file is."""
+"""The keys of each group that a published model shows. None of them names a file."""
 
 
 def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) -> tuple[Request, Path]:
-    """Return the requested release, and the path of its ledger: `ledger`, or that of its data.
+    """Return the requested release, and the path of its ledger: `ledger`, or the ledger of its data.
 
-    `allowed` are fields of `Request` that say what may be published: `floating`, `declared`.
+    `allowed` has the fields `floating` and `declared` of `Request`, which say what may be published.
     """
     given = settings.given
     for key in {"seed", "draws"} & given.keys():
@@ -81,13 +81,13 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     )
     if ledger is None and isinstance(dataset, CSV):
         ledger = beside(dataset.paths["rows"])
-    elif ledger is None:  # in the user's cache, one for all sets that are made of the same files
+    elif ledger is None:  # in the user's cache, one for all data sets that use the same files
         ledger = here.target / f"{(dataset.info.name, *dataset.info.folders)[-1]}.ledger"
     return request, ledger
 
 
 def _setting(config: Mapping[str, Any], dataset: Source, rule: Partition, algorithm: Algorithm) -> str:
-    """Return the names of what is released, and the public keys with values that are not defaults."""
+    """Return the public settings of a release as text: names, and keys whose values are not the defaults."""
     public = {"dataset": dataset.info.name, "partition": rule.name, "algo": algorithm.name}
     public |= {key: config[key] for key in ("loss", "calibration", "M", "N", "eps", "delta")}
     public["adversary.colluders"] = config["adversary"]["colluders"]
@@ -101,7 +101,7 @@ def _setting(config: Mapping[str, Any], dataset: Source, rule: Partition, algori
 
 
 def _choose_for_a_release(config: dict[str, Any], given: Container[str]) -> None:
-    """Set the defaults of a release: no test rows, and no rows with missing values."""
+    """Set the defaults of a release: use no test rows, and refuse rows with missing values."""
     node = config["dataset"]
     if config["algo"].get("_target_", "").rpartition(".")[2] == "Regression" and "dataset.steps" not in given:
         node["steps"] = list(STEPS)
@@ -126,9 +126,9 @@ def _stated(dataset: Any, config: Mapping[str, Any]) -> tuple[ColumnBounds, str]
         return stated.of(features, path), str(dataset.label)
     if not isinstance(dataset, Tabular) or dataset.bounds != "public":
         raise UserError(
-            "a release needs ranges that are stated, not taken from private rows: for a file of your own --bounds "
-            "FILE.yaml (`dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes one to edit), else "
-            "dataset.bounds=public."
+            "a release needs public ranges, not ranges taken from private rows: for your own file, add --bounds "
+            "FILE.yaml (`dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes a draft of it); for "
+            "another data set, set dataset.bounds=public."
         )
     info = dataset.info
     classes = () if info.task == "regression" else tuple(f"{label:g}" for label in sorted(info.classes))

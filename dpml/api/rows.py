@@ -1,4 +1,4 @@
-"""An estimator's rows: mapped into the unit ball by public ranges, and kept with a probability, their weight."""
+"""Prepare an estimator's rows: map them into the unit ball by public ranges, and sample them by their weights."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -35,18 +35,18 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):
-        got = f"{low[wrong[0]]:g} and {high[wrong[0]]:g} at {wrong[0]}"
-        raise UserError(f"{key} must be finite, low < high, less than 1.8e308 apart, got {got}.")
+        got = f"{low[wrong[0]]:g} and {high[wrong[0]]:g} for column {wrong[0]}"
+        raise UserError(f"{key} must be finite with low < high, less than 1.8e308 apart, got {got}.")
     return low, high
 
 
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
     """Keep each row (n, d) with the product of its `weights` (n,) as the probability; replace other rows by zeros.
 
-    This is cost-proportionate rejection sampling (Zadrozny, Langford & Abe 2003): in the mean over `rng`, a sum over
-    the rows has each of them times its weight. A coin is drawn for each row whatever is in it. Given the coins, a row
-    and its weight alone decide what becomes of the row, and zeros lie in the unit ball: neighbours stay neighbours for
-    every coin, even if the coins are known, so that each guarantee holds for rows together with their weights.
+    This is cost-proportionate rejection sampling (Zadrozny, Langford & Abe 2003): in expectation over `rng`, a sum over
+    the rows counts each row with its weight. One coin is tossed per row, independently of the data. Given the coins,
+    each new row depends on the old row and its weight only, and zeros lie in the unit ball. Neighbours stay neighbours
+    even if the coins are known, so each guarantee holds for rows together with their weights.
     """
     if not weights:
         return X
@@ -55,27 +55,27 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
 
 
 def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
-    """Return the weights of rows, if there are any, as an array (n,); a weight above 1 is cut to 1, with a warning."""
+    """Return a list with the weights (n,), or an empty list without weights. Reduce weights above 1 to 1 and warn."""
     if given is None:
         return []
     weights = np.asarray(given, dtype=float)
     if weights.ndim > 1:
-        raise ValueError("Sample weights must be 1D array or scalar")  # scikit-learn's words
+        raise ValueError("Sample weights must be 1D array or scalar")  # scikit-learn's message
     weights = np.broadcast_to(weights, len(X)) if weights.ndim == 0 else weights
     check_consistent_length(X, weights)
     if not (weights >= 0).all() or not weights.any():
         raise ValueError("sample_weight must be numbers >= 0, and not all zero.")
     if (weights > 1).any():
         warnings.warn(
-            "sample_weight above 1 counts as 1: a heavier row would move the model farther than is proven. Divide all "
-            "by a public largest weight, not by the largest that there is.",
+            "sample_weight above 1 counts as 1, because the proofs need weights of at most 1. Divide all weights by a "
+            "public upper bound, not by the largest private weight.",
             stacklevel=3,
         )
     return [np.minimum(weights, 1.0)]
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return the weight of each row (n,) by its class, relative to the heaviest class; nothing without weights.
+    """Return a list with each row's weight (n,), by its class relative to the heaviest; empty without weights.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """
@@ -83,8 +83,8 @@ def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes
         return []
     if isinstance(given, str):
         raise UserError(
-            f"class_weight={given!r} would count the private labels, which no budget covers: give public weights, such "
-            "as class_weight={0: 0.1, 1: 1}, from what is known of these classes elsewhere."
+            f"class_weight={given!r} would count the private labels, and no budget covers that: give weights that you "
+            "know from a public source, such as class_weight={0: 0.1, 1: 1}."
         )
     refuse_unknown("class", given, list(classes), "class_weight")
     weights = np.array([float(given.get(name, 1.0)) for name in classes])
@@ -94,6 +94,6 @@ def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes
 
 
 def owners(party: ArrayLike) -> Index:
-    """Return the number of each row's party, (n,), in the order of the parties' ids."""
+    """Return the number of each row's party, (n,). Parties are numbered in the order of their ids."""
     numbers: Index = np.unique(column_or_1d(party), return_inverse=True)[1]
     return numbers

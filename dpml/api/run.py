@@ -1,4 +1,4 @@
-"""`dpml.run`: the results of `dpml-run`, as data frames, a table and a figure."""
+"""Run settings with `dpml.run`, and get the results of `dpml-run` as data frames, a table and a figure."""
 
 import logging
 import warnings
@@ -24,9 +24,9 @@ class Result:
     """The measurements of a run.
 
     Attributes:
-        rows: One number per row, in `metric` and `value`, with the setting, the seed and the draw, the claimed and the
-            proven eps: the table rows.csv of `dpml-run`.
-        guarantees: One view and basis per row: the table guarantees.csv.
+        rows: The table rows.csv of `dpml-run`. Each row has one number, in `metric` and `value`, with its setting, its
+            seed and draw, and the claimed and the proven eps.
+        guarantees: The table guarantees.csv, with one view and basis per row.
     """
 
     rows: pd.DataFrame
@@ -39,9 +39,9 @@ class Result:
         return f"{self.table().to_string(index=False)}\n{counts}"
 
     def table(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return a line per setting: what varies, mean ± half the 95 % interval, claimed and proven eps (`dpml table`).
+        """Return a line per setting: mean ± half the 95 % interval, claimed and proven eps (`dpml table`).
 
-        `metrics`: those shown; by default accuracy or rmse and the optimality gap, if they were measured.
+        `metrics` are the metrics to show: by default accuracy or rmse, and the optimality gap, if they were measured.
         """
         found = run_table(summarise(self.rows), metrics, claims_in(self.guarantees)).texts
         return pd.DataFrame(found["rows"], columns=found["columns"])
@@ -50,8 +50,8 @@ class Result:
         """Draw each metric against a setting in a Matplotlib figure, a curve per algorithm (`dpml plot`).
 
         Args:
-            x: eps, delta, M, N, another setting, or inverse_eps; by default the first that varies.
-            metrics: by default the optimality gap, or else the loss, and accuracy or rmse.
+            x: eps, delta, M, N, another setting, or inverse_eps; by default the first setting that varies.
+            metrics: the metrics to draw; by default the optimality gap (or the loss), and accuracy or rmse.
         """
         from dpml.reporting.charts import run_charts  # loads Matplotlib
         from dpml.reporting.figures import paper_figure
@@ -61,14 +61,13 @@ class Result:
 
 
 def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Result:
-    """Run settings, or read their results from the store if they exist. Keys and cells are those of `dpml-run`.
+    """Compute the results of settings, or read them from the store if they exist. The keys are those of `dpml-run`.
 
-    Several values of a key are a list: all combinations are run. A key with a dot goes into a dictionary,
-    ``**{"algo.lam": 0.01}``, and an option that is a list itself into a further list, ``**{"algo.steps": [[0.1, 1]]}``.
+    Give several values of a key as a list: all combinations are run. Write a key with a dot as in
+    ``**{"algo.lam": 0.01}``. If one value is a list itself, put it into another list: ``**{"algo.steps": [[0.1, 1]]}``.
 
-    Cells are kept in ``results_dir/.cells``, and nothing else is written, but for ``plan.csv`` by a dry run. The plan
-    goes to stdout, progress to stderr.
-    After Ctrl-C the same call resumes.
+    Results are stored in ``results_dir/.cells``. Nothing else is written, except ``plan.csv`` by a dry run. The plan is
+    printed on stdout, and the progress on stderr. After Ctrl-C, repeat the call to resume.
 
     >>> import dpml, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -78,9 +77,9 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
     (['fm', 'gop'], 8)
 
     Args:
-        overrides: as on the command line, ``"algo=capefm"``.
+        overrides: settings as on the command line, ``"algo=capefm"``.
         config_dir: a folder of your own options, as ``--config-dir``.
-        keys: the same as keyword arguments, ``eps=[0.1, 1]``.
+        keys: settings as keyword arguments, ``eps=[0.1, 1]``.
 
     Raises:
         CellsFailedError: a cell failed, which is a bug; the message gives the path of the traceback.
@@ -88,7 +87,7 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
     """
     settings = settings_of(overrides, keys, config_dir)
     if "experiment" in (*settings.given, *settings.lists):
-        raise UserError("dpml.run takes no experiment: dpml-run writes its figure, and a table to read with pandas.")
+        raise UserError("dpml.run takes no experiment: use dpml-run, then read its table with dpml.rows.")
     asked = ask(settings)
     if compute(asked, "the same call") == INTERRUPTED:
         raise KeyboardInterrupt

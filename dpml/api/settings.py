@@ -1,4 +1,4 @@
-"""Settings of a run: words as on the command line. A function's arguments become such words, too."""
+"""Represent settings as words of the command line. The arguments of functions are turned into such words, too."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings: `words` are KEY=VALUE in Hydra's syntax; `lists` are the keys that are swept, with their values."""
+    """The settings of a command: `words` are KEY=VALUE in Hydra's syntax; `lists` has the values of swept keys."""
 
     words: Sequence[str] = ()
     config_dir: Path | None = None
@@ -27,16 +27,16 @@ class Settings:
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """Return all values that the words set, by key."""
+        """Return the values that the words set, by key."""
         words = [word for word in map(parsed, self.words) if not word.is_delete()]
         return {word.key_or_group: word.value() for word in words}
 
     def only(self, kept: Callable[[str], bool]) -> "Settings":
-        """Return the settings of some keys, without lists."""
+        """Return the settings of the keys for which `kept` is true, without swept keys."""
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Return the same settings with words such as ``M=5,10`` as lists."""
+        """Return the settings with words such as ``M=5,10`` moved to `lists`."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():
@@ -48,7 +48,7 @@ class Settings:
         return replace(self, words=words, lists=lists)
 
     def composed(self, extra: Iterable[Option] = ()) -> Composed:
-        """Return the configuration: the defaults, changed by the words, and the first option of a swept group."""
+        """Compose the configuration from the defaults, the words, and the first option of each swept group."""
         words = [word for word in self.words if parsed(word).key_or_group.partition(".")[0] not in self.lists]
         words += [word_of(group, self.lists[group][0]) for group in GROUPS if group in self.lists]
         return compose(words, self.config_dir, extra)
@@ -66,7 +66,7 @@ def is_private(word: str) -> bool:
 def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None) -> Settings:
     """Return a function's overrides and keyword arguments as settings.
 
-    A list is a value of the keys in `LISTED`, and a sweep of any other key.
+    A list is one value for the keys in `LISTED`, and a sweep for any other key.
     """
     for word in overrides:
         if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
@@ -75,7 +75,7 @@ def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: s
     for key, value in keys.items():
         content = plain(value, key)
         if content == []:
-            raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+            raise UserError(f"{key} must be one value or a list of at least one value, got {key}=[].")
         sweep = isinstance(content, list) and key not in LISTED
         words.append(word_of(key, *content) if sweep else word_of(key, content))
     return Settings(words, None if config_dir is None else Path(config_dir)).swept()
@@ -92,7 +92,7 @@ def one_setting(
 
 
 def plain(value: Any, key: str) -> Any:
-    """Return a value as YAML has it: NumPy's numbers as Python's, paths as text, sequences as lists."""
+    """Convert a value to a type of YAML: NumPy's numbers to Python's, paths to text, sequences to lists."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Path):
@@ -112,7 +112,7 @@ def refuse_several(settings: Settings) -> None:
         names = settings.given.get(group)
         if isinstance(names, list):
             several = ",".join(map(str, names))
-            how = f"for several, dpml-run -m {group}={several}" if len(names) > 1 else f"write {group}={several}"
+            how = f"write dpml-run -m {group}={several}" if len(names) > 1 else f"write {group}={several}"
             raise UserError(f"{group} takes one name, got {group}=[{several}]: {how}.")
 
 

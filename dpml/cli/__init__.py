@@ -1,4 +1,4 @@
-"""The commands: `dpml-run` (Hydra: one run or a sweep) and `dpml` (all commands that need no sweep)."""
+"""Start the commands: `dpml-run` (a run, a sweep or an experiment) and `dpml` (everything else)."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ from dpml.version import __version__
 
 
 def dpml_run() -> None:
-    """Entry point of `dpml-run`."""
+    """Run `dpml-run`, or print its version."""
     if "--version" in sys.argv[1:]:  # Hydra would print its own version
         print(f"dpml {__version__}")
         return
@@ -19,7 +19,7 @@ def dpml_run() -> None:
 
 
 def dpml() -> None:
-    """Entry point of `dpml`."""
+    """Run `dpml`."""
     load("main").main()
 
 
@@ -29,7 +29,7 @@ def load(name: str) -> ModuleType:
     An exception would print a traceback, or an extension module that is being imported would swallow it.
     """
     usual = signal.getsignal(signal.SIGINT)
-    gc.disable()  # the collector of garbage would go through what is loaded again and again
+    gc.disable()  # the garbage collector would scan the growing modules again and again
     if callable(usual):
         signal.signal(signal.SIGINT, lambda *_: os._exit(130))
     try:

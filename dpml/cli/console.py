@@ -1,4 +1,4 @@
-"""Tables in a terminal, and what a run or a sweep prints."""
+"""Print tables in a terminal, and the results of a run or a sweep."""
 
 import math
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _GAP = "  "
-_MEANINGLESS = 100.0  # an eps from which on a guarantee says nothing: e^100 is 3e43
+_MEANINGLESS = 100.0  # from this eps on, a guarantee means nothing: e^100 is 3e43
 _BASES = {
     "published": "claimed ε",
     "proven": "proven ε",
     "conditional": "if fixed beforehand",
     "declared": "declared ε",
 }
-_TIGHT = "Next: calibration=tight adds the least noise that is proven to give this eps, instead of the paper's."
+_TIGHT = "Next: calibration=tight replaces the paper's noise by the least noise that is proven to give this eps."
 _TUNED = ("fixed", "rule")  # values of `tuned` that need no mention
 
 
@@ -34,7 +34,7 @@ def eps_text(eps: float) -> str:
 
 
 def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Print a table, with a cell for every head in each line. A cell that is too wide continues below."""
+    """Print a table with the columns `heads`. A text that is too wide for its column continues on the next line."""
     columns = list(zip(heads, *lines, strict=True))
     widths = [max(map(cell_len, texts)) for texts in columns]
     longest_words = [max(map(cell_len, " ".join(texts).split())) for texts in columns]
@@ -51,10 +51,10 @@ def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[
 
 
 def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
-    """Print the main metrics, and what is claimed and proven, of a run or a sweep.
+    """Print the main metrics, and the claimed and proven eps, of a run or a sweep.
 
-    One setting gets a line per metric and per view, several get a line each, with the worst view. Values that all
-    settings share are printed above the table.
+    For one setting there is a line per metric and per view; for several, a line per setting with the worst view. Values
+    that all settings share are printed above the table.
     """
     from dpml.reporting.run_table import claims_in, run_table  # loads pandas
     from dpml.reporting.statistics import about_intervals, settings, summarise
@@ -86,10 +86,7 @@ def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
 
 
 def _metrics(summary: "pd.DataFrame", several: bool) -> list[str] | None:
-    """Return the metrics to show: the main ones, the user's own, which have a dot, and what explains a bad result.
-
-    The table of several settings has no room for explanations.
-    """
+    """Return the metrics to show: main metrics, the user's own, and for one setting `trimmed`, if it is above 0."""
     from dpml.reporting.run_table import MAIN
 
     present = list(dict.fromkeys(summary["metric"]))

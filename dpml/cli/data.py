@@ -1,4 +1,4 @@
-"""`dpml data`: list, fetch and check data sets, and deal their rows to parties."""
+"""Run `dpml data`: list, fetch and check data sets, and deal their rows to parties."""
 
 import sys
 from argparse import Namespace
@@ -21,8 +21,8 @@ from dpml.errors import UserError
 from dpml.screen import Screen
 
 _EXPLAINED = (
-    "distance: total variation between a party's mix of classes and that of all rows, 0 (alike) to 1; by chance: of "
-    "parties of the same sizes whose rows are dealt at random"
+    "distance: total variation distance between the class shares of a party and of all rows, from 0 (equal) to 1; by "
+    "chance: for parties of the same sizes with rows dealt at random"
 )
 
 
@@ -53,7 +53,7 @@ def state(source: Source, files: Files) -> str:
 
 
 def run_list(arguments: Namespace) -> None:
-    """Print a line for every data set, and where data are."""
+    """Print a line for every data set, and the folders of data files and parsed arrays."""
     files, console = _files(arguments), Screen()
     sources = catalogue.sources(arguments.config_dir)
     lines = []
@@ -66,13 +66,13 @@ def run_list(arguments: Namespace) -> None:
     public = ", ".join(name for name, source in sources.items() if source.info.columns)
     loose = ", ".join(name for name, source in sources.items() if not all(raw.sha256 for raw in source.info.files))
     console.print(f"Public ranges (dataset.bounds=public): {public}.")
-    console.print(f"Not pinned, the first file seen is trusted: {loose}.")
+    console.print(f"Without a published checksum, so that the first file seen is trusted: {loose}.")
     console.print("Your own file: dataset=csv dataset.path=FILE.csv dataset.label=COLUMN")
     print(f"data files     {', '.join(map(str, files.roots))}\nparsed arrays  {parsed.root()}")
 
 
 def run_get(arguments: Namespace) -> None:
-    """Fetch every data set that can be fetched; one that fails does not stop the others."""
+    """Fetch data sets. If one fails, the others are still fetched."""
     files, failed = _files(arguments), []
     for name, source in _named(arguments).items():
         try:
@@ -99,7 +99,7 @@ def _prepare(source: Source, files: Files) -> str:
 
 
 def run_check(arguments: Namespace) -> None:
-    """Read every raw file again, and print whether it is what it should be."""
+    """Read every raw file again, and print whether its content is the expected one."""
     files, problems = _files(arguments), cache(_problem)  # several data sets can share a file
     wrong = 0
     for name, source in _named(arguments).items():
@@ -114,18 +114,18 @@ def run_check(arguments: Namespace) -> None:
             print(f"{name}: {raw.name}: {verdict}")
     if wrong:
         raise UserError(
-            f"{wrong} of the files are not what they should be: move them away, then get them again with dpml data get."
+            f"{wrong} of the files do not have the expected content: move them away, then run dpml data get."
         )
 
 
 def _problem(raw: Raw, path: Path) -> str:
-    """Return what is wrong with a file, after reading all of it; empty if nothing is."""
+    """Read all of a file, and return what is wrong with it; empty if nothing is wrong."""
     content = fresh_content(path)
     return difference(raw, content) or change(raw, path, content)
 
 
 def run_partition(arguments: Namespace) -> None:
-    """Deal the rows as a run would, and print what the parties hold; draw a figure if asked to."""
+    """Deal the rows as a run would, and print how they differ between parties; draw a figure with --figure."""
     from dpml.api.functions import dealt  # loads the audits
 
     skew, rule, parties = dealt(Settings(arguments.overrides, config_dir=arguments.config_dir))

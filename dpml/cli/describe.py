@@ -1,4 +1,4 @@
-"""`dpml data describe`: how a run would read a user's own file."""
+"""Run `dpml data describe`: print how a run would read a user's own file."""
 
 import shlex
 from argparse import Namespace
@@ -19,10 +19,10 @@ _SHOWN = 3  # categories shown per column
 
 
 def run_describe(arguments: Namespace) -> None:
-    """Print what a file holds; with --bounds also the values outside them; with --bounds-out write bounds to edit."""
+    """Print a file's columns; with --bounds also the values outside of them; with --bounds-out write bounds to edit."""
     target = arguments.bounds_out
     if target is not None and arguments.label is None:
-        raise UserError("--bounds-out needs --label, as the file states the classes, or the range of the target, too.")
+        raise UserError("--bounds-out also writes the classes, or the range of the target: add --label COLUMN.")
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
     description = describe(CSV(str(arguments.file), **own_options(arguments)))
@@ -32,9 +32,9 @@ def run_describe(arguments: Namespace) -> None:
     sentences = [*description.noticed, *_sentences(description)]
     if arguments.bounds is not None:
         beyond = outside(description)
-        sentences += beyond or [f"No value is outside what {arguments.bounds} states."]
+        sentences += beyond or [f"All values are within the bounds of {arguments.bounds}."]
         if beyond:
-            sentences.append("A run clips such numbers to their range, and counts such categories as none.")
+            sentences.append("A run clips such numbers to their range, and treats such categories as unknown.")
     for sentence in [*sentences, AS_PRIVATE]:
         console.print(sentence, soft_wrap=True)
     if target is not None:
@@ -63,7 +63,7 @@ def _values(found: ColumnProfile) -> str:
 def _sentences(description: Description) -> Iterator[str]:
     labels, rows, label = description.labels, description.rows, description.options.label
     if labels is None:
-        yield "No column is named to be predicted: --label COLUMN."
+        yield "To choose the column to predict, add --label COLUMN."
     elif labels.task == "regression":
         yield "label {}: regression, {:g} to {:g}".format(label, *description.classes)
     else:
@@ -77,7 +77,7 @@ def _sentences(description: Description) -> Iterator[str]:
         f"{description.width:,} after one_hot{parties}"
     )
     for each in description.problems:
-        yield f"The column {each.name!r} would be refused."
+        yield f"A run would refuse the column {each.name!r}."
     if description.complete < rows and description.options.missing == "drop":
         yield (
             "dataset.missing=drop, the default, leaves out rows with a missing value; dataset.missing=keep with "

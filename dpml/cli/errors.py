@@ -10,11 +10,8 @@ from dpml.screen import guarded, printable
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
-    """Run `main`. A mistake prints one sentence on stderr and exits with 2; Ctrl-C exits with 130, silently.
-
-    A bug in dpml stays an exception.
-    """
-    os.environ["MPLBACKEND"] = "agg"  # a notebook's shell names one of its own, which may not be installed here
+    """Run `main`. A mistake prints a sentence on stderr and exits with 2; Ctrl-C exits with 130; a bug raises."""
+    os.environ["MPLBACKEND"] = "agg"  # a notebook sets its own backend, which is perhaps not installed here
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     try:
         with guarded():
@@ -37,7 +34,7 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
             sys.stdout.flush()
         except OSError:
             _drop_output()
-        print(printable(f"{program}: error: {message[:2000]}"), file=sys.stderr)  # what others wrote may be in it
+        print(printable(f"{program}: error: {message[:2000]}"), file=sys.stderr)  # it can quote the text of a file
         sys.exit(2)
 
 
@@ -49,15 +46,15 @@ def _follows_ctrl_c(error: BaseException | None) -> bool:
 
 
 def _drop_output() -> None:
-    """Discard what could not be written: Python would try again when it exits, and fail."""
+    """Discard the output that could not be written: otherwise Python tries again at exit, and fails."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def sentence(error: Exception) -> str | None:
-    """Return what an exception means and the remedy, with the nearest valid name; None for a bug."""
+    """Return the sentence to print for an exception; None for a bug."""
     if isinstance(error, UserError):
         return str(error)
-    if isinstance(error, OSError) and error.errno is not None:  # without errno it is not the system's error
+    if isinstance(error, OSError) and error.errno is not None:  # errno: raised by the operating system
         path = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
         return f"{path}{os.strerror(error.errno).lower()}."
     if isinstance(error, MemoryError):

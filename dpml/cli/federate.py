@@ -1,4 +1,4 @@
-"""`dpml federate`: train one model on the rows of parties that keep them on their own machines."""
+"""Run `dpml federate`: train one model on rows that parties keep on their own machines."""
 
 import json
 import os
@@ -29,7 +29,7 @@ from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
-_ROWS = 200  # of each party while the number is unknown: the guarantee does not depend on it
+_ROWS = 200  # rows of each party until the number is known: the guarantee does not depend on it
 
 
 def run_card(arguments: Namespace) -> None:
@@ -40,7 +40,7 @@ def run_card(arguments: Namespace) -> None:
 
 
 def run_plan(arguments: Namespace) -> None:
-    """Put cards together to a plan."""
+    """Combine the cards of all parties into a plan."""
     check_writable(arguments.output)
     plan = _agreed(arguments, [read_card(path) for path in arguments.cards])
     write_atomically(arguments.output, plan.text)
@@ -48,12 +48,12 @@ def run_plan(arguments: Namespace) -> None:
 
 
 def run_sign(arguments: Namespace) -> None:
-    """Add the signature of a key, and those in other copies, to the plan's file."""
+    """Sign a plan with a key, and add the signatures of other copies to its file."""
     plan = read_plan(arguments.plan)
     for path in arguments.copies:
         other = read_plan(path)
         if other.digest != plan.digest:
-            raise UserError(f"{path} is another plan than {arguments.plan}: sign one and the same.")
+            raise UserError(f"{path} is another plan than {arguments.plan}: all parties must sign the same plan.")
         plan = plan.with_signatures(other.signatures)
     if arguments.key is not None:
         plan = plan.signed(signing_key(arguments.key, make=False))
@@ -62,12 +62,12 @@ def run_sign(arguments: Namespace) -> None:
 
 
 def run_tls(arguments: Namespace) -> None:
-    """Write the aggregator's certificate and its key."""
+    """Write the aggregator's certificate and the key of the certificate."""
     write_certificates(arguments.host, arguments.folder)
 
 
 def run_party(arguments: Namespace) -> None:
-    """Take part in a release, and write the model."""
+    """Take part in a release as one party, and write the model."""
     address = address_of(arguments.aggregator)
     context = client_tls(address, arguments.ca)
     check_writable(arguments.output)
@@ -85,7 +85,7 @@ def run_party(arguments: Namespace) -> None:
 
 
 def run_aggregator(arguments: Namespace) -> None:
-    """Wait for all parties, and make the model."""
+    """Wait for all parties, and compute the model with them."""
     address = address_of(arguments.listen)
     context = server_tls(address, arguments.certificate, arguments.certificate_key)
     plan = read_plan(arguments.plan)
@@ -95,7 +95,7 @@ def run_aggregator(arguments: Namespace) -> None:
         check_writable(arguments.output)
     _say(plan)
     if kept.done:
-        print(f"{kept.folder} has the first {kept.done} sums of this release, which goes on from there.", flush=True)
+        print(f"{kept.folder} has the first {kept.done} sums of this release: it continues from there.", flush=True)
     with listening(plan, address, arguments.timeout, context) as (called, _):
         made = _aggregate(plan, called, arguments.wait, arguments.output, kept)
     kept.forget()
@@ -103,7 +103,7 @@ def run_aggregator(arguments: Namespace) -> None:
 
 
 def _aggregate(plan: FederationPlan, called: Callers, wait: float, output: Path, kept: Kept | None = None) -> Federated:
-    """Make the model, write it, and give it to the parties."""
+    """Compute the model, write it, and send it to the parties."""
     called.await_all(wait)
 
     def progress(done: int, parties: int) -> None:
@@ -128,8 +128,8 @@ def _say_result(made: Federated, plan: FederationPlan, output: Path) -> None:
 def run_try(arguments: Namespace) -> None:
     """Carry out the whole federation on this machine: keys, a plan that all sign, and a process for each party.
 
-    A rehearsal does all of it, but its model and its ledgers are in a folder that is deleted: nothing of the rows
-    leaves it.
+    Without --release this is a rehearsal: the model and the ledgers are in a temporary folder that is deleted, and no
+    result is shown.
     """
     files, output = arguments.files, arguments.output
     readings = _readings(arguments.reading, [data.stem for data in files])
@@ -157,14 +157,14 @@ def run_try(arguments: Namespace) -> None:
         failed = [data.stem for data, process in zip(files, running, strict=True) if process.wait()]
     if arguments.release:
         _say_result(made, plan, output)
-    else:  # nothing of the model is shown: no ledger has it
+    else:  # no ledger has recorded the model, so nothing of it may be shown
         print("This was a rehearsal: no ledger was charged, and its model is deleted. Add --release to make the model.")
     if failed:
         raise UserError(f"{', '.join(failed)} ended with an error, as the lines above say.")
 
 
 def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the options of each party's file, from NAME KEY=VALUE ..."""
+    """Return the options for reading each party's file, from words NAME KEY=VALUE ..."""
     readings: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name, *words in options:
         refuse_unknown("file", [name], names, "--reading")
@@ -186,7 +186,7 @@ def _started(data: Path, words: Sequence[Any]) -> Iterator[Popen[bytes]]:
 
 
 def run_init(arguments: Namespace) -> None:
-    """Write a folder for each party and the aggregator, and print what would be guaranteed."""
+    """Write a folder for each party and the aggregator, and print the guarantee of the planned release."""
     address = address_of(arguments.aggregator)
     names = arguments.parties
     if len(names) == 1 and names[0].isdecimal():
@@ -197,11 +197,11 @@ def run_init(arguments: Namespace) -> None:
     write_consortium(names, address, plan.stated, ("--set", *_words(arguments)), adversary, arguments.folder)
     _say_what_is_agreed(plan)
     print(f"{arguments.folder} has a folder for each of {', '.join(names)}, and for the aggregator: send each its own.")
-    print("Each makes its signing key there, and keeps it. STEPS.md says how.")
+    print("In its folder, each party creates its signing key and keeps it secret. STEPS.md says how.")
 
 
 def _seat(arguments: Namespace, name: str, data: Path, key: Path, reading: Mapping[str, Any]) -> Seat:
-    """Return a party of this plan, with its number of rows; creates its key if it has none."""
+    """Return a party of this plan, with its number of rows. Create its key if it has none."""
     stated, terms = _terms(arguments)
     check_ball(terms.dataset.steps, stated.columns)
     _, y = own_rows(replace(terms.dataset, **reading), stated, data)
@@ -209,7 +209,7 @@ def _seat(arguments: Namespace, name: str, data: Path, key: Path, reading: Mappi
 
 
 def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
-    """Return what is stated of the columns, and the terms, which have what the bounds file says of the reading."""
+    """Return the public bounds of the columns, and the terms, which include the bounds file's options for reading."""
     stated = load(arguments.bounds)
     return replace(stated, reading={}), agreed_of(_words(arguments), stated.reading)
 
@@ -229,8 +229,8 @@ def _agreed(arguments: Namespace, seats: Sequence[Seat]) -> FederationPlan:
 
 
 def _say(plan: FederationPlan) -> None:
-    """Print what is agreed on, and who has signed it."""
-    unsigned = set(plan.unsigned)  # once: every signature is verified for it
+    """Print the plan, and who has signed it."""
+    unsigned = set(plan.unsigned)  # evaluated once, because it verifies every signature
     signed = {seat.name: "" if seat.name in unsigned else ", signed" for seat in plan.seats}
     seats = [f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{signed[seat.name]}" for seat in plan.seats]
     expectation = expected(plan.algorithm, plan.terms.budget, plan.problem)

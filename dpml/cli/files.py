@@ -1,4 +1,4 @@
-"""Files of the user's own: options that say how one is written, and none that is overwritten."""
+"""Handle the user's own files: read the options about their format, and never overwrite a file by mistake."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,18 +8,18 @@ from typing import Any
 from dpml.config.words import word_of
 from dpml.errors import UserError
 
-AS_PRIVATE = "All this is computed from the rows without noise, and as private as they are: do not publish it."
+AS_PRIVATE = "All this is computed from the rows without noise, and is as private as they are: do not publish it."
 
 READING = ("encoding", "separator", "decimal", "na")
 
 
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options about how a file is written that are given."""
+    """Return the given options about the format of a file."""
     return _given(arguments, READING)
 
 
 def own_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of dataset=csv that are given."""
+    """Return the given options of dataset=csv."""
     return _given(arguments, ("bounds", "label", "party", "drop", *READING))
 
 
@@ -33,21 +33,21 @@ def own_file(arguments: argparse.Namespace) -> list[str]:
     words = arguments.overrides
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:
-        raise UserError(f"one file of rows is released, got {' and '.join(files)}.")
+        raise UserError(f"a release takes one file of rows, got {' and '.join(files)}.")
     given = ({"path": files[0]} if files else {}) | own_options(arguments)
     settings = [word_of(f"dataset.{key}", content) for key, content in given.items()]
     return ["dataset=csv"] * bool(files) + settings + [word for word in words if word not in files]
 
 
 def refuse_replacing(output: Path | None, *read: Path | None) -> None:
-    """Raise UserError where a file that is read would be replaced by what is made of it."""
+    """Raise UserError if the output would replace one of the files that are read."""
     for path in read:
         if output and path and output.exists() and path.exists() and output.samefile(path):
-            raise UserError(f"-o {output} would replace {path}, which is read: choose another name.")
+            raise UserError(f"-o {output} would replace the input {path}: choose another name.")
 
 
 def refuse_overwriting(path: Path, force: bool, kinds: Sequence[str]) -> None:
-    """Raise UserError unless a file can be written there: it is new, or may be replaced, and of one of some kinds."""
+    """Raise UserError if a file exists and `force` is not set, or if its suffix is not one of `kinds`."""
     if path.suffix[1:] not in kinds:
         raise UserError(f"-o {path} must end in .{', .'.join(kinds[:-1])} or .{kinds[-1]}.")
     if path.exists() and not force:

@@ -1,4 +1,4 @@
-"""`dpml`: its commands and their options. The module of a command is loaded when it runs."""
+"""Define the commands of `dpml` and their options. The module of a command is loaded when it runs."""
 
 import argparse
 import sys
@@ -19,13 +19,19 @@ examples:
   dpml release FILE.csv --bounds bounds.yaml eps=1 delta=1e-6
   dpml show model.json
   dpml predict model.json NEW.csv
+  dpml ledger FILE.csv.ledger
   dpml guarantee algo=capefm eps=0.1 --why
-  dpml federate try A.csv B.csv C.csv --bounds bounds.yaml --set eps=1 delta=1e-6"""
+  dpml audit algo=wddp eps=1
+  dpml check rounds=100 noise_multiplier=10 delta=1e-5 claimed_eps=3
+  dpml federate try A.csv B.csv C.csv --bounds bounds.yaml --set eps=1 delta=1e-6
+  dpml plot RUN --x eps
+  dpml table RUN -o table.tex
+  dpml verify results/kang2019/fig1"""
 
 _COMPLETED = {"bash": "_dpml_settings", "zsh": "_dpml_settings"}
-"""The functions that complete KEY=VALUE, in the shells that have one."""
+"""The function that completes KEY=VALUE, for each shell that has one."""
 
-# bash splits a word at "=": the function looks at both parts, and returns the part that follows
+# bash splits a word at "=": the function looks at both parts, and returns the part after "="
 _BASH = """\
 _dpml_settings() {
   local word="$1" before="${COMP_WORDS[COMP_CWORD-1]}"
@@ -63,62 +69,60 @@ _AGREED = (
     "dataset.steps, dataset.na, dataset.encoding, dataset.separator, dataset.decimal"
 )
 _OPTIONS = {
-    "overrides": _option("KEY=VALUE", "as for dpml-run, one value each", nargs="*"),
-    "--config-dir": _path("DIR", "your own options: DIR/algo/NAME.yaml and so on"),
-    "--pack": _path("DIR", "a paper's folder, with its card.yaml; can be repeated", action="append", default=[]),
+    "overrides": _option("KEY=VALUE", "settings as for dpml-run, with one value each", nargs="*"),
+    "--config-dir": _path("DIR", "a folder with your own options, such as DIR/algo/NAME.yaml"),
+    "--pack": _path("DIR", "the folder of a paper, with its card.yaml; can be repeated", action="append", default=[]),
     "--json": _flag("print JSON instead of a table"),
     "--output": _path(None, "default: %(default)s"),
-    "--folder": _path("DIR", required=True),
-    "--figure": _path("FILE", "draw it: FILE.png and FILE.svg"),
-    "--certificate": _path("FILE", "write what `dpml verify` computes the guarantee from"),
-    "--why": _flag("print message, sensitivity, noise and composition"),
+    "--folder": _path("DIR", "write the files into this new folder", required=True),
+    "--figure": _path("FILE", "also draw a figure: FILE.png and FILE.svg"),
+    "--certificate": _path("FILE", "write a certificate, from which `dpml verify` recomputes the guarantee"),
+    "--why": _flag("also print the messages, their sensitivity and noise, and the guarantee that follows"),
     "--fail-on": _option(
         None,
-        "exit with 1 if a claim is false, also if it is unproven (default), or never",
+        "exit with status 1 if a claim is false, if it is false or unproven (default), or never",
         choices=("false", "unproven", "never"),
         default="unproven",
     ),
     # data sets
-    "names": _option("NAME", "as in `dpml data list` (default: all)", nargs="*"),
+    "names": _option("NAME", "data sets, as in `dpml data list` (default: all)", nargs="*"),
     "--data-dir": _option("DIR", "a folder with data files, which is only read (default: $DPML_DATA)"),
-    "--into": _option("DIR", "put the files there (default: the user's cache)"),
+    "--into": _option("DIR", "store the files in this folder (default: the user's cache)"),
     # files of rows, and models
     "file": _path("FILE", "FILE.csv, .csv.gz, or .parquet"),
-    "model": _path("MODEL", "the model's file"),
+    "model": _path("MODEL", "the file of a published model"),
     "--label": _option("COLUMN", "the column to predict (dataset.label)"),
-    "--party": _option("COLUMN", "the column that says whose a row is (dataset.party)"),
+    "--party": _option("COLUMN", "the column that names the party of each row (dataset.party)"),
     "--drop": _option("COLUMN", "columns that are not used (dataset.drop)", **_SEVERAL),
     "--encoding": _option("NAME", "utf-8 (the default), utf-16, latin-1, cp1252, ... (dataset.encoding)"),
-    "--separator": _option("CHARACTER", "between values; or comma, semicolon, tab, bar (default: automatic)"),
-    "--decimal": _option("NAME", "point (the default) or comma"),
-    "--na": _option("TEXT", "texts that stand for a missing value, besides the usual ones (dataset.na)", **_SEVERAL),
-    "--bounds": _path("FILE.yaml", "what is publicly known of the file's columns (dataset.bounds)"),
-    "--bounds-out": _path("FILE.yaml", "write a file for dataset.bounds, to be edited"),
-    "--proba": _flag("print the probability of each class, and no prediction"),
+    "--separator": _option("CHARACTER", "between two values; or comma, semicolon, tab, bar (default: automatic)"),
+    "--decimal": _option("NAME", "the decimal mark: point (the default) or comma"),
+    "--na": _option("TEXT", "texts that mean a missing value, in addition to the usual ones (dataset.na)", **_SEVERAL),
+    "--bounds": _path("FILE.yaml", "public ranges and categories of the file's columns (dataset.bounds)"),
+    "--bounds-out": _path("FILE.yaml", "write a draft of the file for --bounds, which you then edit"),
+    "--proba": _flag("print the probability of each class instead of the prediction"),
     "--class": _option("CLASS", "print the probability of this class only", dest="wanted"),
-    "--shapes": _path("DIR", "draw what each feature contributes, from the model alone, into DIR"),
+    "--shapes": _path("DIR", "draw how each feature contributes to the score, into DIR; needs no data"),
     # what a release may spend and publish
-    "--ledger": _path("FILE", "default: beside the data, FILE.csv.ledger"),
-    "--cap": _number(float, None, "refuse what would bring the ledger above this eps", "EPS"),
-    "--cap-delta": _number(float, 1e-5, "at this delta", "DELTA"),
-    "--delta": _number(float, 1e-5, "at which eps is computed"),
-    "--declared": _flag("publish a guarantee that code from outside dpml declares, and nobody has proven"),
-    "--floating": _flag(
-        "publish floating-point noise where none is exact: proven for real numbers, not for these bits"
-    ),
+    "--ledger": _path("FILE", "the ledger that records the release (default: FILE.csv.ledger next to the data)"),
+    "--cap": _number(float, None, "refuse a release that would raise the ledger's total above this eps", "EPS"),
+    "--cap-delta": _number(float, 1e-5, "the delta of the cap", "DELTA"),
+    "--delta": _number(float, 1e-5, "the delta at which eps is computed"),
+    "--declared": _flag("allow a guarantee that code from outside dpml declares, and dpml has not proven"),
+    "--floating": _flag("allow floating-point noise if none is exact: proven for real numbers, not for these bits"),
     # federations
-    "files": _path("FILE.csv", nargs="+"),
-    "data": _path("FILE.csv"),
-    "cards": _path("NAME.card", nargs="+"),
-    "plan": _path("plan.json"),
+    "files": _path("FILE.csv", "the rows of each party", nargs="+"),
+    "data": _path("FILE.csv", "the rows of this party"),
+    "cards": _path("NAME.card", "the cards of all parties", nargs="+"),
+    "plan": _path("plan.json", "the plan of the release"),
     "parties": _option("NAME", "the parties' names, or how many there are", nargs="+"),
     "host": _option("HOST", "the name or address by which parties call the aggregator"),
     "--set": _option("KEY=VALUE", _AGREED, dest="overrides", required=True, nargs="+", action="extend"),
-    "--colluders": _number(int, 1, "parties that may collude", "C"),
+    "--colluders": _number(int, 1, "parties that may share their knowledge with the aggregator", "C"),
     "--dropouts": _number(int, None, "parties that may drop out (default: the maximum)", "D"),
-    "--wait": _number(float, 60.0, "seconds for all to be there"),
-    "--timeout": _number(float, 60.0, "seconds for the answers of a round"),
-    "--release": _flag("make the model, and enter it into every party's ledger"),
+    "--wait": _number(float, 60.0, "seconds to wait until all have called"),
+    "--timeout": _number(float, 60.0, "seconds to wait for the answers of a round"),
+    "--release": _flag("make a real release, and record it in every party's ledger"),
     "--reading": _option(
         "NAME KEY=VALUE",
         "options of one party's file, such as --reading ayr encoding=cp1252 decimal=comma",
@@ -126,27 +130,27 @@ _OPTIONS = {
         action="append",
         default=[],
     ),
-    "--plan": _path(None, required=True),
-    "--key": _path(None, "the signing key, which `card` makes; tell nobody", required=True),
-    "--copies": _path("plan.json", "that others signed", **_SEVERAL),
-    "--aggregator": _option("HOST:PORT", "where parties call", required=True),
-    "--listen": _option("HOST:PORT", required=True),
-    "--ca": _path("FILE.pem", "the aggregator's certificate, or the authority that has signed it"),
-    "--certificate-key": _path("FILE.pem"),
+    "--plan": _path(None, "the plan that all parties have signed", required=True),
+    "--key": _path(None, "the signing key, which `card` creates; keep it secret", required=True),
+    "--copies": _path("plan.json", "copies of the plan that others have signed", **_SEVERAL),
+    "--aggregator": _option("HOST:PORT", "the address that parties call", required=True),
+    "--listen": _option("HOST:PORT", "the address at which the aggregator listens", required=True),
+    "--ca": _path("FILE.pem", "the aggregator's certificate, or that of the authority that has signed it"),
+    "--certificate-key": _path("FILE.pem", "the private key of the certificate"),
     # tables and figures
     "path": _path("RUN", "the folder of a run or a sweep, RESULTS/PAPER/FIGURE, or a model of algo=regression"),
-    "folders": _path("RUN", "folders that a dpml-run wrote to, with rows.csv in them", nargs="+"),
-    "results": _path(None, "default: %(default)s", nargs="?", default=Path("results")),
-    "--x": _option(None, "eps, delta, M, N, another setting, or inverse_eps (default: what varies)"),
-    "--y": _option("METRIC", "default: accuracy or rmse, and the optimality gap", nargs="+", action="extend"),
-    "--where": _option("KEY=VALUE", "only rows with these settings: algo=capefm,fm M=5", **_SEVERAL),
-    "--width": _option(None, "such as 3.3in or 8cm (default: %(default)s, a column)", default="3.3in"),
-    "--level": _number(float, 0.95, "of a model's intervals"),
-    "--per": _option("COLUMN=NUMBER", "by how much a number of a model's rows increases (default: 1)", **_SEVERAL),
-    "--force": _flag("replace the file"),
+    "folders": _path("RUN", "folders of runs or sweeps, which contain rows.csv", nargs="+"),
+    "results": _path(None, "the folder of all results (default: %(default)s)", nargs="?", default=Path("results")),
+    "--x": _option(None, "the x axis: eps, delta, M, N, another setting, or inverse_eps (default: what varies)"),
+    "--y": _option("METRIC", "metrics (default: accuracy or rmse, optimality gap)", nargs="+", action="extend"),
+    "--where": _option("KEY=VALUE", "use only rows with these settings, such as algo=capefm,fm M=5", **_SEVERAL),
+    "--width": _option(None, "the width, such as 8cm (default: %(default)s, one column)", default="3.3in"),
+    "--level": _number(float, 0.95, "the confidence level of a model's intervals"),
+    "--per": _option("COLUMN=NUMBER", "print the effect of an increase by NUMBER (default: 1)", **_SEVERAL),
+    "--force": _flag("replace an existing file"),
     "name": _option(None, "dpml, or a paper as in results/ (default: all)", nargs="?"),
-    "-M": _number(int, 10, "parties"),
-    "-d": _number(int, 10_000, "entries of each vector"),
+    "-M": _number(int, 10, "the number of parties"),
+    "-d": _number(int, 10_000, "the number of entries of each vector"),
     "shell": _option(None, choices=("bash", "zsh", "fish")),
 }
 
@@ -156,7 +160,7 @@ _OPTIONS = {
 _SETTING = ("overrides", "--config-dir")
 _COLUMNS = ("--label", "--party", "--drop")
 _WRITTEN = ("--encoding", "--separator", "--decimal", "--na")
-_STATED = ("--bounds", _path("FILE.yaml", "what is publicly known of the columns", required=True))
+_STATED = ("--bounds", _path("FILE.yaml", "public ranges and categories of the columns", required=True))
 _AGREED_ON = (_STATED, "--label", "--set")
 _ADVERSARY = ("--colluders", "--dropouts", "--floating")
 _LOCAL = ("--config-dir", "--data-dir")
@@ -169,7 +173,7 @@ def _to(metavar: str) -> tuple[str, dict[str, Any]]:
     return "--output", _path(metavar, required=True)
 
 
-@cache  # reading a command line changes nothing in it
+@cache  # parsing a command line does not change the parser
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands and their options."""
     top = _Parser(
@@ -182,39 +186,39 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     add = _adder(commands, "data.run_{}", "list, fetch, verify and describe data sets", "data")
-    add("list", "list every data set, and whether it is here", *_LOCAL)
+    add("list", "list all data sets, and whether their files are on this machine", *_LOCAL)
     add("get", "fetch, verify and parse data sets", *_LOCAL, ("names", _option("NAME", "or all", nargs="+")), "--into")
-    add("check", "read every raw file that is here again and compare its content", *_LOCAL, "names")
-    text = "print how a run would read a CSV or Parquet file of your own. It is as private as the rows"
-    bounds = ("--bounds", _path("FILE.yaml", "count the values outside what this file states"))
+    add("check", "check that the raw files on this machine have the expected content", *_LOCAL, "names")
+    text = "print how a run would read a CSV or Parquet file of your own. The output is as private as the rows"
+    bounds = ("--bounds", _path("FILE.yaml", "count the values outside of the bounds in this file"))
     add("describe", text, "file", *_COLUMNS, *_WRITTEN, bounds, "--bounds-out", run="describe.run_describe")
     text = "deal the rows of a data set as a run would, and print how unequal the parties are"
     add("partition", text, *_SETTING, "--figure")
 
     add = _adder(commands, "models.run_{}")
     words = ("overrides", _option("FILE | KEY=VALUE", "a file, and settings as for dpml-run; no seed", nargs="*"))
-    text = "make one model for publication, with secret noise; a ledger records it first"
+    text = "release one model for publication, with secret noise; a ledger records its eps first"
     own_file = ("--bounds", *_COLUMNS, *_WRITTEN)
     add("release", text, words, "--config-dir", *own_file, _MODEL, *_CAP, "--declared", "--floating")
-    add("show", "print what a published model says, and its coefficients", "model", "--shapes")
+    add("show", "print the guarantees and the coefficients of a published model", "model", "--shapes")
     text = "print the predictions of a published model for the rows of a file, as CSV"
-    table = ("--output", _path(None, "default: the screen"))
+    table = ("--output", _path(None, "a CSV file (default: print to the screen)"))
     add("predict", text, "model", "file", "--proba", "--class", *_WRITTEN, table, run="predict.run_predict")
-    ledger = ("ledger", _path("FILE", "the ledger, as `dpml release` names it"))
-    add("ledger", "print what has been released about some people, and its total", ledger, "--delta", "--json")
+    ledger = ("ledger", _path("FILE", "the ledger, whose path `dpml release` prints"))
+    add("ledger", "print all releases in a ledger, and their total eps", ledger, "--delta", "--json")
 
     add = _adder(commands, "privacy.run_{}")
-    text = "compute the guarantees of a release in every view; touches no data: M, N and d may be any numbers"
+    text = "compute the guarantees of a release in every view, without data: M, N and d can be any numbers"
     add("guarantee", text, *_SETTING, "--why", "--json", "--certificate")
-    text = "attack a release on synthetic data, and compare the result with what is claimed and proven"
+    text = "attack releases of synthetic data, and compare the result with the claimed and the proven eps"
     own = "N=2000 M (algo.unit=party: 100 M; networks, wdgd: 20 M), d=2, draws=100000, algo.rounds=20, algo.epochs=10"
-    words = ("overrides", _option("KEY=VALUE", f"as for dpml-run; the defaults of an audit are {own}", nargs="*"))
+    words = ("overrides", _option("KEY=VALUE", f"settings as for dpml-run, but with the defaults {own}", nargs="*"))
     add("audit", text, words, "--config-dir", "--figure", "--json")
     words = ("overrides", _option("RECIPE.yaml | KEY=VALUE", "rounds, noise_multiplier, ...", nargs="*"))
-    text = "compute what anybody's training recipe guarantees in every view: docs/howto/check.md"
+    text = "compute the guarantees of any training recipe in every view: docs/howto/check.md"
     add("check", text, words, "--fail-on", "--json", "--certificate")
-    text = "run a secure sum of random vectors by the real protocol; print its time and its bytes"
-    drop = ("--drop", _number(float, 0.0, "share of parties that vanish before they send theirs"))
+    text = "run the protocol for secure sums on random vectors, and print its time and its bytes"
+    drop = ("--drop", _number(float, 0.0, "the share of parties that drop out before they send their vector"))
     add("secagg", text, "-M", "-d", drop)
 
     _add_federation(commands)
@@ -222,40 +226,40 @@ def parser() -> argparse.ArgumentParser:
     figure = ("--output", _path(None, ".pdf, .png or .svg (default: %(default)s)", default=Path("figure.pdf")))
     add("plot", "draw a figure for a paper from a run, a sweep or a figure", *_CHOSEN, "--x", "--width", figure)
     table = ("--output", _path(None, ".md, .csv, .parquet or .tex (default: print Markdown)"))
-    text = "write a table for a paper from a run, a sweep or a figure; or of a model's coefficients, with intervals"
+    text = "write a table for a paper from a run, a sweep or a figure, or from a model's coefficients"
     add("table", text, *_CHOSEN, "--level", "--per", table)
     merged = ("--output", _path(None, "default: %(default)s", default=Path("results/merged")))
-    add("merge", "put the tables of several runs or sweeps together", "folders", merged)
-    text = "write pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
+    add("merge", "merge the tables of several runs or sweeps", "folders", merged)
+    text = "write web pages about all experiments, runs and sweeps of a folder: RESULTS/report/index.html"
     add("report", text, "--pack", "results")
     add("cite", "print BibTeX of dpml and of the papers whose figures it regenerates", "--pack", "name")
-    text = "a model, a certificate, or results, a paper or a figure (default: %(default)s)"
+    text = "a model, a certificate, or the folder of results, a paper or a figure (default: %(default)s)"
     stored = ("path", _path("FILE|FOLDER", text, nargs="?", default=Path("results")))
-    add("verify", "compute a model's guarantees, or the verdicts and tables of results, again", "--pack", stored)
+    add("verify", "recompute a model's guarantees, or the verdicts and tables of results", "--pack", stored)
     text = "print a script that completes commands, options and settings in your shell: docs/howto/commands.md"
     _adder(commands, "main.run_{}")("completion", text, "shell")
     return top
 
 
 def _add_federation(commands: Any) -> None:
-    text = "train one model on the rows of parties that keep them on their own machines: docs/federation.md"
+    text = "train one model on rows that parties keep on their own machines: docs/federation.md"
     add = _adder(commands, "federate.run_{}", text, "federate")
-    text = "rehearse all of it on this machine, one party per file; charges no ledger"
+    text = "rehearse a release on this machine, with one party per file; charges no ledger"
     waits = ("--wait", "--timeout")
     add("try", text, *_AGREED_ON, "files", *_ADVERSARY, *waits, "--release", "--reading", _MODEL)
     text = "write a folder for each party and the aggregator, with the steps of a release"
     add("init", text, *_AGREED_ON, "parties", "--aggregator", *_ADVERSARY, "--folder")
     text = "write a party's card for a plan: its number of rows and its verification key"
     add("card", text, *_AGREED_ON, "data", "--key", *_WRITTEN, _to("NAME.card"))
-    add("plan", "put cards together to the plan that all agree on", *_AGREED_ON, "cards", *_ADVERSARY, _to("plan.json"))
-    key = ("--key", _path(None, "the signing key; without it signatures are only put together"))
-    add("sign", "sign a plan, and take in the signatures of other copies of it", "plan", key, "--copies")
-    text = "write the aggregator's certificate as server.pem and, for the parties, ca.pem, and its key server.key"
+    add("plan", "combine the cards into the plan that all sign", *_AGREED_ON, "cards", *_ADVERSARY, _to("plan.json"))
+    key = ("--key", _path(None, "the signing key; without it, signatures of other copies are only added"))
+    add("sign", "sign a plan, and add the signatures of other copies of it", "plan", key, "--copies")
+    text = "write the aggregator's certificate server.pem and its key server.key, and ca.pem for the parties"
     add("tls", text, "host", "--folder")
-    text = "take part in a release: call the aggregator, answer, and get the model"
+    text = "take part in a release: call the aggregator, answer it, and receive the model"
     joined = ("data", "--plan", "--key", "--aggregator", "--ca", *_CAP, "--wait", *_WRITTEN)
     add("party", text, *joined, _to("model.json"))
-    text = "take the sums of the parties that call, and make the model"
+    text = "wait for the parties, compute the sums of their messages, and from these the model"
     certificate = ("--certificate", _path("FILE.pem", "the aggregator's certificate, for TLS"))
     add("aggregator", text, "--plan", "--listen", certificate, "--certificate-key", *waits, _to("model.json"))
 
@@ -263,8 +267,8 @@ def _add_federation(commands: Any) -> None:
 def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable[..., None]:
     """Return a function that adds a command, or an action of the command `group`, with its options.
 
-    `run` is the MODULE.FUNCTION of this package that carries out the command. An option is a name in `_OPTIONS`, or a
-    name and its own definition.
+    `run` names the MODULE.FUNCTION of this package that runs the command. An option is a name in `_OPTIONS`, or a name
+    with its own definition.
     """
     if group:
         parent = commands.add_parser(group, help=text, description=f"{text[:1].upper()}{text[1:]}.")
@@ -283,7 +287,7 @@ def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest name, and allows no option to be shortened: `--delta` is a setting."""
+    """A parser that suggests the nearest name. Options cannot be abbreviated: `--d` is a wrong way to write `d=`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
@@ -304,7 +308,7 @@ def main() -> None:
 
 def _main() -> None:
     if sys.argv[1:2] == ["run"]:
-        raise UserError("runs and sweeps have a command of their own: write dpml-run, with a dash.")
+        raise UserError("runs and sweeps have their own command: write dpml-run, with a dash.")
     arguments, more = parser().parse_known_args()
     refuse_dashed_keys(sys.argv[1:], more)
     if "overrides" in arguments:  # argparse takes overrides only before an option

@@ -1,4 +1,4 @@
-"""`dpml release`, `show` and `ledger`: a model for publication, its content, and all releases about some people."""
+"""Run `dpml release`, `show` and `ledger`: release a model, show it, and list the releases in a ledger."""
 
 import re
 from argparse import Namespace
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 _SEEN = {"release": "those who see what is published", "worst": "the worst view of every release"}
 _FIXED = "These totals are proven if the algorithm and the budget of every release were fixed in advance"
 _DECLARED = "declared by code that is not part of dpml, and not proven"
-_NEVER = "not published, but accounted for: nobody can know what was seen of it"
+_NEVER = "not published, but accounted for, because somebody may have seen its model"
 _EFFECTS = (
-    "An effect is an average over the feature's range, or relative to the mean of its values; all other features are "
-    "held at the middle of their range, or at their first value."
+    "The effect of a range is averaged over it; the effect of a category is relative to the mean of all categories. "
+    "All other features are held at the middle of their range, or at their first value."
 )
 
 
 def run_release(arguments: Namespace) -> None:
-    """Release one model, recorded in a ledger before its noise is drawn, and print its guarantees."""
+    """Release one model, which a ledger records before the noise is drawn, and print its guarantees."""
     from dpml.api.release import request_of  # loads Hydra and pandas
     from dpml.api.settings import Settings
     from dpml.release.release import release
@@ -48,7 +48,7 @@ def run_release(arguments: Namespace) -> None:
 
 
 def run_show(arguments: Namespace) -> None:
-    """Print a model's statement, its coefficients in the units of the data, and its classes; draw it if asked to."""
+    """Print a model's statement, classes, and coefficients in the data's units; draw the model with --shapes."""
     from dpml.release.model import read_model
 
     model, console = read_model(arguments.model), Screen()
@@ -69,7 +69,7 @@ def run_show(arguments: Namespace) -> None:
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
-    """Yield what each feature adds to the score: per unit of a range, or with each value above the values' mean."""
+    """Yield the effect of each feature on the score: per unit of a range, or per category, relative to their mean."""
     import numpy as np
 
     from dpml.data.info import Range
@@ -104,7 +104,7 @@ def run_ledger(arguments: Namespace) -> None:
     beside = arguments.ledger.with_name(f"{arguments.ledger.name}.ledger")  # its data are named instead of it
     ledger = Ledger(beside if beside.is_file() else arguments.ledger)
     if not ledger.path.is_file():
-        raise UserError(f"there is no ledger {ledger.path}: `dpml release` makes one next to the data.")
+        raise UserError(f"there is no ledger {ledger.path}: `dpml release` creates one next to the data.")
     if not 0 < arguments.delta < 1:
         raise UserError(f"--delta must lie strictly between 0 and 1, got {arguments.delta:g}.")
     entries, caps = ledger.entries(), ledger.caps()
@@ -117,7 +117,7 @@ def run_ledger(arguments: Namespace) -> None:
     heads = ["release", "date (UTC)", "algorithm", "unit", "eps published", "eps worst", "delta", "model"]
     print_table(console, heads, [_line(entry) for entry in entries])
     for total in totals:
-        eps = "no total, as some protect samples only, or parties that may be others."
+        eps = "no total, because some protect samples only, or other parties."
         if total["eps"] is not None:
             eps = f"eps = {written(total['eps'])} at delta = {written(total['delta'], 6)}."
         console.print(f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: {eps}")

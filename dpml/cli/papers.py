@@ -1,4 +1,4 @@
-"""`dpml plot`, `table`, `merge`, `report`, `cite` and `verify`: figures, tables and pages from rows that exist."""
+"""Run `dpml plot`, `table`, `merge`, `report`, `cite` and `verify`: make figures, tables and pages from stored rows."""
 
 import re
 import sys
@@ -22,7 +22,7 @@ _DPML = f"""\
 
 
 def run_plot(arguments: Namespace) -> None:
-    """Draw a figure for a paper, and print its path and what its caption should say."""
+    """Draw a figure for a paper, and print its path and a caption."""
     from dpml.reporting.chosen import chosen  # loads Matplotlib
     from dpml.reporting.figures import paper_figure, save_as
 
@@ -80,7 +80,7 @@ def _write_coefficients(arguments: Namespace) -> None:
 
 
 def _numbers(words: list[str]) -> dict[str, float]:
-    """Return what --per says: a number by column."""
+    """Return the numbers of --per by column."""
     found = {}
     for word in words:
         name, _, number = word.rpartition("=")
@@ -101,7 +101,7 @@ def run_merge(arguments: Namespace) -> None:
 
 
 def run_report(arguments: Namespace) -> None:
-    """Write pages about experiments, runs and sweeps, and print the path of the first."""
+    """Write web pages about experiments, runs and sweeps, and print the path of the start page."""
     from dpml.reporting.html import write_report
 
     print(write_report(arguments.results))
@@ -124,10 +124,10 @@ def citations() -> dict[str, str]:
 
 
 def run_verify(arguments: Namespace) -> None:
-    """Compute the verdicts and tables of results, a paper or a figure again from their rows, or a model's guarantees.
+    """Recompute the verdicts and tables of results, a paper or a figure from their rows, or a model's guarantees.
 
-    A model's guarantees follow from its certificate. `dpml/release/verify.py` computes them: it needs nothing of dpml,
-    may be copied anywhere, and exits with 1 or 2 where the certificate does not give a stated eps.
+    A model's guarantees follow from its certificate. `dpml/release/verify.py` computes them without the rest of dpml,
+    and can be copied anywhere. It exits with 1 or 2 if a stated eps does not follow.
     """
     path = arguments.path
     if not path.is_dir() and not path.with_name(f"{path.stem}_rows.csv.xz").is_file():
@@ -143,14 +143,14 @@ def run_verify(arguments: Namespace) -> None:
     for one in verify(path):
         experiments.append(one)
         counts = f"{one.verdicts} verdicts, {one.values} values of tables"
-        print(f"{one.experiment}: {counts}: {'not so' if one.wrong else 'ok'}", *one.wrong, sep="\n  ", flush=True)
+        print(f"{one.experiment}: {counts}: {'WRONG' if one.wrong else 'ok'}", *one.wrong, sep="\n  ", flush=True)
         card = card_of(one.experiment.partition("/")[0])
         if one.wrong and card and card.headline:
-            print(f"  the headline of its page may be wrong now: {card.headline}")
+            print(f"  the headline of its page may now be wrong: {card.headline}")
     if wrong := sum(len(one.wrong) for one in experiments):
         raise UserError(f"{wrong} statements of {path} do not follow from its rows.")
     verdicts, values = (sum(getattr(one, key) for one in experiments) for key in ("verdicts", "values"))
     print(
         f"Recomputed from the stored rows: {verdicts:,} verdicts and {values:,} values of tables of "
-        f"{len(experiments)} experiments. All are as written. The rows themselves were not computed again."
+        f"{len(experiments)} experiments. All agree with the stored ones. The rows were not recomputed."
     )

@@ -1,4 +1,4 @@
-"""`dpml predict`: the predictions of a published model for the rows of a file."""
+"""Run `dpml predict`: write the predictions of a published model for the rows of a file."""
 
 import sys
 from argparse import Namespace
@@ -38,7 +38,7 @@ def run_predict(arguments: Namespace) -> None:
 
 
 def _probabilities(model: Model, columns: Sequence[str], wanted: str | None) -> list[str]:
-    """Return the columns of the probabilities of all classes, or of the one that is `wanted`."""
+    """Return the columns with the probabilities of all classes, or of the class `wanted`."""
     found = [name for name in columns if name.startswith(PROBABILITY)]
     if not found:
         what = "a number" if model.task == "regression" else f"a class by the loss {model.loss}"
@@ -49,7 +49,7 @@ def _probabilities(model: Model, columns: Sequence[str], wanted: str | None) -> 
 
 
 def _rows(model: Model, path: Path, written: Dialect) -> Array:
-    """Return the features (n, p) of the rows of a file, encoded by the columns that the model states."""
+    """Return the features (n, p) of the rows of a file, encoded by the columns in the model's file."""
     file, kinds = open_file(path, written), model.stated.kinds
     columns = read(file, list(kinds), model.stated.texts)
     X, names = matrix(columns, kinds), list(model.stated.columns)
@@ -59,12 +59,12 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
     missing = np.isnan(X)
     if missing.any() and "impute" not in model.steps:
         row, column = (int(index[0]) for index in np.nonzero(missing))
-        raise UserError(f"{file.where(row)}, column {names[column]!r}: a value is missing, and the model needs one.")
+        raise UserError(f"{file.where(row)}, column {names[column]!r}: a value is missing, but the model needs one.")
     return X
 
 
 def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> None:
-    """Print that rows have a category that the model has no weight for: its spelling may be another."""
+    """Print a note if rows have categories that the model does not know: they may be misspelled."""
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         code = column.codes[unknown[0]]
@@ -72,6 +72,6 @@ def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> No
         known = ", ".join(values[:20]) + (", ..." if values[20:] else "")
         print(
             f"note: {len(unknown):,} of {len(codes):,} rows have none of the model's values in the column "
-            f"{column.name!r}, the first of them {what}: they count as none of {known}.",
+            f"{column.name!r}, the first of them {what}: the model treats them as none of {known}.",
             file=sys.stderr,
         )

@@ -1,4 +1,4 @@
-"""`dpml guarantee`, `audit`, `check` and `secagg`: what is proven, what attacks achieve, what a secure sum costs."""
+"""Run `dpml guarantee`, `audit`, `check` and `secagg`: compute guarantees, attack them, and time secure sums."""
 
 import math
 import sys
@@ -62,7 +62,7 @@ def run_guarantee(arguments: Namespace) -> None:
 
 
 def _show_why(console: Screen, release: "PlannedRelease", held: Iterable[Guarantee]) -> None:
-    """Print the chain from the messages to the eps of every view."""
+    """Print how the messages and their noise lead to the eps of every view."""
     console.print("\nThe messages, and the noise in them:")
     for message in release.messages:
         name, times = type(message.of).__name__, f"{message.times:,} times" if message.times > 1 else "once"
@@ -71,22 +71,22 @@ def _show_why(console: Screen, release: "PlannedRelease", held: Iterable[Guarant
         ratio = f"{written(message.sensitivity)} / {message.noise:.4g} = {written(message.sensitivity / message.noise)}"
         console.print(f"  sensitivity / scale of the {message.law} noise = {ratio}")
     if not release.messages:
-        console.print("- This algorithm is not a list of noisy sums: its source above has the proof.")
-    console.print("Their composition, by what each view knows of the noise:")
+        console.print("- This algorithm is not a list of noisy sums: the source in the table above has the proof.")
+    console.print("The guarantee of each view, composed from the noise that it does not know:")
     for each in held:
         how = f"{written(each.mu)}-GDP, which gives" if each.mu is not None and math.isfinite(each.mu) else "gives"
         console.print(f"- {each.view}: {how} eps = {eps_text(each.eps)} at delta = {written(each.delta, 6)}")
 
 
 def run_audit(arguments: Namespace) -> None:
-    """Print what the attacks achieve; exit with 1 if one exceeds the proven guarantee."""
+    """Print the eps that attacks reach; exit with 1 if one exceeds the proven guarantee."""
     from dpml.api.functions import attacked
     from dpml.api.settings import Settings
     from dpml.audit import audit
 
     release, draws, seed, shortened = attacked(Settings(arguments.overrides, config_dir=arguments.config_dir))
     error, begun = Screen(stderr=True), monotonic()
-    with error.status(f"attacking {draws:,} releases of either data set; 100,000 take about a minute"):
+    with error.status(f"attacking {draws:,} releases of each data set; 100,000 take about a minute"):
         findings = audit(*release, draws, seed)
     if arguments.json:
         print(to_json("dpml-audit-1", views=[_finding(finding) for finding in findings]))
@@ -94,7 +94,7 @@ def run_audit(arguments: Namespace) -> None:
         console = Screen()
         console.print(release.about, style="bold")
         if shortened:
-            console.print(f"The audit has chosen {', '.join(shortened)}: give these keys to attack another setting.")
+            console.print(f"The audit has chosen {', '.join(shortened)}: set these keys to attack another setting.")
         _show_findings(findings, draws)
         console.print(f"{monotonic() - begun:.0f} seconds")
     if arguments.figure is not None and any(finding.rates is not None for finding in findings):
@@ -108,7 +108,7 @@ def run_audit(arguments: Namespace) -> None:
 
 
 def _finding(finding: "Finding") -> dict[str, object]:
-    """Return the value for JSON: an unknown value is null."""
+    """Return a finding as plain values for JSON; an unknown value is null."""
     rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
     values = asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
     return {key: None if value != value else value for key, value in values.items()}
@@ -124,25 +124,25 @@ def _show_findings(findings: "Sequence[Finding]", draws: int) -> None:
         lower = ["-" if math.isnan(eps) else written_below(eps) for eps in (f.exact, f.attacked)]
         lines.append([f.view, eps_text(f.claimed), eps_text(f.held), *lower, f.judgement])
     print_table(console, ["view", "claimed", basis, "pair", "attacked", "verdict"], lines)
-    console.print(f"ε for one {first.unit} at delta = {first.delta:g}; pair: of the attacked neighbours themselves")
+    console.print(f"ε for one {first.unit} at delta = {first.delta:g}; pair: exact ε of the two attacked data sets")
     if any(math.isfinite(finding.attacked) for finding in findings):
         how = "; ".join(dict.fromkeys(finding.attack for finding in findings if finding.attack != "-"))
         console.print(
-            f"attacked: a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of either data set ({how})"
+            f"attacked: a lower bound at {CONFIDENCE:.0%} confidence from {draws:,} releases of each data set ({how})"
         )
     if not math.isnan(first.moved):
         console.print(f"Measured sensitivity: {first.moved:.1%} of the one in the proof.")
     if needed := _draws_needed(findings, draws):
-        console.print(f"If these neighbours show all that is proven, that takes about draws={needed} to see.")
+        console.print(f"If these data sets attain the proven ε, about draws={needed} are needed to see it.")
     for note in first.notes:
-        console.print(f"Look at it: {note}.", style="yellow")
+        console.print(f"Note: {note}.", style="yellow")
 
 
 def _draws_needed(findings: "Sequence[Finding]", draws: int) -> int | None:
-    """Estimate how many draws give every open view enough power, if its pair shows all that is proven.
+    """Estimate how many draws give every undecided view enough power, if its pair of data sets attains the proven eps.
 
-    What is missing to a power of 1 is then an error of sampling, which falls with the root of the number of draws.
-    None if all views have a verdict, or more draws do not help because the power of the pair itself is known.
+    The missing power is then a sampling error, which falls with the square root of the number of draws. Return None if
+    all views have a verdict, or if more draws do not help because the power of the pair itself is known.
     """
     from dpml.audit import POWER
 
@@ -166,7 +166,7 @@ def run_check(arguments: Namespace) -> None:
     words = [word for word in arguments.overrides if is_word(word)]
     files = [word for word in arguments.overrides if not is_word(word)]
     if len(files) > 1 or not arguments.overrides:
-        raise UserError("dpml check takes one RECIPE.yaml, or KEY=VALUE, or both.")
+        raise UserError("dpml check takes one file RECIPE.yaml, or settings KEY=VALUE, or both.")
     recipe = recipe_of(files[0] if files else None, words)
     views = judge(recipe)
     _write_certificate(arguments.certificate, lambda: certificate_of(recipe, views))
@@ -202,7 +202,7 @@ def run_secagg(arguments: Namespace) -> None:
     from dpml.protocols.costs import measure  # loads cryptography
     from dpml.running.cell import limit_blas
 
-    with limit_blas():  # its products are small: more threads would only spin
+    with limit_blas():  # the matrix products are small, so more threads would only wait
         costs = measure(arguments.M, arguments.d, arguments.drop)
     for name, value in costs.items():
         print(f"{name:25} {value}")

@@ -1,7 +1,7 @@
-"""`dpml-run`: a run, a sweep or an experiment is one plan, which this process carries out.
+"""Run `dpml-run`: this process carries out a run, a sweep, or experiments.
 
-If the user chooses another sweeper or launcher (Optuna, joblib, Slurm), Hydra runs each job as a run of its own, in
-Hydra's own folder. The jobs share the stored cells.
+If the user chooses another sweeper or launcher (Optuna, joblib, Slurm), Hydra starts a separate run for each job, in
+Hydra's own folder. The jobs share the stored results.
 """
 
 import argparse
@@ -26,29 +26,29 @@ from dpml.running.plan import Results
 
 _ELSEWHERE = ("hydra/launcher=", "hydra/sweeper=")
 _HEADER = """\
-dpml-run: release a model of several parties' data under differential privacy, score it, and say what was proven.
+dpml-run: train a model on several parties' data with differential privacy, score it, and print what is proven.
 
 == Configuration groups (GROUP=OPTION) =="""
 _FOOTER = """\
 Options
   -m, --multirun          sweep: KEY=A,B runs all combinations
-  --config-dir, -cd DIR   a folder with options and experiments of your own
-  --pack DIR              a folder with a paper of your own
-  --cfg, --info, -sc ...  as in any program with Hydra (--hydra-help)
+  --config-dir, -cd DIR   a folder with your own options and experiments
+  --pack DIR              the folder of your own paper, with its card.yaml
+  --cfg, --info, -sc ...  the options of Hydra (--hydra-help describes them)
 
 Examples
   dpml-run algo=capefm eps=0.1
   dpml-run algo=conv dataset=crime data_dir=DIR eps=[0.1,1,10] calibration=tight
   dpml-run -m algo=capefm,conv,nonpriv eps=0.1,1,10
   dpml-run experiment=imtiaz2019/fig3 run.workers=4
-The privacy of a setting, without touching data: dpml guarantee algo=capefm eps=0.1 delta=1e-5 M=10
+To compute the privacy of a setting without data: dpml guarantee algo=capefm eps=0.1 delta=1e-5 M=10
 A run is an experiment, not a release: whoever knows its seed can subtract the noise.
 """
 
 
 def main() -> None:
     """Run `dpml-run`."""
-    # Hydra would print its own summary of an exception; with this it passes the exception on
+    # with this variable Hydra passes an exception on, instead of printing its own summary
     os.environ["HYDRA_FULL_ERROR"] = "1"
     exit_on_mistakes("dpml-run", _main)
 
@@ -98,14 +98,14 @@ def _help(settings: Settings) -> str:
 
 
 def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | None = None) -> tuple[int, float | None]:
-    """Compute and write what is asked; return the exit status, and the mean of the metric `objective`.
+    """Compute and write the results; return the exit status, and the mean of the metric `objective`.
 
-    `folder` is that of a job that Hydra runs.
+    `folder` is given for a job that Hydra runs.
     """
     asked = ask(settings)
     objective = asked.plain["objective"]
     if objective and folder is None:
-        raise UserError(f"objective={objective} is for a search: add hydra/sweeper=optuna.")
+        raise UserError(f"only a search uses objective={objective}: add -m hydra/sweeper=optuna, or remove objective=.")
     status = compute(asked, command)
     if status or asked.options.dry:
         return status, None
@@ -115,7 +115,7 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
     folder = folder or _folder(asked, sweep)
     try:
         results = write_run(asked, folder, command)
-    except CellsFailedError:  # which the lines above report
+    except CellsFailedError:  # the lines above have reported it
         return 1, None
     for sentence in plan.left_out():
         print(f"left out: {sentence}", file=sys.stderr)
@@ -126,7 +126,7 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
 
 
 def _folder(asked: Asked, sweep: bool) -> Path:
-    """Return the folder of a run or a sweep, which Hydra's keys name."""
+    """Return the folder of a run or a sweep, as Hydra's keys define it."""
     from hydra.core.hydra_config import HydraConfig
 
     HydraConfig.instance().set_config(asked.config)  # its name may contain ${hydra:KEY}
@@ -153,10 +153,7 @@ def _write_experiments(asked: Asked) -> int:
 
 
 def _show_tables(results: Results, folder: Path) -> list[str]:
-    """Print the tables of a run or a sweep; of several settings, also write a table, and a figure if it has an x axis.
-
-    Returns the names of the files.
-    """
+    """Print the tables of a run or a sweep. Write a table and a figure if settings vary; return the files' names."""
     from dpml.cli.console import axes, show
     from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
     from dpml.reporting.statistics import summarise
@@ -170,7 +167,7 @@ def _show_tables(results: Results, folder: Path) -> list[str]:
 
         written += plot(rows, folder)
     made = [path.name for path in written]
-    for name in (*FILES, *FIGURE):  # of earlier rows in the same folder
+    for name in (*FILES, *FIGURE):  # delete files of earlier rows in the same folder
         if name not in made:
             (folder / name).unlink(missing_ok=True)
     return made
@@ -180,7 +177,7 @@ def _show_tables(results: Results, folder: Path) -> list[str]:
 
 
 def _by_hydra(settings: Settings, multirun: bool) -> None:
-    """Have Hydra show the configuration, or sweep: with another sweeper or launcher."""
+    """Let Hydra show the configuration, or sweep with another sweeper or launcher."""
     import hydra
 
     # Hydra does not know the keys of an option's class
@@ -197,7 +194,7 @@ def _is_plain(word: str) -> bool:
 
 
 def _job(config: Any) -> float | None:
-    """Carry out one job, wherever Hydra's launcher runs it; return the mean of the metric `objective`."""
+    """Carry out one job, in the process of Hydra's launcher; return the mean of the metric `objective`."""
     from hydra.core.hydra_config import HydraConfig
 
     context = HydraConfig.get()
@@ -209,5 +206,5 @@ def _job(config: Any) -> float | None:
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if status:
-        raise UserError(f"{command} is not complete: see above.")
+        raise UserError(f"{command} did not complete: see above.")
     return mean

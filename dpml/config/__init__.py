@@ -1,1 +1,1 @@
-"""From Hydra's configuration to objects."""
+"""Compose the configuration of a run with Hydra, and build its objects."""

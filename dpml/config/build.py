@@ -1,4 +1,4 @@
-"""Build objects from a configuration: check every key and the type of every value, with a one-line error."""
+"""Build objects from a configuration, after checking every key and the type of every value."""
 
 import inspect
 import math
@@ -21,11 +21,11 @@ from dpml.privacy import Adversary, Budget
 
 T = TypeVar("T")
 
-# called at every point of an experiment
+# cached, because they are called for every combination of an experiment's settings
 _signature, _hints = cache(inspect.signature), cache(partial(get_type_hints, include_extras=True))
 
 GROUPS = ("dataset", "partition", "algo")
-"""The keys of a run that are chosen by name: each option is a class with keys of its own."""
+"""The configuration groups. ``algo=capefm`` chooses an option by name; an option has its own keys, as ``algo.lam``."""
 
 
 def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
@@ -36,7 +36,7 @@ def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
 def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -> Algorithm:
     """Return the algorithm that `node` describes by ``_target_`` and its options.
 
-    If `calibration` is None, it is the default of the algorithm's own field, or `published` if that has no default.
+    If `calibration` is None, use the default of the algorithm's field `calibration`, or `published` without a default.
     """
     if calibration is None and isinstance(node, Mapping) and "_target_" in node:
         field = _signature(class_of(node["_target_"], "algo")).parameters.get("calibration")
@@ -46,7 +46,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`, with the algorithm's default share of auxiliary rows if it sets none."""
+    """Return `rule`, with the algorithm's default share of auxiliary rows unless the rule sets this share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
@@ -72,7 +72,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
 
 
 def value_of(config: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a key at the top of a configuration, which has one value."""
+    """Return the value of a top-level key that takes one value."""
     return convert(config[key], _TYPES[key], key)
 
 
@@ -82,7 +82,7 @@ def budget(eps: Any, delta: Any) -> Budget:
 
 
 def files(config: Mapping[str, Any]) -> Files:
-    """Return where the data of a configuration are stored, and where they are downloaded from."""
+    """Return the places where data files are stored and from which they are downloaded."""
     return Files(*(value_of(config, key) for key in ("data_dir", "mirror", "offline")))
 
 
@@ -91,24 +91,24 @@ def require_all_rows(missing: str) -> None:
     if missing == "drop":
         raise UserError(
             "dataset.missing=drop leaves rows out because of their content, so a replaced row could change the number "
-            "of rows: a release needs dataset.missing=refuse, or keep with the step impute."
+            "of rows: write dataset.missing=refuse, or dataset.missing=keep with impute in dataset.steps."
         )
 
 
 def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
     """Build the object that ``_target_`` names from the node's other keys, which must be its parameters."""
     if not isinstance(node, Mapping) or "_target_" not in node:
-        raise UserError(f"{key}={node} is not one of its options: choose with {key}=NAME.")
+        raise UserError(f"{key}={node} has no _target_: write {key}=NAME, or add _target_ to the option's file.")
     options = {name: value for name, value in node.items() if name != "_target_"}
     return made(class_of(node["_target_"], key), options, key, **extra)
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Build an object from the options under `key`, of the annotated types; the user may not set those in `extra`."""
+    """Build an object from the user's options under `key`, after converting their types, and from those in `extra`."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
-        raise UserError(f"{key} has keys of its own: {names}.")
+        raise UserError(f"{key} takes no value itself: set one of its keys, {names}.")
     values = {}
     for name, value in options.items():
         if name not in parameters:
@@ -123,10 +123,10 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Return an option's content with all fields of its class; unchanged if its file has a ``defaults`` list.
+    """Add the defaults of an option's class to its content, so that a file needs only what differs from the class.
 
-    So a default stands in the class alone, and a file holds ``_target_`` and what differs from the class. A class that
-    cannot be imported is reported where it is needed.
+    An option with a ``defaults`` list is returned unchanged. So is one whose class cannot be imported: the error is
+    reported when the object is built.
     """
     if "defaults" in option or "_target_" not in option:
         return option
@@ -161,7 +161,7 @@ def class_of(path: Any, key: str) -> Any:
     try:
         content = import_named(module)
     except (ImportError, SyntaxError) as error:
-        raise UserError(f"{where}: {error}: put a module of your own here, or into --config-dir.") from None
+        raise UserError(f"{where}: {error}: put your own module into this folder, or into --config-dir.") from None
     if not callable(getattr(content, name, None)):
         names = [word for word, value in vars(content).items() if getattr(value, "__module__", "") == module]
         raise UserError(f"{where}: {content.__file__} has no {name!r}: {nearest(name, names)}")
@@ -169,9 +169,9 @@ def class_of(path: Any, key: str) -> Any:
 
 
 def spread(value: Any, key: str) -> Any:
-    """Return the numbers of a text where a key takes several whole numbers; any other value unchanged.
+    """Return the whole numbers of a text such as ``0..9`` or ``[1,2]``, if `key` takes them; else the value unchanged.
 
-    The text is LOW..HIGH, both included, or a list, [A,B,...]: Hydra takes seconds to read a long one as a list.
+    A range includes both ends. Lists are read here, because Hydra takes seconds to read a long list.
     """
     content = value if key in RANGED and isinstance(value, str) else ""
     if _LIST.fullmatch(content):
@@ -181,25 +181,25 @@ def spread(value: Any, key: str) -> Any:
         return value
     numbers = range(int(limits[1]), int(limits[2]) + 1)
     if not 0 < numbers.stop - numbers.start <= _MOST:
-        raise UserError(f"{key}={value} must be LOW..HIGH, with at most {_MOST} numbers.")
+        raise UserError(f"{key}={value} must be LOW..HIGH with LOW <= HIGH and at most {_MOST:,} numbers.")
     return numbers
 
 
 LISTED = ("eps", "delta", "M", "N", "seed", "metrics")
-"""Keys that take a list."""
+"""Keys that take a list of values."""
 RANGED = ("M", "N", "seed")
-"""Keys that take LOW..HIGH."""
-_RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python refuses numbers of 4,300 digits
-_NUMBER = r"(0|[1-9][0-9]{0,17})"  # Hydra reads these as numbers, too
+"""Keys that also take a range, LOW..HIGH."""
+_RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python refuses to read 4,300 digits
+_NUMBER = r"(0|[1-9][0-9]{0,17})"  # what Hydra, too, reads as a number
 _LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 
 
 def grid(value: Any, key: str) -> list[Any]:
-    """Return one value, a range, or a list of at least one value as a list."""
+    """Return the value of a key (one value, a range, or a list that is not empty) as a list."""
     value = spread(value, key)
     values = list(value) if isinstance(value, list | range) else [value]
     if not values:
-        raise UserError(f"{key} must be one value or a list of at least one, got {key}=[].")
+        raise UserError(f"{key} must be one value or a list of at least one value, got {key}=[].")
     return values
 
 

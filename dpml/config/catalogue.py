@@ -1,4 +1,4 @@
-"""The data sets of `dataset=NAME`: one YAML file each, in conf/dataset or in the user's own folder."""
+"""Find data sets by name: each has a YAML file in conf/dataset or in the user's own folder."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from dpml.errors import UserError
 from dpml.files import shipped_folder
 
 READERS = {"csv"}
-"""Options of `dataset` that read a file named on the command line: without one, there is no data set to list."""
+"""Options of `dataset` that read a file of the user's: they are not data sets that can be listed."""
 
 
 def sources(config_dir: Path | None = None) -> dict[str, Source]:
@@ -24,7 +24,7 @@ def source(name: str, config_dir: Path | None = None) -> Source:
     """Return the data set called `name`."""
     check_option("dataset", name, config_dir)
     shipped = shipped_folder("conf") / f"dataset/{name}.yaml"
-    # Hydra is slow, and reads the files that are not dpml's
+    # Hydra is slow, so it reads only the files from outside dpml
     shipped_node: Any = OmegaConf.to_container(OmegaConf.load(shipped)) if shipped.is_file() else None
     node = shipped_node or compose([f"dataset={name}"], config_dir).values["dataset"]
     try:

@@ -1,4 +1,4 @@
-"""Compose a configuration: Hydra chooses options by name; the values of keys are set in a copy of what it returns."""
+"""Compose a configuration: Hydra loads the options that are chosen by name, then single keys are set in its result."""
 
 import pickle
 import sys
@@ -25,9 +25,9 @@ from dpml.errors import UserError, nearest
 from dpml.files import shipped_folder
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
-"""Hydra 1.3 warns without this argument, and 1.4 with it."""
+"""Hydra 1.3 warns if this argument is missing, and Hydra 1.4 warns if it is there."""
 _EXTRA = "_options"  # the key that holds further options, by group and name
-_LONG = 1_000  # characters of a word
+_LONG = 1_000  # words with more characters than this are quoted for Hydra
 
 
 # ---- words
@@ -35,10 +35,10 @@ _LONG = 1_000  # characters of a word
 
 @lru_cache(maxsize=4096)
 def parsed(word: str) -> Override:
-    """Return Hydra's override of a word, KEY=VALUE."""
+    """Parse a word of the command line, KEY=VALUE, as an override of Hydra's."""
     key, _, value = word.partition("=")
     if len(word) > _LONG and isinstance(spread(value, key), list):
-        word = f"{key}='{value}'"  # Hydra finds each item of a list by going through all items before it, three times
+        word = f"{key}='{value}'"  # for a list without quotes, Hydra's time grows with the square of its length
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except OverrideParseException:
@@ -60,7 +60,7 @@ def refuse_sweep(override: Override) -> None:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the options of a configuration group: those of dpml, of packs, and the user's own in `config_dir`."""
+    """Return the options of a configuration group in dpml, in packs (folders of papers), and in `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
     folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
@@ -69,7 +69,7 @@ def options(group: str, config_dir: Path | None = None) -> list[str]:
 
 
 def _added(config_dir: Path | None) -> list[Path]:
-    """Return the folders of options that are not dpml's, and have the classes in `config_dir` found."""
+    """Return the folders with options from outside dpml, and make the modules in `config_dir` importable."""
     if config_dir is None:
         return packs.options()
     if not config_dir.is_dir():
@@ -80,7 +80,7 @@ def _added(config_dir: Path | None) -> list[Path]:
 
 
 def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
-    """Return the sentence for an unknown option of a group."""
+    """Return the error message about an unknown option of a group."""
     return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, choices)}" if choices else ".")
 
 
@@ -99,15 +99,15 @@ Option = tuple[str, str]
 
 
 class Composed(NamedTuple):
-    """A configuration."""
+    """A composed configuration."""
 
-    values: dict[str, Any]  # the plain values of all keys, without Hydra's own
-    options: dict[Option, dict[str, Any]]  # the contents of extra options
-    whole: DictConfig  # with Hydra's own settings
+    values: dict[str, Any]  # plain values of all keys, without Hydra's own settings
+    options: dict[Option, dict[str, Any]]  # the contents of the extra options
+    whole: DictConfig  # the configuration with Hydra's own settings
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Iterable[Option] = ()) -> Composed:
-    """Return the configuration of `dpml-run` for words with one value each, and the contents of `extra` options."""
+    """Compose the configuration of `dpml-run` from words with one value each, and load the `extra` options."""
     words = [parsed(word) for word in overrides]
     for word in words:
         refuse_sweep(word)
@@ -117,7 +117,7 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Ite
             check_option(word.key_or_group, str(word.get_value_element_as_str()).strip("'\""), config_dir)
     named = [f"+{group}@{_EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
     config = _composed((*(str(word.input_line) for word in chosen), *named), config_dir)
-    # a class comes before its keys
+    # set the class of an option before its keys
     for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
         key = word.key_or_group
         if word.is_delete():
@@ -139,7 +139,7 @@ def _is_choice(word: Override, config_dir: Path | None) -> bool:
 
 def _composed(words: tuple[str, ...], config_dir: Path | None) -> DictConfig:
     added = _added(config_dir)
-    # files that are not dpml's can change meanwhile
+    # only dpml's own files are cached: files of packs and users can change between two calls
     config: DictConfig = _by_hydra([search_path(added), *words]) if added else pickle.loads(_kept(words))
     return config
 
@@ -150,7 +150,7 @@ def _kept(words: tuple[str, ...]) -> bytes:
 
 
 def search_path(folders: Iterable[Path]) -> str:
-    """Return the word by which Hydra finds the options in some folders."""
+    """Return the override that makes Hydra find the options in these folders."""
     return word_of("hydra.searchpath", [f"file://{folder.resolve()}" for folder in folders])
 
 
@@ -194,7 +194,7 @@ def user_errors() -> Iterator[None]:
 
 
 def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
-    """Set the value of a key; raise UserError if there is no such key, unless it may be added."""
+    """Set the value of a key. Raise UserError if the key is unknown, unless `add` allows new keys."""
     if not add:
         _holder(config, key)
     group, _, last = key.partition(".")
@@ -205,7 +205,7 @@ def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
 
 
 def _holder(config: DictConfig, key: str) -> DictConfig:
-    """Return the part of a configuration that has the last name of a key."""
+    """Return the node of a configuration that contains the last part of a dotted key."""
     node: Any = config
     holder, names = config, key.split(".")
     for depth, name in enumerate(names):
@@ -225,6 +225,6 @@ def _unknown(node: Any, key: str, name: str, parent: str) -> str:
 
 
 def _is_csv_option(name: str) -> bool:
-    from dpml.data.sets.csv import CSV  # here, as it loads pandas
+    from dpml.data.sets.csv import CSV  # imported here because it loads pandas
 
     return name in {each.name for each in fields(CSV)}

@@ -1,4 +1,4 @@
-"""The descriptions of a class's fields, which are the keys of an option, from its docstring."""
+"""Read what the keys of an option mean from the docstring of its class."""
 
 import inspect
 import re
@@ -12,7 +12,7 @@ _ENTRY = re.compile(r"(\w[\w, ]*): ")
 
 @dataclass(frozen=True)
 class Docstring:
-    """The parts of a docstring: its text without sections, and the description of every argument or attribute."""
+    """A docstring in parts: the text without sections, and the description of each argument or attribute."""
 
     text: str = ""
     arguments: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ def parse(content: str | None) -> Docstring:
 
 
 def meaning(target: type, key: str) -> str:
-    """Return the description of a field in the docstring of a class or of its nearest base; null for None."""
+    """Return the description of a field from the docstring of its class or a base class, with null for None."""
     for base in inspect.getmro(target):
         for names, text in parse(vars(base).get("__doc__")).arguments.items():
             if key in re.split(r",\s*", names):

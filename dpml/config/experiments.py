@@ -1,4 +1,4 @@
-"""Experiment files by name, PAPER/FIGURE: those of packs, and those in ``experiment`` in the user's own folder."""
+"""Find and read experiment files, PAPER/FIGURE: in packs (folders of papers) and in --config-dir/experiment."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from dpml import packs
 from dpml.files import shipped_folder
 
 PACKAGE = "experiment"
-"""The key that names an experiment, and the folder of the user's own."""
+"""The key that names an experiment, and the name of the user's folder of experiments."""
 Files = Mapping[str, Path]
 
 
@@ -21,7 +21,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def files(config_dir: Path | None = None) -> dict[str, Path]:
-    """Return the files by name. Files whose last name starts with ``_`` are templates of others."""
+    """Return the experiment files by name. A file whose name starts with ``_`` is a template for others."""
     homes = {*shipped_folder("experiments").glob("[!_.]*/"), *packs.known().values()}
     found = {
         f"{home.name}/{path.stem}": path
@@ -36,13 +36,13 @@ def files(config_dir: Path | None = None) -> dict[str, Path]:
 
 
 def names(config_dir: Path | None = None) -> set[str]:
-    """Return all that can be chosen: experiments, papers, and ``all``."""
+    """Return the valid values of ``experiment=``: all experiments, all papers, and ``all``."""
     shown = {name for name in files(config_dir) if not _is_template(name)}
     return {"all", *shown, *(name.rpartition("/")[0] for name in shown if "/" in name)}
 
 
 def selected(name: str, config_dir: Path | None = None) -> list[str]:
-    """Return the experiments that a name stands for: one, all of a paper, or all."""
+    """Return the experiments that a name stands for: one experiment, all of a paper, or all of them."""
     known = files(config_dir)
     if name in known:
         return [name]
@@ -51,7 +51,7 @@ def selected(name: str, config_dir: Path | None = None) -> list[str]:
 
 
 def content(name: str, known: Files) -> dict[str, Any]:
-    """Return what a file says, on top of the templates in its list ``defaults``."""
+    """Return the content of a file, merged over the templates in its list ``defaults``."""
     path = known[name]
     own: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     merged: dict[str, Any] = {}

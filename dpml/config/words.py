@@ -1,11 +1,11 @@
-"""Words of a command line, KEY=VALUE, from values."""
+"""Write values as words of a command line, KEY=VALUE."""
 
 import re
 from typing import Any
 
 
 def word_of(key: str, *values: Any) -> str:
-    """Return KEY=VALUE for a value, or KEY=A,B for several: in quotes where Hydra needs them."""
+    """Return KEY=VALUE for one value, or KEY=A,B for several, with quotes where Hydra needs them."""
     return f"{key}={','.join(map(_as_word, values))}"
 
 

@@ -1,7 +1,7 @@
-"""Coefficients of a released linear regression with intervals and p-values, from its noisy sums alone.
+"""Compute coefficients of a released linear regression, with intervals and p-values, from its noisy sums alone.
 
-All of it is post-processing: a table costs no privacy. The variance is over samples and noise (docs/privacy/
-inference.md, Theorem 2). A coefficient in a direction that the noise hides is not shown.
+This is post-processing, so a table costs no privacy. The variance accounts for the sample and for the noise
+(docs/privacy/inference.md, Theorem 2). A coefficient that the noise hides is not shown.
 """
 
 import math
@@ -23,18 +23,18 @@ from dpml.privacy import Budget, Problem
 from dpml.release.model import Model
 
 STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
-"""The preprocessing with which the coefficients are those of linear regression."""
+"""The preprocessing steps with which the coefficients are those of linear regression."""
 
 _SCALES = {"symmetric", "min_max", "max_abs", "centre"}
-_MOST_BIAS = 0.3  # of a standard error: what the hidden part of a direction may shift
-_CONFOUNDED = 0.5  # of the largest: which other coefficients are named
+_MOST_BIAS = 0.3  # in standard errors: the largest shift by the hidden part of a direction
+_CONFOUNDED = 0.5  # relative to the largest share: the other coefficients that are named
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A line of the table: an effect on the label in its own unit; no numbers where the noise hides it.
+    """A line of the table: an effect on the label, in the label's unit; NaN if the noise hides it.
 
-    `unit` is what the effect is of: an increase of a number, or a value in place of the first one.
+    `unit` is the change that has this effect: an increase of a number, or another value instead of the first one.
     """
 
     column: str
@@ -55,8 +55,8 @@ def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBo
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
-            f"algo=regression estimates coefficients with dataset.steps=[{','.join(STEPS)}], in which the scaling may "
-            f"be another or missing, not with [{','.join(steps)}]."
+            f"algo=regression needs dataset.steps=[{','.join(STEPS)}] (another scaling than symmetric, or none, is "
+            f"allowed), got [{','.join(steps)}]."
         )
 
 
@@ -79,12 +79,12 @@ def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[st
 
 
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
-    """Return the coefficients of a model of algo=regression: of the constant, and of every column.
+    """Return the coefficients of a model of algo=regression: the constant, and those of every column.
 
     Args:
         model: the released model.
-        level: of the intervals.
-        per: by how much a number increases, by column; 1 if it is not given.
+        level: the confidence level of the intervals.
+        per: the increase of a number that an effect is for, by column; 1 by default.
 
     Raises:
         UserError: the model is for prediction only, or the noise hides more than half of the coefficients.
@@ -102,8 +102,8 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     hidden = hidden_directions(directions, fitted)
     if 2 * hidden.sum() > len(named):
         raise UserError(
-            f"the noise hides {hidden.sum()} of {len(named)} coefficients, so that there is no table: use more rows, a "
-            "larger eps, or fewer columns, or merge rare values."
+            f"the noise hides {hidden.sum()} of {len(named)} coefficients, too many for a table: use more rows, a "
+            "larger eps or fewer columns, or merge rare values."
         )
     estimates = model.scale * directions @ fitted.coefficients
     errors = model.scale * np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
@@ -120,7 +120,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return which directions (m, d) have a part that the noise hides and that may shift the estimate: (m,)."""
+    """Return for directions (m, d) whether the part that the noise hides may shift the estimate too far: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     errors = np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
     return np.asarray(shift > _MOST_BIAS * errors)
@@ -135,13 +135,13 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield column, unit, and the difference of preprocessed rows that an effect is the score of, (d,)."""
+    """Yield column, unit and difference of preprocessed rows (d,); the score of the difference is the effect."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
     numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}
     for name in per:
         if name not in numbers:
-            raise UserError(f"--per {name}=... is for a column of numbers: {nearest(name, numbers)}")
+            raise UserError(f"--per {name}=... must name a column of numbers: {nearest(name, numbers)}")
     usual = np.array([numbers[name].low / 2 + numbers[name].high / 2 if name in numbers else 0.0 for name in columns])
 
     def features(*rows: Array) -> Array:
@@ -165,14 +165,14 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
 
 
 def heading(model: Model, level: float) -> str:
-    """Return what the table is of, in two sentences."""
+    """Return two sentences that say what the table shows."""
     target = model.stated.target
     label = f"log(1 + {model.label})" if target is not None and target.log else model.label
     moments = model.moments
     assert moments is not None
     return (
         f"Linear regression of {label}: the coefficients of the best linear fit in the population, with numbers "
-        f"clipped to their stated ranges. {100 * level:g}% intervals and p-values count the sample of "
-        f"{moments.present:,} rows and the noise that protects them. They assume independent rows, and columns chosen "
-        "without a look at the rows."
+        f"clipped to their stated ranges. {100 * level:g}% intervals and p-values account for the sample of "
+        f"{moments.present:,} rows and for the noise. They assume that rows are independent and that columns were "
+        "chosen without looking at the rows."
     )

@@ -1,4 +1,4 @@
-"""Everything that is made from an experiment's rows: tables, figures and verdicts. Its only input is the rows."""
+"""Write everything that is made from an experiment's rows, and from nothing else: tables, figures and verdicts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -25,16 +25,15 @@ from dpml.running.plan import Plan, Results
 
 
 def write(plan: Plan, base: Path) -> list[Path]:
-    """Write what is made from an experiment's cells: ``base_rows.csv``, and ``base.csv .png .svg .md``.
+    """Write the rows of an experiment, ``base_rows.csv``, and the files of its figure, ``base.csv .png .svg .md``.
 
-    The rows are also there compressed, to be published (`dpml.reporting.evidence`).
-
-    A calibration other than the published one gives a second figure, with its name appended: ``base_tight.csv``.
-    Nothing is written if all files exist already and were made from the same cells.
+    The rows are also written compressed, for publication (`dpml.reporting.evidence`). Another calibration than the
+    published one gets a second figure with its name appended, such as ``base_tight.csv``. Nothing is written if all
+    files exist and were made from the same cells.
 
     Args:
         plan: the experiment and its computed cells.
-        base: where the files go, without a suffix.
+        base: the path of the files, without a suffix.
     """
     manifest = Manifest(base.with_suffix(".json"))
     experiment = plan.experiment
@@ -54,7 +53,7 @@ def write(plan: Plan, base: Path) -> list[Path]:
     for calibration in results.rows["calibration"].unique() if twins else ["published"]:
         twin = None if calibration == "published" else str(calibration)
         part = results
-        if twins:  # runs without noise have no calibration and are shown with each
+        if twins:  # runs without noise have no calibration: they are in the figure of each calibration
             own = results.guarantees[results.guarantees["calibration"] == calibration]
             part = replace(results, rows=rows_of(results.rows, str(calibration)), guarantees=own)
         files += _write_figure(part, base.with_name(f"{base.name}_{twin}") if twin else base, twin, facts)
@@ -65,7 +64,7 @@ def write(plan: Plan, base: Path) -> list[Path]:
 
 
 def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[str, Any]) -> list[Path]:
-    """Write the files of one figure and add it to `facts`; published points are drawn on the published calibration."""
+    """Write the files of one figure, and add it to `facts`. Only the published calibration shows published points."""
     experiment = results.experiment
     computed = [block.block for block in experiment.computed]
     summary = with_differences(results.rows, experiment.reference, computed)
@@ -74,7 +73,7 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     content = sections(results, charts, summary)
     figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
     facts["figures"].append(figure)
-    for kind in () if charts else ("png", "svg"):  # of earlier panels: pages show what is there
+    for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels, which pages would show
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
     files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md")]
     write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
@@ -83,7 +82,7 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
 
 
 def _facts(results: Results, cells: int) -> dict[str, Any]:
-    """Return what the manifest says of an experiment, without its figures: all pages are made from it."""
+    """Return the content of an experiment's manifest, from which all pages are made, except for its figures."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
     claims = claims_about(experiment.name).values() if experiment.judged else ()
@@ -106,11 +105,11 @@ def _facts(results: Results, cells: int) -> dict[str, Any]:
 
 
 DIGITS = 9
-"""Of the values from which everything is computed and which are published: more would be no information."""
+"""The significant digits of published values, from which everything is computed. More digits carry no information."""
 
 
 def results_of(plan: Plan, published: pd.DataFrame) -> Results:
-    """Return an experiment's results, values to `DIGITS` digits; titles are complete; `error` is 1 - `accuracy`."""
+    """Return an experiment's results: values are rounded to `DIGITS`, titles filled in, and `error` is added."""
     results = plan.results()
     rows = results.rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in results.rows["value"]])
     wanted = {name.rpartition(".")[2] for name in plan.experiment.shown_metrics}
@@ -124,9 +123,9 @@ def results_of(plan: Plan, published: pd.DataFrame) -> Results:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write the start page ``claims.md``, and ``PAPER/claims.md`` and ``PAPER/which.md``; nothing that is up to date.
+    """Write the start page ``claims.md``, and ``PAPER/claims.md`` and ``PAPER/which.md``, unless they are up to date.
 
-    Claims of the same papers about other experiments cannot be tested there: the pages name the experiments they need.
+    Some claims of these papers need experiments that were not computed: the pages name these experiments.
     """
     pages = {folder / name: text for name, text in overviews(manifests(folder)).items()}
     changed = [path for path, text in pages.items() if not path.is_file() or path.read_bytes() != text.encode()]
@@ -136,7 +135,7 @@ def write_claims(folder: Path) -> list[Path]:
 
 
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the pages that are about several figures by their names in a results folder, from manifests."""
+    """Return the start page and the pages of papers by their paths in a results folder. `known` are the manifests."""
     papers = papers_of([*known, *not_computed(known)])
     ranked: dict[str, list[Mapping[str, Any]]] = {}
     for about in known:

@@ -1,8 +1,8 @@
-"""The card of a pack: the paper, and what it claims, in YAML (docs/howto/add_a_paper.md).
+"""Read cards. The card of a pack is a YAML file about a paper and its claims (docs/howto/add_a_paper.md).
 
-A claim names its test and gives the test's arguments, so that one word has one meaning for all papers. The tests are
-those of `VOCABULARY`; one that starts with a dot is in the pack's own Python. Cards and their Python are chosen by the
-user, who names packs (`dpml.packs`); results name an experiment, and its pack is looked up.
+A *pack* is the folder of one paper (`dpml.packs`). A claim names a test in `VOCABULARY` and gives its arguments, so a
+word has the same meaning for all papers. A test whose name starts with a dot is in the pack's own Python. Only packs
+that the user has named are loaded: results name an experiment, and dpml looks for its pack among these.
 """
 
 import importlib
@@ -32,23 +32,23 @@ VOCABULARY: Mapping[str, Callable[..., Check]] = {
 }
 
 AUDIT = "audit/all"
-"""The experiment whose rows decide claims about privacy."""
+"""The name of the experiment whose rows decide claims about privacy."""
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a pack's card says.
+    """The content of a pack's card.
 
     Args:
-        title: authors and year.
-        claims: by id.
-        made_from: a checksum of the card and of the Python that its tests are in.
-        citation: in BibTeX.
-        proposes: what the paper proposes, in a sentence.
-        headline: what was found, in two sentences.
+        title: authors and year of the paper.
+        claims: the claims by id.
+        made_from: a checksum of the card and of the Python modules that contain its tests.
+        citation: the BibTeX entry of the paper.
+        proposes: a sentence that says what the paper proposes.
+        headline: two sentences that say what we found.
         sentences: the paper's sentences by id, for claims that several figures repeat or that need other words.
         privacy: the ids of claims about privacy.
-        metrics: what the metrics are that only this pack's experiments have, by name, with their units.
+        metrics: descriptions, with units, of the metrics that only this pack's experiments have, by name.
     """
 
     title: str
@@ -75,7 +75,7 @@ def claims_of(pack: str) -> Mapping[str, Claim]:
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """Return the claims about an experiment, PACK/FIGURE, by id; those about the audit are of all packs."""
+    """Return the claims about an experiment, PACK/FIGURE, by id. All packs can have claims about the audit."""
     names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
     claims = [claim for pack in names for claim in claims_of(pack).values()]
     return {claim.id: claim for claim in claims if claim.figure == experiment}
@@ -95,7 +95,7 @@ def _read(path: Path, _: int) -> Card:
 
 
 def filled(value: Any, names: Mapping[str, Any]) -> Any:
-    """Return a value with what stands for ``{NAME}``; the only word of a text may stand for a value of any kind."""
+    """Replace each ``{NAME}`` in a value. A text that consists of one ``{NAME}`` can become a value of any type."""
     if isinstance(value, dict):
         return {filled(key, names): filled(inner, names) for key, inner in value.items()}
     if isinstance(value, list):
@@ -109,14 +109,14 @@ def filled(value: Any, names: Mapping[str, Any]) -> Any:
 
 
 class _Reader:
-    """Makes claims of what a card says; `modules` are those in which it has found their tests."""
+    """Turns the entries of a card into claims. `modules` are the pack's own modules that contain tests."""
 
     def __init__(self, path: Path, readings: Mapping[str, Any]) -> None:
         self.path, self.pack, self.sets = path, path.parent.name, readings
         self.modules: set[str] = set()
 
     def spread(self, entries: Any, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the claims of a list, and of the groups in it, which give their members what these do not say."""
+        """Yield the claims of a list. A group in the list sets the keys that its members do not set themselves."""
         for entry in entries:
             own = {**given, **{key: value for key, value in entry.items() if key not in ("for", "claims")}}
             for names in entry.get("for", [{}]):
@@ -130,14 +130,14 @@ class _Reader:
     def claim(  # many parameters: the keys of a claim
         self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()
     ) -> Claim:
-        """Return a claim of its content."""
+        """Return the claim that the keys of an entry describe."""
         where = f"claim {id!r} of {self.path}"
         known = tuple(self._readings(readings if isinstance(readings, list | tuple) else [readings], where))
         experiment = AUDIT if figure == AUDIT else f"{self.pack}/{figure}"
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield a reading for every combination of the sets that are asked for, each a name or a mapping."""
+        """Yield an interpretation (`Reading`) for every combination of the given sets, each a name or a mapping."""
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):
@@ -148,13 +148,13 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str) -> Test:
-        """Return the test of a claim: of a list all must hold."""
+        """Return the test that an entry describes. If the entry is a list, all of its tests must hold."""
         if isinstance(content, list):
             return partial(claim_tests.all_of, tests=[self._test(one, where) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]
         function = self._named(name, where)
         check_arguments(partial(function, None), given, f"{name} in {where}")
-        if "tests" in given:  # of one block, whatever it is called
+        if "tests" in given:  # tests that are made for each block, from its name
             parts = given["tests"]
             tests = cache(lambda block: self._test(_in_block(parts, block), where))
             tests("{block}")

@@ -1,4 +1,4 @@
-"""What a table or a figure for a paper is made of: the summary of a run, a sweep or a figure, or a part of it."""
+"""Choose the data of a table or a figure for a paper: the summary of a run, a sweep or a figure, or a part of it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,31 +19,31 @@ from dpml.running.spec import Panel
 
 @dataclass(frozen=True)
 class Chosen:
-    """A summary (`statistics.summarise`), what it claims (`run_table.claims_in`), and the panels of a figure."""
+    """A summary (`statistics.summarise`), its claimed eps (`run_table.claims_in`), and the panels of a figure."""
 
     summary: pd.DataFrame
     claims: set[tuple[str, ...]] | None = None
     panels: Sequence[Panel] = ()
 
     def where(self, conditions: Sequence[str]) -> "Chosen":
-        """Return the lines with these settings; a condition is ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
+        """Return the lines that meet all conditions, each ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
         summary = self.summary
         keys = [*settings(summary), "tuned"]
         for condition in conditions:
             key, equal, values = condition.partition("=")
             if not equal or key not in keys:
-                raise UserError(f"--where {condition} is no KEY=VALUE of these rows: {nearest(key, keys)}")
+                raise UserError(f"--where {condition} must be KEY=VALUE with a key of the rows: {nearest(key, keys)}")
             own = summary[key].map(text)
             wanted = {_as_text(value) for value in values.split(",")} if values not in set(own) else {values}
             for value in sorted(wanted - set(own)):
                 raise UserError(f"--where: no row has {key}={value}: {nearest(value, set(own) - {''})}")
             summary = summary[own.isin(wanted)]
         if not len(summary):
-            raise UserError(f"--where {' '.join(conditions)}: no row has all of these together.")
+            raise UserError(f"--where {' '.join(conditions)}: no row meets all of these conditions together.")
         return replace(self, summary=summary)
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-        """Return one chart for each metric against `x`, or a figure's own panels if both are None."""
+        """Return a chart of each metric against `x`; without both arguments, the panels of a figure or usual charts."""
         if self.panels and x is None and metrics is None and (charts := charts_of(self.panels, self.summary)):
             return charts
         charts = run_charts(self.summary, x, metrics)
@@ -76,7 +76,7 @@ def chosen(path: Path) -> Chosen:
     about = Manifest(figures[name]).read()
     table = folder / f"{name}.csv"
     if changed(table, about["files"]):
-        raise UserError(f"{table} is not as it was written: make it again.")
+        raise UserError(f"{table} was changed after it was written: run its dpml-run command again.")
     summary = read_table(table, ("algo", "metric", "mean", "interval"), low_memory=False)
     return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])
 
@@ -89,6 +89,6 @@ def _run(folder: Path) -> Chosen:
 
 
 def _figures(folder: Path) -> dict[str, Path]:
-    """Return the manifests of the figures in a folder by the figures' names."""
+    """Return the path of the manifest of each figure in a folder, by the name of the figure."""
     paths = sorted(folder.glob("*.json"))
     return {str(figure["name"]): path for path in paths for figure in Manifest(path).read().get("figures") or ()}

@@ -1,4 +1,4 @@
-"""Tests of claims on numbers that a function computed, exactly or with a bound: no runs, no intervals of seeds."""
+"""Test claims about numbers that a function computed exactly or with a bound, without runs, seeds or intervals."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,12 +17,12 @@ Where = Mapping[str, Any]
 
 
 def exact_check(groups: Iterable[tuple[str, str, str, Mapping[Any, Comparison]]]) -> Check:
-    """Return a check of numbers that were computed exactly, from groups of (what, algorithm, limit, comparisons)."""
+    """Return the check of exact numbers. A group has the metric or block, the algorithm, the limit, and comparisons."""
     return Check([Group(*group, every(one.holds for one in group[-1].values())) for group in groups])
 
 
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
-    """Return the rows of a metric with these values."""
+    """Return the rows of a metric in which columns have the values in `where`."""
     rows = evidence.rows[evidence.rows["metric"] == metric]
     for key, value in (where or {}).items():
         values = value if isinstance(value, list) else [value]
@@ -37,7 +37,7 @@ def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.D
 
 
 def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | None = None) -> Check:
-    """No value of a metric, which a function computed exactly, is above a number or another metric of the same rows."""
+    """Check that no value of an exact metric is above `most`: a number, or another metric of the same rows."""
     rows = rows_of(evidence, metric, where).reset_index(drop=True)
     limit = _same_rows(evidence, most, rows, where) if isinstance(most, str) else pd.Series(most, rows.index)
     varying = [key for key in settings(rows) if rows[key].nunique() > 1 and key != "algo"]
@@ -64,7 +64,7 @@ def _plain(value: Any) -> str:
 
 
 def _wide(rows: pd.DataFrame, index: str | list[str], columns: str) -> pd.DataFrame:
-    """Return a table of values; NaN where there are several."""
+    """Return a table with one value per cell; a cell for which rows have different values is NaN."""
 
     def one_value(values: pd.Series) -> float:
         return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
@@ -73,13 +73,13 @@ def _wide(rows: pd.DataFrame, index: str | list[str], columns: str) -> pd.DataFr
 
 
 def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Check:
-    """In every block, wherever the other's value is above 0, the algorithm's is larger: of computed rows, no runs.
+    """Check that the computed value of `algorithm` is larger than that of `other`, at every x where `other` is above 0.
 
     Args:
-        blocks: of rows with one value for every x.
-        algorithm: whose value is larger.
-        other: the algorithm that it is compared with.
-        kind: the `reading` of the rows.
+        blocks: blocks with one computed value for every x.
+        algorithm: the algorithm with the larger value.
+        other: the algorithm with which it is compared.
+        kind: the interpretation, which is the value of the rows' column `reading`.
     """
     rows = evidence.rows[evidence.rows["metric"] == evidence.reading.metric]
     groups = []
@@ -99,9 +99,9 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
 
 
 def as_stated(evidence: Evidence, metric: str, least: bool = False) -> Check:
-    """In every setting the value of a computed row is the stated one to 1 %; with `least` it is at least that.
+    """Check that in every setting the computed value is within 1 % of the stated one; with `least`, at least that.
 
-    The rows of the reading have its name as `reading`, those of what is stated have ``stated``.
+    In the column `reading`, computed rows have the name of the interpretation, and stated rows have ``stated``.
     """
     name = evidence.reading.name
     rows = evidence.rows[evidence.rows["metric"] == metric]
@@ -120,10 +120,10 @@ def as_stated(evidence: Evidence, metric: str, least: bool = False) -> Check:
 
 
 def private(evidence: Evidence, algorithms: Sequence[str]) -> Check:
-    """In every view the proven eps is at most the claimed one; the claim fails if an attack exceeds it.
+    """Check that in every view the proven eps is at most the claimed eps; the claim fails if an attack exceeds it.
 
-    The rows are those of the audit (`dpml.audit.table`) with the published noise. A claim that neither a proof nor an
-    attack decides is open.
+    The evidence is the rows of the audit (`dpml.audit.table`) with the published noise. The claim remains open if
+    neither a proof nor an attack decides it.
     """
     rows = evidence.rows
     if "verdict" not in rows:

@@ -1,8 +1,8 @@
-"""The tests of claims on runs: pairs (a, b) of runs of which a is better than b, as good as it, or equal to it.
+"""Test claims about runs. A test compares pairs (a, b): is a better than b, as good as b, or equal to b?
 
-What these words mean is defined in `criteria`. A test groups its pairs by block and algorithms. In every group all,
-most or some of the pairs must be as the claim says; where a claim says better, none may be worse. At the end are the
-tests of laws, which compare runs with a stated exponent or a bound, and of published points.
+`criteria` defines these words. A test groups its pairs by block and algorithms. In every group, all, most or some pairs
+must be as the claim says. If the claim says better, no pair may be worse. The last tests compare runs with a law (an
+exponent or a bound) and with published points.
 """
 
 import math
@@ -19,14 +19,14 @@ from dpml.reporting.criteria import Comparison, MetricScale, better, similar
 from dpml.reporting.statistics import per_seed
 
 Each = Mapping[str, Sequence[float]]
-"""A setting and its values, each of which a test looks at by itself."""
+"""Settings and their values: a test is repeated for every value."""
 
 Place = str | float | Sequence[Any]
-"""An algorithm, a pair of it and the x at which it is, or a number."""
+"""An algorithm, a pair [algorithm, x], or a number."""
 
 
 class Key(NamedTuple):
-    """What a pair is about: `algorithm` is compared with `against` in a block, at x."""
+    """The name of a pair: `algorithm` is compared with `against` in a block, at x."""
 
     block: str
     algorithm: str
@@ -41,9 +41,9 @@ NEEDED: Mapping[str, Callable[[int], int]] = {
     "all": lambda n: n,
     "most": lambda n: n // 2 + 1,
     "some": lambda n: 1,
-    "any": lambda n: 1,  # whatever the others are: they may be worse
+    "any": lambda n: 1,  # the other pairs may even be worse
 }
-"""How many of n pairs must be as a claim says."""
+"""The number of pairs, out of n, that must be as a claim says."""
 
 
 def checked(
@@ -57,17 +57,17 @@ def checked(
     """Compare all pairs and decide for every group of them.
 
     Args:
-        pairs: the runs.
-        evidence: where they are from, with their metric.
-        by: what the first of a pair must be: better, not better, as good as, or equal.
+        pairs: the pairs of runs.
+        evidence: the rows from which the runs are, with their metric.
+        by: what the first run of a pair must be: better, not better, as good as, or equal.
         often: how many pairs of a group must be so (`NEEDED`).
-        limit: the largest difference of what is equal or as good, if not that of the metric, or "matters".
-        steps: further pairs. The first of them must not be worse.
+        limit: the largest difference for "equal" and "as good as"; default: the metric's; "matters": a relevant one.
+        steps: further pairs, whose first run must not be worse.
     """
     steps = steps or {}
     scales = {key: evidence.scale(key.block.partition(",")[0]) for key in (*pairs, *steps)}
     shown: dict[Key, Comparison] = {}
-    for own in (True, False):  # with itself an algorithm shares the noise
+    for own in (True, False):  # two settings of one algorithm share the noise
         part = {key: pair for key, pair in pairs.items() if (key.algorithm == key.against) == own}
         if by in ("better", "not better"):
             shown |= better(part, scales, same_noise=own)
@@ -89,7 +89,7 @@ def checked(
 
 
 def fewest_seeds(runs: Iterable[pd.Series]) -> int | None:
-    """Return the smallest number of seeds among some runs; None without any."""
+    """Return the smallest number of seeds among some runs; None if there are no runs."""
     different = {id(one): one for one in runs}.values()
     return min((int(one.dropna().index.get_level_values("seed").nunique()) for one in different), default=None)
 
@@ -100,9 +100,9 @@ def fewest_seeds(runs: Iterable[pd.Series]) -> int | None:
 def runs_of(
     evidence: Evidence, blocks: Mapping[str, Sequence[str]], each: Each | None = None
 ) -> dict[tuple[str, str], pd.DataFrame]:
-    """Return the runs of some algorithms by block and algorithm, in absolute size: losses may have either sign.
+    """Return the runs of some algorithms by block and algorithm, in absolute value, because losses can be negative.
 
-    With `each` the blocks are looked at for every combination of the values, which stands behind the block's name.
+    With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
     """
     runs = {}
     for values in product(*(each or {}).values()):
@@ -119,7 +119,7 @@ def runs_of(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the values of x of some runs, from the first to the last: shares of parties from equal to skewed."""
+    """Return the values of x in ascending order. Shares of parties, such as 1/1/8, go from equal to unequal."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
     if all("/" in str(x) for x in runs.columns):
@@ -128,7 +128,7 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _chosen(runs: pd.DataFrame, block: str, x: Any) -> list[Any]:
-    """Return the values of x that a card chooses: every one, the first, the last, a number, or a range of two."""
+    """Return the values of x that a card chooses: every, first, last, a number, or a range [low, high]."""
     if x == "every":
         return list(runs.columns)
     grid = several(runs, block)
@@ -158,19 +158,19 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     limit: float | str | None = None,
     each: Each | None = None,
 ) -> Check:
-    """In every block each of `first` is better than each of `second` (or as `by` says) at all x (or as `often` says).
+    """Check that each of `first` is better than each of `second` (or as `by` says) at all x (or as `often` says).
 
     Args:
-        blocks: the blocks.
+        blocks: the blocks in which this is checked.
         first: an algorithm, or a list of algorithms, pairs [algorithm, x], and numbers.
-        second: the same.
+        second: what the first is compared with, in the same form.
         by: better, not better, as good as, or equal.
         often: all, most, some (and worse at none), or any.
-        x: every, first, last, a number, or a range [low, high], of which both must be there.
-        metrics: those that are compared, if not that of the reading.
-        factor: by which the first must be better.
-        limit: the largest difference of what is equal or as good, or "matters".
-        each: settings whose values are looked at one by one.
+        x: every, first, last, a number, or a range [low, high] whose ends must have been computed.
+        metrics: the metrics to compare; by default the metric of the interpretation.
+        factor: the factor by which the first must be better.
+        limit: the largest difference for "equal" and "as good as", or "matters" (a relevant difference).
+        each: settings for whose values the check is repeated.
     """
     firsts, seconds = _listed(first), _listed(second)
     curves = [place for place in (*firsts, *seconds) if isinstance(place, str)]
@@ -211,12 +211,12 @@ def _at(evidence: Evidence, block: str, place: Any) -> pd.Series:
 def easier(
     evidence: Evidence, blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "most", x: Any = "every"
 ) -> Check:
-    """In each block an algorithm is better at most x, or as `often` says, than in the block that is named behind it."""
+    """Check that an algorithm is better in each block than in the block to which `blocks` maps it, as `often` says."""
     runs = runs_of(evidence, dict.fromkeys((*blocks, *blocks.values()), algorithms))
     pairs: dict[Key, Pair] = {}
     for (block, other), name in product(blocks.items(), algorithms):
         _refuse_missing(runs, (block, other), name)
-        floor = max(evidence.floor(where) for where in (block, other))  # zero is the same in both
+        floor = max(evidence.floor(where) for where in (block, other))  # the same size counts as zero in both
         ours, theirs = (runs[where, name].clip(lower=floor) for where in (block, other))
         shared = [at for at in _chosen(ours, block, x) if at in theirs]
         pairs |= {Key(block, name, f"{name} in {other}", at): (ours[at], theirs[at]) for at in shared}
@@ -224,15 +224,15 @@ def easier(
 
 
 def _refuse_missing(runs: Mapping[tuple[str, str], pd.DataFrame], blocks: Iterable[str], algorithm: str) -> None:
-    """Raise NotComputedError if an algorithm has no runs in a block: published points need not be of every block."""
+    """Raise NotComputedError if an algorithm has no runs in a block, as published points can lack some blocks."""
     if missing := [block for block in blocks if (block, algorithm) not in runs]:
         raise NotComputedError(missing)
 
 
 def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[str]) -> Check:
-    """The gap between `algorithm` and each other one is larger in one place than in another.
+    """Check that the gap between `algorithm` and each of the others is wider at one point than at another point.
 
-    `gaps` lists [block, x, other block, other x]; an x may be "first" or "last".
+    `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
     """
     blocks = {block: (algorithm, *others) for gap in gaps for block in gap[::2]}
     runs = runs_of(evidence, blocks)
@@ -269,7 +269,7 @@ def _curves(
 def _ends(
     evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None, way: int = 1
 ) -> tuple[Pairs, Pairs]:
-    """Return the last and the first x of every curve as pairs, and those of every step; `way` = -1 turns them round."""
+    """Return the pairs (last x, first x) of every curve, and the pairs of every step; `way` = -1 swaps each pair."""
     ends: dict[Key, Pair] = {}
     steps: dict[Key, Pair] = {}
     for block, name, runs, grid in _curves(evidence, blocks, algorithms, each):
@@ -281,13 +281,13 @@ def _ends(
 
 
 def improves(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Check:
-    """From the first to the last x every algorithm gets better, and at no step on the way worse."""
+    """Check that every algorithm gets better from the first to the last x, and worse at no step on the way."""
     ends, steps = _ends(evidence, blocks, algorithms, each)
     return checked(ends, evidence, steps=steps)
 
 
 def degrades(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Check:
-    """From the first to the last x every algorithm gets worse, and at no step on the way better."""
+    """Check that every algorithm gets worse from the first to the last x, and better at no step on the way."""
     ends, steps = _ends(evidence, blocks, algorithms, each, way=-1)
     return checked(ends, evidence, steps=steps)
 
@@ -299,14 +299,14 @@ def is_steady(
     each: Each | None = None,
     first: float | None = None,
 ) -> Check:
-    """At every x every algorithm is equal to what it is at the first, which is `first` if that is given."""
+    """Check that every algorithm is as at the first x, at every other x. If `first` is given, it must be this x."""
     return checked(_from_first(evidence, blocks, algorithms, each, first), evidence, "equal")
 
 
 def fluctuates(
     evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], first: float | None = None
 ) -> Check:
-    """At some x every algorithm is worse than at the first; elsewhere it may be better."""
+    """Check that every algorithm is worse at some x than at the first x; at other x it may be better."""
     pairs = _from_first(evidence, blocks, algorithms, None, first)
     return checked({key: (b, a) for key, (a, b) in pairs.items()}, evidence, often="any")
 
@@ -323,7 +323,7 @@ def _from_first(
 
 
 def depends(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], others: Sequence[str]) -> Check:
-    """The algorithms are better at the largest x than at the smallest; others do not differ there by what matters."""
+    """Check that `algorithms` are better at the last x than at the first, and `others` do not differ relevantly."""
     checks = []
     for block, (names, by) in product(blocks, ((algorithms, "better"), (others, "equal"))):
         if names:
@@ -335,9 +335,9 @@ def depends(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str]
 def best_inside(
     evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")
 ) -> Check:
-    """On every curve the best x of all but the `ends` is better than these.
+    """Check that on every curve the best x between the `ends` is better than the ends.
 
-    It is chosen by the means that are then compared, which favours the claim.
+    The best x is chosen by the same means that are then compared, which favours the claim.
     """
     pairs: dict[Key, Pair] = {}
     for block, name, runs, grid in _curves(evidence, blocks, algorithms):
@@ -355,14 +355,14 @@ def best_inside(
 
 
 def together(checks: Sequence[Check]) -> Check:
-    """Return a check that holds if all of several do."""
+    """Combine several checks into one, which holds if all of them hold."""
     groups = [group for check in checks for group in check.groups]
     seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
     return Check(groups, seeds, "; ".join(dict.fromkeys(check.on for check in checks if check.on)))
 
 
 def all_of(evidence: Evidence, tests: Sequence[Test]) -> Check:
-    """All tests hold; what any of them lacks is missing."""
+    """Check that all tests hold. If some lack rows, report everything that is missing."""
     checks: list[Check] = []
     missing: list[str] = []
     for test in tests:
@@ -383,17 +383,17 @@ def on_sets(
     extra: str = "",
     said: str = "",
 ) -> Check:
-    """The tests hold in each block, one per data set.
+    """Check that the tests hold in each block. There is one block for each data set.
 
-    A data set does not count if it was not computed, or if nothing that is compared is more accurate than the constant
-    classifier: chance. The claim is judged if more than half count.
+    A data set does not count if it was not computed, or if no compared algorithm is more accurate than the constant
+    classifier. The claim is judged only if more than half of the data sets count.
 
     Args:
-        blocks: one per data set.
-        algorithms: those that are compared.
-        tests: the test of a block.
-        extra: an end of names: blocks with it are shown, too, and do not count.
-        said: why they do not.
+        blocks: the block of each data set.
+        algorithms: the algorithms that are compared.
+        tests: a function that returns the test of a block.
+        extra: a suffix: blocks whose names have it are shown as well, but do not count.
+        said: the reason why these blocks do not count.
     """
     known = set(evidence.rows["block"])
     gone = {block: "not computed" for block in blocks if block not in known}
@@ -420,7 +420,7 @@ def on_sets(
 
 
 def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Sequence[str]) -> str:
-    """Return why a data set does not count: nothing is above chance. Empty if something is."""
+    """Return why a data set does not count, if no algorithm is above the constant classifier; otherwise empty."""
     chance = evidence.runs(block, "constant") if evidence.reading.metric == "accuracy" else pd.DataFrame()
     floor = -math.inf if chance.empty else float(np.nanmean(chance.to_numpy()))
     if any((evidence.runs(block, name).mean() >= floor + 1e-9).any() for name in algorithms):
@@ -437,13 +437,13 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     algorithms: Sequence[str],
     tests: Callable[[str], Test],
 ) -> Check:
-    """`on_sets` on the rows of one block with some settings, of any variant: its data sets are blocks of their own.
+    """Apply `on_sets` to the data sets of one block, as if each were a block, under some settings and any variant.
 
     Args:
-        block: with several data sets.
-        names: what the data sets are called, by their names in rows.
+        block: a block with several data sets.
+        names: the names of the data sets, by their names in the rows.
         axis: the column that is x.
-        where: the settings; a text is a part of a list in words.
+        where: the settings of the rows. A text must be contained in the value.
         algorithms: as for `on_sets`.
         tests: as for `on_sets`.
     """
@@ -456,7 +456,7 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
             if key not in rows:
                 raise NotComputedError([f"{block} by {key}"])
             text = rows[key].astype(str).str.contains(str(value), regex=False)
-            # what has no such setting belongs to every value of it
+            # rows without this setting belong to each of its values
             rows = rows[(text if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
         rows = rows.assign(variant=variant, block=rows["dataset"].map(names) + "_chosen", of=rows["block"])
         return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
@@ -465,21 +465,21 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     return on_sets(part.under(evidence.reading), blocks, algorithms, tests)
 
 
-# ---- laws: how fast something falls, and what is on average below a bound
+# ---- laws: exponents, and bounds on means
 
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 
 
 def falls_as(evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None) -> Check:
-    """What noise adds to a metric falls as a power of x: its exponent is within 0.1 of the one stated for an algorithm.
+    """Check that the cost of noise falls as a power of x, with an exponent within 0.1 of the stated one.
 
-    That is the metric less that of the same seed without noise; its exponent is the slope of its logarithm.
+    The cost is the metric minus the metric of the same seed without noise. Its exponent is the slope of its logarithm.
 
     Args:
-        block: runs over M or eps.
-        free: runs over M without noise.
-        stated: the exponents.
-        M: of `block`, if it is over eps.
+        block: a block over M or eps.
+        free: a block over M without noise.
+        stated: the stated exponents by algorithm.
+        M: the number of parties of `block`, if the block is over eps.
     """
     noisy = evidence.all_runs({block: tuple(stated)})
     groups = []
@@ -502,9 +502,9 @@ def falls_as(evidence: Evidence, block: str, free: str, stated: Mapping[str, flo
 
 
 def below_bound(evidence: Evidence, blocks: Sequence[str], algorithm: str, metric: str, key: str) -> Check:
-    """In every block, for every variant, x and value of the setting `key`, the mean of a metric is at most its bound.
+    """Check that the mean of a metric is at most its bound: in every block and variant, for all x and values of `key`.
 
-    The bound is the metric of the reading.
+    The bound is the metric of the interpretation.
     """
     pairs: dict[Key, Pair] = {}
     missing = []
@@ -527,23 +527,23 @@ def below_bound(evidence: Evidence, blocks: Sequence[str], algorithm: str, metri
 
 # ---- published points: means and standard deviations of the authors' runs compared with ours
 
-MOST = 0.9  # nine in ten published points
+MOST = 0.9  # the share of published points that must be reproduced
 ERRORS = 3.0
-"""Standard errors up to which chance explains a difference. Between two means of ten normal values each, 0.8 to 1.5 %
-of the differences are larger (Welch's degrees of freedom are 18 to 9): one point in 70 to 130 is wrongly judged to
-differ."""
+"""The number of standard errors up to which chance explains a difference. Between two means of ten normal values each,
+0.8 to 1.5 % of the differences are larger (Welch's degrees of freedom are 18 to 9). So one point in 70 to 130 is
+wrongly judged to differ."""
 
 
 def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Sequence[str]) -> Check:
-    """For every algorithm our runs reproduce at least nine in ten published points.
+    """Check that our runs reproduce at least nine in ten published points of every algorithm.
 
-    A point is reproduced if the two means, in absolute size, are near (`criteria`), or within `ERRORS` standard errors
-    of their difference: theirs over their runs, ours over our seeds, or over the draws if there is one seed. If that
-    many of their standard errors alone do not explain the difference, more seeds of ours could refute the point: it is
+    A point is reproduced if the two means, in absolute value, are near (`criteria`), or if their difference is at most
+    `ERRORS` standard errors. The error combines theirs over their runs and ours over our seeds (over draws, with one
+    seed). If their error alone does not explain the difference, more of our seeds could refute the point: it is
     undecided.
 
-    `series` gives the name of every block's published points. Points that were not computed count neither way. If they
-    could change the decision, the claim cannot be tested.
+    `series` names the published points of every block. Points that were not computed count neither for nor against the
+    claim. If they could change the decision, the claim cannot be tested.
     """
     runs = evidence.all_runs(dict.fromkeys(series, algorithms))
     found: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
@@ -576,9 +576,9 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Sequence[s
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
-    """Return whether the standard errors explain the difference between a mean, in absolute size, and `theirs`.
+    """Return whether standard errors explain the difference between our mean, in absolute value, and `theirs`.
 
-    It is undecided if more seeds (or draws of one seed) could refute it, with the same means. `error` is the standard
+    Return None if more seeds, or more draws of one seed, could refute this with the same means. `error` is the standard
     error of the published mean.
     """
     means = per_seed(ours)
@@ -591,14 +591,14 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
 
 
 def nine_in_ten(points: Sequence[bool | None]) -> bool | None:
-    """Return whether nine in ten are true; None if that depends on the undecided ones."""
+    """Return whether nine in ten points are true; None if that depends on undecided points."""
     return at_least(MOST * len(points), points)
 
 
 def _points(evidence: Evidence, series: str, algorithm: str) -> Iterator[tuple[float, float, float]]:
-    """Yield the published points of an algorithm: x, the mean in absolute size, and its standard error."""
+    """Yield the published points of an algorithm: x, the absolute value of the mean, and its standard error."""
     points, metric = evidence.published, evidence.reading.metric
     own = (points["series"] == series) & (points["algo"] == algorithm) & (points["metric"] == metric)
     for x, mean, std, n in points.loc[own, ["x", "mean", "std", "n"]].itertuples(index=False):
-        # the standard error of a single run is unknown, as is that without a deviation
+        # the standard error is unknown for a single run, and without a standard deviation
         yield float(x), abs(float(mean)), float(std) / float(np.sqrt(n)) if n > 1 and std >= 0 else 0.0

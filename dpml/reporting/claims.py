@@ -1,8 +1,8 @@
-"""Claims and their verdicts, which are computed from rows alone.
+"""Represent claims, and compute their verdicts from rows alone.
 
-A claim is judged under every interpretation; if these disagree, that is the verdict. It is judged only if everything
-that it is about has been computed: every interpretation, block and algorithm, at the same x. Otherwise the verdict
-names what is missing. What the words of a verdict mean is defined in `criteria`.
+A claim is judged under every interpretation (`Reading`). If the interpretations disagree, the verdict says so. A claim
+is judged only if all of its interpretations, blocks and algorithms have been computed, at the same x. Otherwise the
+verdict names what is missing. `criteria` defines the words of a verdict.
 """
 
 import math
@@ -30,12 +30,12 @@ Decision = Literal[
 UNTESTED: Decision = "cannot be tested here"
 IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
-ZERO = 0.01  # of the constant model's loss
-ANY_VARIANT = "any"  # of a reading whose algorithms have one variant each
+ZERO = 0.01  # the share of the constant model's loss below which a loss counts as zero
+ANY_VARIANT = "any"  # the variant of an interpretation whose algorithms have one variant each
 
 
 class NotComputedError(Exception):
-    """A claim is about something that the rows do not contain. `missing` names it."""
+    """Raised if a claim needs something that the rows do not contain. `missing` names it."""
 
     def __init__(self, missing: Iterable[str], words: str = "not computed: "):
         self.missing, self.words = tuple(dict.fromkeys(missing)), words
@@ -44,7 +44,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read a figure: a metric of one variant of the algorithms, and `more`, what else tests ask of it."""
+    """An interpretation of a claim: the metric, the variant of the algorithms, and `more` values that tests use."""
 
     name: str
     variant: str
@@ -53,7 +53,7 @@ class Reading:
 
 
 GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
-"""What a manifest stores of a group: how many of its comparisons hold, and why it does not count."""
+"""The fields of a group in a manifest: `hold` of `of` comparisons hold; `why` says why the group does not count."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Group:
     """The comparisons of one algorithm with another in one block, a comparison for every x.
 
     Args:
-        block: the block, with the settings at which it was looked at, if these are not all of its settings.
+        block: the block, followed by the settings of a part of it.
         algorithm: the algorithm that the claim is about.
-        against: what it is compared with: another algorithm, itself at another x, a number.
+        against: what it is compared with: another algorithm, itself at another x, or a number.
         shown: the comparisons by x.
-        holds: whether what the claim says holds here; None if it is open.
-        why: why the group does not count; empty if it does.
+        holds: whether the claim holds in this group; None if that is open.
+        why: why the group does not count; empty if it counts.
     """
 
     block: str
@@ -77,14 +77,14 @@ class Group:
     why: str = ""
 
     def record(self) -> list[Any]:
-        """Return what a manifest stores (`GROUP`)."""
+        """Return the fields that a manifest stores (`GROUP`)."""
         kept = sum(one.holds is True for one in self.shown.values())
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
 
 @dataclass(frozen=True)
 class Check:
-    """The groups of a test under one interpretation, its fewest seeds, and on what it was judged, if not on all."""
+    """The result of a test under one interpretation: groups, fewest seeds, and the part (`on`) that was judged."""
 
     groups: Sequence[Group]
     seeds: int | None = None
@@ -96,14 +96,14 @@ class Check:
 
     @cached_property
     def holds(self) -> bool | None:
-        """Whether all groups that count hold; None if the available seeds leave it undecided."""
+        """Return whether all groups that count hold; None if the available seeds leave that undecided."""
         return every(group.holds for group in self.groups if not group.why)
 
     def decisive(self) -> tuple[Group, Any, Comparison] | None:
         """Return the comparison that decides, with its group and x.
 
-        Of those that turned out like the test it is the one nearest to the limit. If the test fails it is the one
-        furthest beyond.
+        It has the same outcome as the test. If the test holds, it is the comparison nearest to the limit. If the test
+        fails, it is the comparison that fails most clearly.
         """
         groups = [group for group in self.groups if group.holds is self.holds and not group.why]
         alike = [(group, x, one) for group in groups for x, one in group.shown.items() if one.holds is self.holds]
@@ -113,18 +113,18 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim, the decision on it, and the comparisons behind it: what manifests store and every page shows.
+    """The decision on a claim, and the comparisons behind it. Manifests store verdicts, and pages show them.
 
     Args:
-        id: of the claim.
-        text: what the claim says.
-        criterion: its test, in words.
+        id: the id of the claim.
+        text: the text of the claim.
+        criterion: the test of the claim, in words.
         decision: the decision on the claim.
-        readings: an entry for every interpretation: name, metric, outcome, what it lacks, and its groups (`GROUP`).
-        deciding: the comparison that decides: the interpretation, the group, the x, the effect and what it had to be.
-        seeds: the number of seeds, of the reading and the algorithm with the fewest; None: no runs.
-        on: what it was judged on, if not on all that it is about.
-        published: what the same test says of the paper's own published points; empty if there are none.
+        readings: an entry for every interpretation: name, metric, outcome, missing rows, and groups (`GROUP`).
+        deciding: the comparison that decides: interpretation, group, x, effect, and what the effect had to be.
+        seeds: the number of seeds of the interpretation and algorithm with the fewest; None if there are no runs.
+        on: the part of the data sets that was judged; empty for all.
+        published: the outcome of the same test on the paper's own published points; empty if there are none.
     """
 
     id: str
@@ -139,29 +139,29 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict in a manifest; a text that the manifest lacks is empty."""
+        """Return the verdict that a manifest stores. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     @property
     def outcome(self) -> str:
-        """The decision, and what it is about."""
+        """Return the decision, and the part of the data sets that it is about."""
         return f"{self.decision}{f' on {self.on}' if self.on else ''}"
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of one of `readings`, by the keys of `GROUP`."""
+        """Return the groups of an entry of `readings` as mappings with the keys `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
-    """Return whether so many of several are true; None if that depends on the undecided ones."""
+    """Return whether at least `number` values are true; None if that depends on the undecided values."""
     if values.count(True) >= number:
         return True
     return None if len(values) - values.count(False) >= number else False
 
 
 def every(values: Iterable[bool | None]) -> bool | None:
-    """Return whether all are true; None if that depends on the undecided ones."""
+    """Return whether all values are true; None if that depends on the undecided values."""
     known = list(values)
     return at_least(len(known), known)
 
@@ -172,13 +172,13 @@ _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 
 @dataclass(eq=False)
 class Evidence:
-    """The rows that are available to a claim, looked at under one interpretation.
+    """The rows on which a claim is judged, under one interpretation.
 
     Args:
-        rows: of the published calibration, with their block.
+        rows: the rows of the published calibration, with their block.
         published: the published points.
-        axes: by block, the column that its panel has as x. A block without a panel runs over its only varying setting.
-        baselines: rows of the constant baseline and of models without privacy, if they are not among the rows.
+        axes: the column that is x in the panel of each block. Without a panel, x is the only varying setting.
+        baselines: rows of the constant baseline and of models without privacy, if `rows` does not contain them.
         reading: the interpretation, which chooses the variant of the algorithms and the metric.
     """
 
@@ -196,7 +196,7 @@ class Evidence:
         return other
 
     def kept(self, key: Hashable, made: Callable[[], K]) -> K:
-        """Return what is made of the rows; for all claims that ask for it by this key the same object."""
+        """Return the object that `made` computes from the rows. It is computed once for each key, for all claims."""
         if key not in self._kept:
             self._kept[key] = made()
         return self._kept[key]
@@ -207,7 +207,7 @@ class Evidence:
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the column over which a block runs; if a panel shows 1/eps, the runs are over eps."""
+        """Return the column that is x in a block; for a panel over 1/eps it is eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -221,12 +221,12 @@ class Evidence:
         return varying[0]
 
     def runs(self, block: str, algorithm: str) -> pd.DataFrame:
-        """Return the values, a line per run (seed, draw), a column per x; empty if nothing was computed."""
+        """Return a table of values, with a line per run (seed, draw) and a column per x; empty without runs."""
         key = block, algorithm, self.reading.variant, self.reading.metric
         return self.kept(key, lambda: self._runs(block, algorithm))
 
     def sizes(self, block: str, algorithm: str) -> pd.DataFrame:
-        """Return runs in absolute size; what counts as zero is as large as the floor."""
+        """Return the absolute values of runs. Values below the `floor` are raised to it: they count as zero."""
         key = block, algorithm, self.reading.variant, self.reading.metric, "sizes"
         return self.kept(key, lambda: self.runs(block, algorithm).abs().clip(lower=self.floor(block)))
 
@@ -250,7 +250,7 @@ class Evidence:
         return runs.pivot(index=RUN, columns=x, values="value")
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale of the metric in a block: a difference of shares is relevant by the room that there is."""
+        """Return the scale of the metric in a block. The block's baselines give the room of a share (`criteria`)."""
         metric = self.reading.metric
         if not is_share(metric):
             return scale(metric)
@@ -276,10 +276,10 @@ class Evidence:
         return dict(rows["value"].abs().groupby([rows[key] for key in ("block", "algo", "metric")]).mean())
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return at least two runs of some algorithms in every block, by (block, algorithm), all at the same x."""
+        """Return the runs by (block, algorithm): at least two runs of each, at the same x within a block."""
         tables: dict[tuple[str, str], pd.DataFrame] = {}
         missing: list[str] = []
-        if self.baselines is not None:  # published points: only the blocks that have some
+        if self.baselines is not None:  # published points: use only the blocks that have points
             here = {block for block, _, metric in self._places() if metric == self.reading.metric}
             blocks = {block: names for block, names in blocks.items() if block in here} or blocks
         for block, algorithms in blocks.items():
@@ -297,7 +297,7 @@ class Evidence:
 
 
 Test = Callable[[Evidence], Check]
-"""The test of a claim, on the evidence under one interpretation; it raises NotComputedError."""
+"""A function that tests a claim under one interpretation. It raises NotComputedError if rows are missing."""
 
 
 @dataclass(frozen=True)
@@ -312,7 +312,7 @@ class Claim:
     readings: Sequence[Reading]
 
     def by_points(self, evidence: Evidence) -> str:
-        """Return what the test says of published points, and for which interpretations; empty if it has none."""
+        """Return the outcome of the test on published points, by interpretation; empty if there are no points."""
         outcomes: dict[str, list[str]] = {}
         for one in (one for one in self.judge(evidence).readings if not one["lacks"]):
             outcomes.setdefault(one["outcome"], []).append(one["name"])
@@ -347,7 +347,7 @@ class Claim:
 
 
 def _deciding(checks: Mapping[str, Check]) -> dict[str, str]:
-    """Return the comparison that decides: of interpretations that fail, otherwise of open ones, otherwise of all."""
+    """Return the deciding comparison, from the interpretations that fail, or are open, or (if there are none) hold."""
     kind = next(kind for kind in (False, None, True) if kind in {check.holds for check in checks.values()})
     found = [(name, *best) for name, check in checks.items() if check.holds == kind and (best := check.decisive())]
     if not found:

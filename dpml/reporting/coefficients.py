@@ -1,4 +1,4 @@
-"""The table of a released model's coefficients, as Markdown, LaTeX, CSV or Parquet."""
+"""Write the table of a released model's coefficients as Markdown, LaTeX, CSV or Parquet."""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from dpml.reporting.tables import file_of, latex, markdown, texts
 
 
 def frame(lines: Sequence[Coefficient]) -> pd.DataFrame:
-    """Return the columns column, unit, estimate, low, high, p and note; NaN where the noise hides a coefficient."""
+    """Return a table with column, unit, estimate, low, high, p and note; NaN if the noise hides a coefficient."""
     return pd.DataFrame([asdict(line) for line in lines])
 
 
 def written(lines: Sequence[Coefficient], kind: str, heading: str) -> str | bytes:
-    """Return the file of a kind (md, tex, csv, parquet); CSV and Parquet have all digits."""
+    """Return the content of a file of a kind (md, tex, csv, parquet). CSV and Parquet contain all digits."""
     if kind in ("csv", "parquet"):
         return file_of(frame(lines), kind)
     table = texts(pd.DataFrame([_shown(line) for line in lines]))
@@ -24,7 +24,7 @@ def written(lines: Sequence[Coefficient], kind: str, heading: str) -> str | byte
 
 
 def _shown(line: Coefficient) -> dict[str, str]:
-    """Return a line's texts: the estimate has two digits of half its interval."""
+    """Return the texts of a line. The estimate is rounded to the second digit of half its interval."""
     names = {"column": line.column, "unit": line.unit}
     if line.note:
         return {**names, "estimate": "", "interval": line.note, "p": ""}

@@ -1,23 +1,23 @@
-"""The criteria of claims: what "better", "equal" and "as good as" mean.
+"""Define the criteria of claims: what "better", "equal" and "as good as" mean.
 
-Every criterion is about one number, the effect: by how much the first of two runs is better, on the scale on which
-figures show the metric. Runs are the means of seeds (`dpml.reporting.statistics`).
+Every criterion is about one number, the *effect*: by how much the first of two runs is better, on the scale on which
+figures show the metric. The effect is computed from the means of seeds (`dpml.reporting.statistics`).
 
 - A *share* (accuracy, error, AUC) is shown on a linear axis. The effect is a difference. A difference is *relevant* if
   it is at least a tenth of the room: the distance between the constant baseline and the model without privacy.
 - A *size* (loss, gap, distance, absolute error) is shown on a logarithmic axis, in absolute value. The effect is the
-  logarithm of a ratio. Of two sizes one is better if it is smaller by a tenth; they are equal up to a factor of two.
-  Sizes have no room: an optimality gap has no constant baseline. Sizes below `FLOOR` are equal: rounding errors.
+  logarithm of a ratio. A size is better than another if it is smaller by a tenth. Sizes are equal up to a factor of
+  two. They have no room, as an optimality gap has no constant baseline. Sizes below `FLOOR` are rounding errors.
 
-- *Better*, *falls*, *degrades*, *depends* (`better`): the effect is significantly above 0, by a one-sided t-test at
-  5 %, Holm-corrected over the comparisons of a test, and is relevant. It is false if the 95 % bound on the effect is
-  less than that. What speaks against a claim is held to the same: significant, and relevant.
-- *Equal*, *similar*, *steady*, *reaches* (`similar`): the effect is less than relevant on both sides, by two one-sided
-  t-tests at 5 %. It is false if the effect differs significantly from 0, at 5 %, and is relevant.
+- *Better*, *falls*, *degrades*, *depends* (`better`): the claim holds if the effect is relevant and significantly above
+  0, by a one-sided t-test at 5 %, Holm-corrected over the comparisons of a test. It is false if the 95 % bound on the
+  effect is below the relevant size. A comparison counts against a claim only if it is significant and relevant, too.
+- *Equal*, *similar*, *steady*, *reaches* (`similar`): the claim holds if the effect is less than relevant on both
+  sides, by two one-sided t-tests at 5 %. It is false if the effect is relevant and differs significantly from 0.
 - *As good as* (`similar` with `better_too`): the same on one side.
-- *With probability at least p* (`covers`): the 95 % bound on the share of runs that keep it is at least p.
+- *With probability at least p* (`covers`): the 95 % bound on the share of runs that keep the statement is at least p.
 
-Anything else is open. These criteria apply to all papers. When each was chosen: experiments/CRITERIA.md.
+In all other cases a claim is open. The criteria apply to all papers. experiments/CRITERIA.md says when each was chosen.
 """
 
 import math
@@ -35,12 +35,12 @@ from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
 K = TypeVar("K", bound=Hashable)
 
 FLOOR = 2.0**-52
-RELEVANT = 0.1  # the share of the room from which on a difference is relevant
+RELEVANT = 0.1  # a difference is relevant from this share of the room on
 
 
 @dataclass(frozen=True)
 class MetricScale:
-    """How figures show a metric, and the effects that count: the smallest of "better", and the largest of "equal"."""
+    """How figures show a metric, the smallest effect that is "better", and the largest effect that is "equal"."""
 
     log: bool
     up: bool
@@ -48,7 +48,7 @@ class MetricScale:
     near: float
 
     def badness(self, values: Array) -> Array:
-        """Return values on the axis, turned so that less is better."""
+        """Return the positions of values on the axis, with the sign for which less is better."""
         if self.log:
             return np.asarray(np.log(np.maximum(np.abs(values), FLOOR)))
         return -values if self.up else values
@@ -62,32 +62,32 @@ SIZE = MetricScale(log=True, up=False, matters=-math.log(0.9), near=math.log(2.0
 
 
 def is_share(metric: str) -> bool:
-    """Return whether a metric is a share of the test rows, or of pairs of them."""
+    """Return whether a metric is a share of the test rows, or of pairs of test rows."""
     return metric.endswith(("accuracy", "auc")) or metric == "error"
 
 
 def scale(metric: str, room: float = math.nan) -> MetricScale:
-    """Return the scale of a metric; a share's needs the `room` between no feature and no privacy."""
+    """Return the scale of a metric. A share needs the `room` between the constant baseline and no privacy."""
     return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room) if is_share(metric) else SIZE
 
 
 @dataclass(frozen=True)
 class Effect:
-    """An estimate, its standard error, and the degrees of freedom of its t-test; without any, it shows nothing."""
+    """An estimate, its standard error, and the degrees of freedom of its t-test. With 0 of them it decides nothing."""
 
     estimate: float
     error: float
     freedom: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the two-sided interval at a level of confidence."""
+        """Return the two-sided confidence interval at a level."""
         if self.freedom <= 0:
             return -math.inf, math.inf
         half = float(stdtrit(self.freedom, (1 + level) / 2)) * self.error
         return self.estimate - half, self.estimate + half
 
     def p_above(self, sign: int = 1) -> float:
-        """Return the p-value of "the effect, times `sign`, is above 0"; without any spread the sign decides."""
+        """Return the p-value for an effect, times `sign`, above 0; without a standard error, the sign decides."""
         if self.freedom <= 0:
             return 1.0
         if self.error == 0:
@@ -97,17 +97,17 @@ class Effect:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two sets of runs say about a criterion.
+    """The result of a criterion for two sets of runs.
 
     Args:
-        holds: True, it is met; False, it is not; None, it is open.
-        effect: by how much the first is better.
-        scale: of the effect.
-        significant: whether the effect is significantly above 0, however small.
-        against: whether the opposite of a criterion of `better` is met.
-        slack: by how much the estimate meets the criterion.
-        needs: what the effect had to be.
-        value: what was compared if it is not an effect: a share, a number that was computed exactly.
+        holds: whether the criterion is met; None if that is open.
+        effect: by how much the first set is better.
+        scale: the scale of the effect.
+        significant: whether the effect is significantly above 0, even if it is not relevant.
+        against: whether the second set is better, by the criterion `better`.
+        slack: by how much the estimate exceeds what the criterion needs.
+        needs: what the effect has to be.
+        value: the compared number if it is not an effect, such as a share or an exact number.
     """
 
     holds: bool | None
@@ -121,7 +121,7 @@ class Comparison:
 
     @property
     def words(self) -> str:
-        """The effect and its 95 % interval, or the value."""
+        """Return the effect and its 95 % interval, or the value."""
         if self.value or self.effect is None:
             return self.value
         low, high = self.effect.interval(1 - LEVEL)
@@ -133,8 +133,8 @@ def better(
 ) -> dict[K, Comparison]:
     """Return for every pair (a, b) of runs whether a is better than b, by a relevant difference.
 
-    Runs are indexed by (seed, draw). `same_noise`: the draws of a and b share the noise's directions, because they are
-    of one algorithm under two settings.
+    Runs are indexed by (seed, draw). Set `same_noise` if a and b are one algorithm under two settings: their draws then
+    have the same noise directions.
     """
     effects = {key: _effect(a, b, scales[key], same_noise) for key, (a, b) in pairs.items()}
     above, below = (holm({key: one.p_above(sign) for key, one in effects.items()}) for sign in (1, -1))
@@ -157,7 +157,7 @@ def similar(
     better_too: bool = False,
     same_noise: bool = False,
 ) -> Comparison:
-    """Return whether a and b are at most `limit` apart; with `better_too` a may be better by any amount."""
+    """Return whether a and b are at most `limit` apart. With `better_too`, a can be better by any amount."""
     one = _effect(a, b, scale, same_noise)
     limit = scale.near if limit is None else limit
     apart = -one.estimate if better_too else abs(one.estimate)
@@ -170,18 +170,18 @@ def similar(
 
 
 def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
-    """Return whether a number that was computed exactly is at most one limit and at least another."""
+    """Return whether an exact number is at most `most` and at least `least`."""
     limits = [f"at least {least:.4g}" if least > -math.inf else "", f"at most {most:.4g}" if most < math.inf else ""]
-    # a ratio for positive limits, so that numbers of different sizes can be ordered by how far they are off
+    # a relative slack, so that numbers of different sizes can be compared
     slack = float(min(most - value, value - least) / max(abs(value), 1e-300))
     needs = ", ".join(filter(None, limits))
     return Comparison(bool(least <= value <= most), slack=slack, needs=needs, value=f"{value:.4g}")
 
 
 def covers(kept: int, of: int, share: float) -> Comparison:
-    """Return whether independent trials keep a statement with a probability of at least `share`.
+    """Return whether a statement holds with a probability of at least `share`, if `kept` of `of` trials keep it.
 
-    By the 95 % bounds on the probability (Clopper & Pearson 1934).
+    The decision uses the 95 % bounds on the probability (Clopper & Pearson 1934).
     """
     from scipy.stats import binomtest  # slow to load
 
@@ -192,9 +192,9 @@ def covers(kept: int, of: int, share: float) -> Comparison:
 
 
 def _effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool) -> Effect:
-    """Estimate by how much a is better than b, paired over the seeds that both have.
+    """Estimate by how much a is better than b, in pairs over the seeds that both have.
 
-    With one seed it is over the draws: in pairs for one algorithm (`same_noise`), by Welch's test for two.
+    With one seed, the estimate is over draws: in pairs for one algorithm (`same_noise`), by Welch's test for two.
     """
     (ours, first), (theirs, second) = means_of_seeds(a), means_of_seeds(b)
     seeds, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
@@ -216,7 +216,7 @@ def _effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool) ->
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:
-    """Return which of several p-values are significant when all are tested together."""
+    """Return which of several p-values are significant after Holm's correction."""
     left, significant = len(values), dict.fromkeys(values, False)
     for key in sorted(values, key=lambda key: values[key]):
         if values[key] > LEVEL / left:

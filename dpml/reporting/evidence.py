@@ -1,8 +1,8 @@
-"""The evidence of verdicts and tables: an experiment's rows, compressed, from which both are recomputed without data.
+"""Store the rows of an experiment, and recompute verdicts and tables from these rows, without the data.
 
-``FIGURE_rows.csv.xz`` lies beside the figure. The manifest has its checksum, and the verdicts; ``FIGURE.csv`` has the
-values of the tables. The file holds a table of one column after the other, an empty line between them: equal settings
-stand together, and take no place.
+The rows are in ``FIGURE_rows.csv.xz``, next to the figure. The manifest has the checksum of this file, and the
+verdicts; ``FIGURE.csv`` has the values of the tables. The file stores one column after the other, separated by empty
+lines: equal settings then follow each other, and compress well.
 """
 
 import io
@@ -27,7 +27,7 @@ from dpml.reporting.tables import shortened
 
 @dataclass(frozen=True)
 class Verified:
-    """How many verdicts, and values of tables, of an experiment follow from its rows, and those that do not."""
+    """The numbers of recomputed verdicts and table values of an experiment, and a sentence for all that is wrong."""
 
     experiment: str
     verdicts: int
@@ -36,36 +36,36 @@ class Verified:
 
 
 def rows_file(base: Path) -> Path:
-    """Return the place of a figure's compressed rows."""
+    """Return the path of a figure's compressed rows."""
     return base.with_name(f"{base.name}_rows.csv.xz")
 
 
 def packed(rows: pd.DataFrame) -> bytes:
-    """Return rows as compressed CSV, column by column; the same rows give the same bytes."""
+    """Compress rows as CSV, column by column. Equal rows give equal bytes."""
     return lzma.compress("\n".join(rows[[name]].to_csv(index=False) for name in rows).encode(), preset=6)
 
 
 def unpacked(content: bytes) -> pd.DataFrame:
-    """Return the rows of `packed`."""
+    """Return the rows that `packed` has compressed."""
     columns = lzma.decompress(content).decode().split("\n\n")
     return pd.concat([pd.read_csv(io.StringIO(column), low_memory=False) for column in columns], axis=1)
 
 
 def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the rows that were written for the figure `base`, a path without a suffix, by its manifest's checksums."""
+    """Return the stored rows of the figure `base`, a path without a suffix, after checking them against `files`."""
     path = rows_file(base)
     if not path.is_file():
-        raise UserError(f"{path} is missing: without it nothing of {base} can be recomputed.")
+        raise UserError(f"{path} is missing, so {base} cannot be recomputed: run its dpml-run command again.")
     if path.name not in files or changed(path, files):
-        raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
+        raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
     try:
         return unpacked(path.read_bytes())
     except (lzma.LZMAError, EOFError, ValueError):
-        raise UserError(f"{path} holds no rows: no verdict follows from it; make it again.") from None
+        raise UserError(f"{path} does not contain rows: run its dpml-run command again.") from None
 
 
 def verify(path: Path) -> Iterator[Verified]:
-    """Recompute the verdicts and the values of all tables from their rows.
+    """Recompute the verdicts and the values of all tables from their rows, one experiment after the other.
 
     Args:
         path: a results folder, the folder of a paper in it, or a figure: PAPER/FIGURE, with or without a suffix.
@@ -73,35 +73,35 @@ def verify(path: Path) -> Iterator[Verified]:
     found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
     known = [one for one in sorted(found) if rows_file(one.with_suffix("")).is_file()]
     if not known:
-        raise UserError(f"there are no rows of experiments in {path}: it has no FIGURE_rows.csv.xz.")
+        raise UserError(f"{path} has no stored rows, FIGURE_rows.csv.xz: name a folder or a figure of results/.")
     yield from map(_verified, known)
 
 
 def _verified(path: Path) -> Verified:
-    """Compare what one experiment's manifest, and the tables that it names, say with what follows from its rows."""
+    """Compare the manifest and the tables of one experiment with what follows from its rows."""
     base, about = path.with_suffix(""), Manifest(path).read()
     if about.get("experiment") != f"{path.parent.name}/{path.stem}":
-        raise UserError(f"{path} is not as it was written: no verdict follows from it; make it again.")
+        raise UserError(f"{path} was changed or moved after it was written: run its dpml-run command again.")
     rows = read_rows(base, about["files"])
     points = read_published([packs.home(base.parent.name).parent], base.parent.name)
     old = {claim["id"]: Verdict.stored(claim) for claim in about["claims"]}
     claims = claims_about(about["experiment"])
     if unknown := [name for name in old if name not in claims]:
         raise UserError(
-            f"{about['experiment']} has a verdict on {unknown[0]}, a claim that no pack here has: name it, --pack DIR."
+            f"{about['experiment']} has a verdict on {unknown[0]}, which no known paper claims: add --pack DIR."
         )
-    wrong = [f"{name}: no verdict is written on this claim of the card" for name in claims if name not in old]
+    wrong = [f"{name}: the card has this claim, but no verdict is stored" for name in claims if name not in old]
     for new in judge(rows, [claims[name] for name in old], about["panels"], points):
         if new != old[new.id]:
             numbers = ", with other numbers" if new.outcome == old[new.id].outcome else ""
-            outcomes = f"written is {old[new.id].outcome!r}, from the rows follows {new.outcome!r}{numbers}"
+            outcomes = f"the stored verdict is {old[new.id].outcome!r}, the recomputed {new.outcome!r}{numbers}"
             wrong.append(f"{new.id}: {outcomes}")
     values = 0
     twins = any(one["twin"] for one in about["figures"])
     for figure in about["figures"]:
         path = base.with_name(f"{figure['name']}.csv")
         if changed(path, about["files"]):
-            raise UserError(f"{path} is not as it was written: make it again.")
+            raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
         part = rows_of(rows, figure["twin"] or "published") if twins else rows
         table = with_differences(part, about["reference"], about["computed"])
         number, differ = _compared(path.read_text("utf-8"), table)
@@ -116,7 +116,7 @@ def judge(
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
 ) -> list[Verdict]:
-    """Return the verdicts on claims, from an experiment's rows, its panels as plain values, and published points."""
+    """Judge claims by an experiment's rows, its panels (as plain values) and the published points."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
     evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, axes, rows)
@@ -126,9 +126,9 @@ def judge(
 def _of_points(
     points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], axes: Mapping[str, str], rows: pd.DataFrame
 ) -> Evidence | None:
-    """Return the paper's own published points as evidence, with the constant model of our rows; None without any.
+    """Return the paper's own published points as evidence, with the baselines of our rows; None if there are none.
 
-    Every point is two equal runs, so that a test asks of the points what it asks of means.
+    Every point becomes two equal runs, so that tests treat it as a mean without error.
     """
     found: list[pd.DataFrame] = []
     for panel in panels:
@@ -144,7 +144,7 @@ def _of_points(
 
 
 def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:
-    """Return how many values a table has, and how many of them differ from those that were written."""
+    """Return how many values a table has, and how many of them differ from the stored values."""
     text = shortened(table).to_csv(index=False, float_format="%.6g")
     if text == written:
         return table.size, 0

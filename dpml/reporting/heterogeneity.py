@@ -1,4 +1,4 @@
-"""The figure of a partition: the rows of each of a few parties, or histograms over many parties."""
+"""Draw the figure of a partition: bars for each of a few parties, or histograms over many parties."""
 
 import textwrap
 from pathlib import Path
@@ -14,7 +14,7 @@ from dpml.reporting.figures import save
 from dpml.reporting.style import in_style, mixed
 
 MOST_BARS = 64
-"""The most parties that are drawn one by one; more parties are drawn as histograms."""
+"""The largest number of parties that are drawn one by one; more parties are drawn as histograms."""
 
 # Okabe and Ito's colours, neighbours also far apart in lightness; the remaining classes are grey
 _CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#882255", "#F0E442")
@@ -23,7 +23,7 @@ _LOG = 30.0  # ratio of the largest to the smallest size from which sizes are on
 
 
 def draw(skew: Skew, title: str, path: Path) -> list[Path]:
-    """Draw what parties hold, the largest first; writes .png and .svg files at `path`, which has no suffix."""
+    """Draw the rows of the parties, the largest first. Write .png and .svg files at `path`, which has no suffix."""
     with in_style():
         figure = _bars(skew) if len(skew.sizes) <= MOST_BARS else _histograms(skew)
         heading = textwrap.fill(title, int(13 * figure.get_figwidth()))
@@ -32,7 +32,7 @@ def draw(skew: Skew, title: str, path: Path) -> list[Path]:
 
 
 def _bars(skew: Skew) -> Figure:
-    """Draw the rows of every party, and below them its mix of classes; on the right the mix of all rows."""
+    """Draw the number of rows of every party, its shares of classes below, and the shares of all rows on the right."""
     M = len(skew.sizes)
     figure = Figure(figsize=(max(4.5, min(9.5, 2.6 + 0.16 * M)), 4.4), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
@@ -53,7 +53,7 @@ def _bars(skew: Skew) -> Figure:
 
 
 def _stack(axes: Axes, places: Array, mixes: Array, skew: Skew) -> None:
-    """Draw stacked bars of class shares, (bars, K): intervals in shades, or the most frequent classes and the rest."""
+    """Draw stacked bars of shares (bars, K): of intervals, in shades, or of the most frequent classes and the rest."""
     K = len(skew.names)
     kept: Index = np.arange(K)
     if skew.intervals:

@@ -1,4 +1,4 @@
-"""The report: the pages of a results folder in HTML, from manifests and tables, to be read without a server."""
+"""Write the report: the pages of a results folder in HTML, made from manifests and tables. It needs no server."""
 
 import os
 import re
@@ -19,11 +19,11 @@ from dpml.reporting.render import framed, page, script
 START = "index.md"
 TABLE, PICTURE = "table.md", "figure.svg"
 _EMPTY: dict[str, Any] = {"panels": [], "claims": [], "files": {}, "figures": [], "skipped": {}, "note": ""}
-"""Keys that a manifest of another version may lack."""
+"""Defaults for keys that the manifest of another version may lack."""
 
 
 def write_report(results: Path) -> Path:
-    """Write ``results/report/index.html``, the other pages and their script; return the start page."""
+    """Write ``results/report/index.html``, the other pages and their script; return the path of the start page."""
     pages = _experiments(results) | _runs(results)
     if not pages:
         raise UserError(
@@ -38,7 +38,7 @@ def write_report(results: Path) -> Path:
         target = folder / _html(name)
         root = os.path.relpath(folder, target.parent)
         for parent in (folder, *(one for one in target.parents if folder in one.parents)):
-            if parent.is_symlink():  # in results of others it could lead to any folder, whose files would be replaced
+            if parent.is_symlink():  # results of others could link to any folder, whose files would be replaced
                 raise UserError(f"{parent} is a link to another folder: remove it, then make the report again.")
         shown = [(title, f"{root}/{_html(one)}") for one, title in navigation.items()]
 
@@ -58,7 +58,7 @@ def write_report(results: Path) -> Path:
 
 
 def _experiments(results: Path) -> dict[str, str]:
-    """Return the pages of experiments by their names in the results folder."""
+    """Return the pages of experiments by their paths in the results folder."""
     known = [{**_EMPTY, **about} for about in manifests(results)]
     try:
         pages = overviews(known) if known else {}
@@ -68,19 +68,19 @@ def _experiments(results: Path) -> dict[str, str]:
                 if _own(figure, about, results / paper):
                     pages[f"{paper}/{figure['name']}.md"] = figure_page(about, figure)
     except (TemplateError, TypeError, AttributeError, LookupError, ValueError) as error:
-        raise UserError(f"a manifest in {results} is none that this version wrote ({error}): run it again.") from None
+        raise UserError(f"a manifest in {results} is of another version ({error}): run dpml-run again.") from None
     return {START if name == "claims.md" else name: text for name, text in pages.items()}
 
 
 def _own(figure: Mapping[str, Any], about: Mapping[str, Any], folder: Path) -> bool:
-    """Return whether a figure is one of its experiment, and its files are as they were written."""
+    """Return whether a figure belongs to its experiment, and its files are unchanged."""
     stem = about["experiment"].rpartition("/")[2]
     if figure["name"] not in (stem, f"{stem}_tight", f"{stem}_published"):
-        return False  # a manifest chooses no other file
+        return False  # a manifest may not name other files
     names = [f"{figure['name']}.{kind}" for kind in ("csv", "md", "svg")]
     damaged = [name for name in names if changed(folder / name, about["files"])]
     if damaged:
-        print(f"note: {folder}: not as written: {', '.join(damaged)}; run {about['command']}", file=sys.stderr)
+        print(f"note: {folder}: changed files: {', '.join(damaged)}; run {about['command']}", file=sys.stderr)
     return not damaged
 
 

@@ -1,7 +1,7 @@
-"""Manifests of outputs: what they were made from, the commit that made them, and their checksums.
+"""Read and write manifests. A manifest states from what output files were made, by which commit, and their checksums.
 
-A manifest also contains a checksum of itself, because pages show its verdicts and guarantees. Manifests of runs, sweeps
-and merged tables are called manifest.json; those of experiments are named after their figures.
+It also contains a checksum of itself, because pages show its verdicts and guarantees. The manifest of a run, a sweep or
+a merged table is called manifest.json; the manifest of an experiment is named after its figure.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 
 
 def stamp(plan: Plan, published: "pd.DataFrame") -> str:
-    """Return a digest of the inputs of outputs: cells, the experiment's file, and the code that draws and counts."""
+    """Return a digest of the inputs of all outputs: cells, the experiment, its card, and the code of reporting."""
     experiment = plan.experiment
     cells = [[p.block, p.key, p.finished, p.reason, p.record and p.record.code] for p in plan.points]
     computed = [[block.key, block.code] for block in experiment.computed]
@@ -43,18 +43,18 @@ def stamp(plan: Plan, published: "pd.DataFrame") -> str:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The file ``base.json``; nothing in it depends on the machine or the time, so a rerun does not change it."""
+    """A manifest file. For an experiment, nothing in it depends on the time, so a rerun does not change it."""
 
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Return its content; empty if the file is missing or was changed after it was written."""
+        """Return the content; empty if the file is missing or was changed after it was written."""
         with suppress(OSError):
             return unseal_object(self.path.read_bytes()) or {}
         return {}
 
     def current(self, made_from: str) -> bool:
-        """Return whether all the files that it names exist, are unchanged, and were made from the same inputs."""
+        """Return whether all files in the manifest exist, are unchanged, and were made from the inputs `made_from`."""
         known = self.read()
         files = known.get("files")
         if known.get("stamp") != made_from or not isinstance(files, dict):
@@ -64,9 +64,9 @@ class Manifest:
     def write(
         self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
     ) -> None:
-        """Write it, unless its content is the same already: it names the commit of the first run.
+        """Write the manifest, unless its content is the same: then it keeps the commit of the first run.
 
-        `versions` are those that the numbers were computed with.
+        `versions` are the software versions that computed the numbers.
         """
         content = {"stamp": made_from, "files": checksums(files)}
         known = self.read()
@@ -75,13 +75,13 @@ class Manifest:
             self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], private: bool = False) -> None:
-        """Write plain values, and their checksum; a list of plain values, such as a table's row, is one line."""
+        """Write plain values and their checksum. A list of plain values, such as the row of a table, is one line."""
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
         write_atomically(self.path, f"{text}\n", private)
 
     def keep_with(self, content: Mapping[str, Any], files: Iterable[Path], private: bool = False) -> None:
-        """Write plain values, the checksums of files beside it, and their checksum."""
+        """Write plain values, the checksums of `files`, and a checksum of all this."""
         self.keep({**content, "files": checksums(files)}, private)
 
 
@@ -91,36 +91,36 @@ def beside(folder: Path) -> Manifest:
 
 
 def changed(path: Path, files: Any) -> bool:
-    """Return whether a file was changed after it was written, by a manifest's checksums, if they name it."""
+    """Return whether a file differs from its checksum in a manifest, if the manifest names it."""
     known = files.get(path.name) if isinstance(files, Mapping) else None
     return known is not None and known != checksums([path])[path.name]
 
 
 def check_table(path: Path) -> None:
-    """Refuse a table that differs from the manifest beside it, or whose manifest is damaged."""
+    """Raise UserError if a table differs from the manifest in its folder, or if that manifest is damaged."""
     manifest = beside(path.parent)
     known = manifest.read()
     if path.is_file() and manifest.path.is_file() and not known:
-        raise UserError(f"{manifest.path} is damaged, and says no more what {path.name} is: run it again.")
+        raise UserError(f"{manifest.path} is damaged, so {path.name} cannot be checked: run its command again.")
     if path.is_file() and changed(path, known.get("files")):
         raise UserError(
-            f"{path} is not as it was written: give the command that made it again, or put a table that you changed "
-            "yourself into a folder of its own."
+            f"{path} was changed after it was written: run its command again. If you changed the table yourself, move "
+            "it into another folder."
         )
 
 
 def checksums(paths: Iterable[Path]) -> dict[str, str | None]:
-    """Return the SHA-256 of files by name; None of a file that is not there."""
+    """Return the SHA-256 of files by name, with None for a missing file."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None for path in paths}
 
 
 def manifests(results: Path) -> list[dict[str, Any]]:
-    """Return the manifests of all experiments with outputs under `results`, fig2 before fig10."""
+    """Return the manifests of all experiments in a results folder, sorted with fig2 before fig10."""
     known = []
     for path in sorted(results.glob("*/*.json")):
         content = Manifest(path).read()
-        if content.get("experiment") == f"{path.parent.name}/{path.stem}":  # it chooses no folder but its own
+        if content.get("experiment") == f"{path.parent.name}/{path.stem}":  # a manifest cannot name another folder
             known.append(content)
         elif not content or "experiment" in content:
-            print(f"note: {path} is damaged: its experiment is left out until it is run again.", file=sys.stderr)
+            print(f"note: {path} is damaged: the experiment is left out until you run it again.", file=sys.stderr)
     return sorted(known, key=lambda content: natural(str(content["experiment"])))

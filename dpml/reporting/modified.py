@@ -1,4 +1,4 @@
-"""Modified experiments: which settings may be overridden, and which panels keep their published points."""
+"""Modify experiments on the command line: check what is overridden, and drop published points that no longer apply."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -8,11 +8,11 @@ from dpml.errors import UserError, refuse_unknown
 from dpml.running.expansion import Point
 from dpml.running.spec import Experiment, is_computed, parts
 
-_FREE = ("seed", "draws", "metrics", "calibration")  # they change how often something is run, or add to it
+_FREE = ("seed", "draws", "metrics", "calibration")  # these keys repeat or extend a run, but do not change its settings
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
-    """Return an experiment with one of its blocks and the panels of that block; all of it for None."""
+    """Return an experiment with only one of its blocks and the panels of that block; None keeps all blocks."""
     if block is None:
         return experiment
     refuse_unknown("block", [block], experiment.grid, f"experiment={experiment.name}")
@@ -21,7 +21,7 @@ def only_block(experiment: Experiment, block: str | None) -> Experiment:
 
 
 def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
-    """Refuse an override of a key that some of several blocks set themselves."""
+    """Raise UserError if an overridden key is set by one of several blocks itself."""
     if len(experiment.grid) < 2:
         return
     for key in keys:
@@ -34,16 +34,16 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
         ]
         if owners:
             raise UserError(
-                f"{key} differs between the blocks of experiment={experiment.name}: name one of them, such as "
+                f"{key} differs between the blocks of experiment={experiment.name}: choose one block, such as "
                 f"block={owners[0]} ({', '.join(experiment.grid)})."
             )
 
 
 def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
-    """Return an experiment with the published points and claims that are about the settings of its points.
+    """Keep published points and claims only where the settings are those of the unmodified experiment.
 
-    A panel keeps its published points if its settings are those of the `usual` points, except along its x axis. The
-    paper's claims are judged if all settings are.
+    A panel keeps its published points if its settings, except for x, are those of the `usual` points. The paper's
+    claims are judged only if all settings are.
     """
 
     def settings(part: Sequence[Point], block: str, x: str = "") -> set[tuple[tuple[str, str], ...]]:
@@ -63,7 +63,7 @@ def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequenc
 
 
 def _all(point: Point) -> Mapping[str, Any]:
-    """Return the settings of a point, with those of its cell."""
+    """Return the settings of a point, including N, M and the budgets of its cell."""
     cell = point.cell
     if cell is None:
         return point.settings

@@ -1,13 +1,13 @@
-"""Numbers of a table's column: means with half their intervals, under one power of ten, as text and for LaTeX."""
+"""Write the numbers of a table's column, means ± half their intervals, with one power of ten, as text or LaTeX."""
 
 import math
 import re
 from collections.abc import Iterable
 
-_WIDEST = 4  # decades that one power of ten serves; where there are more, as over many eps, a number has its own
+_WIDEST = 4  # numbers in a column share a power of ten if they span at most this many decades
 SIGNED = ("noisy_objective",)
-"""Metrics that are often negative: their absolute value is shown, as the papers do."""
-ZERO = 1e-9  # means below it are what an optimiser or rounding left of zero
+"""Metrics that are often negative. As in the papers, their absolute value is shown."""
+ZERO = 1e-9  # means below this are zero, up to the error of an optimiser or rounding
 
 SUPERSCRIPTS = dict(zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True))
 _RAISED = {down: up for up, down in SUPERSCRIPTS.items()}
@@ -15,11 +15,11 @@ _NUMBER = re.compile(rf"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:e([+-]?\d+)|·10([{'
 
 
 def numerals(means: Iterable[float], halves: Iterable[float]) -> tuple[int, list[str]]:
-    """Return the power of ten that a column's head names, and its numbers: means with half their intervals.
+    """Return the power of ten in the head of a column, and the column's numbers: means ± half their intervals.
 
-    A half has two digits and its mean ends at the same place; a mean without one has three digits. Numbers from 0.001
-    to 9999 are written out. Other columns have one power of ten for all numbers, or one a number if the numbers are
-    more than four decades apart.
+    Half an interval has two digits, and its mean is rounded to the same place. A mean without an interval has three
+    digits. If a number is outside 0.001 to 9999, the column has one power of ten for all numbers; or each number has
+    its own, if the numbers are more than four decades apart.
 
     >>> numerals([779000, -16700], [3e5, 6e2])
     (5, ['7.8 ± 3.0', '-0.1670 ± 0.0060'])
@@ -27,7 +27,7 @@ def numerals(means: Iterable[float], halves: Iterable[float]) -> tuple[int, list
     (0, ['0.9163 ± 0.0034', '(3.00 ± 0.40)·10⁻⁸'])
 
     Args:
-        means: NaN and infinity are written as such.
+        means: the means; NaN and infinity are written as such.
         halves: half the width of each interval; NaN or 0 if there is none.
     """
     pairs = list(zip(means, halves, strict=True))
@@ -40,7 +40,7 @@ def numerals(means: Iterable[float], halves: Iterable[float]) -> tuple[int, list
 
 
 def times(power: int) -> str:
-    """Return a power of ten as a factor, or nothing for 1: ``·10⁻⁵``."""
+    """Return a power of ten as a factor, such as ``·10⁻⁵``; empty for the power 0."""
     return f"·10{''.join(_RAISED[digit] for digit in str(power))}" if power else ""
 
 
@@ -69,12 +69,12 @@ def tex_number(text: str) -> str | None:
 
 
 def _size(pair: tuple[float, float]) -> float:
-    """Return the larger of a mean and its half; 0 if neither has a first digit."""
+    """Return the larger absolute value of a mean and half its interval; 0 if neither is finite."""
     return max([abs(number) for number in pair if math.isfinite(number)], default=0.0)
 
 
 def number(mean: float, half: float = math.nan) -> str:
-    """Return a mean with half its interval, as in a column of its own.
+    """Write a mean ± half its interval, with its own power of ten.
 
     >>> number(0.6543, 0.1234), number(0.6543), number(2e-8, 1e-9)
     ('0.65 ± 0.12', '0.654', '(2.00 ± 0.10)·10⁻⁸')

@@ -1,4 +1,4 @@
-"""The content of pages, from manifests: the start page, a paper's claims, a figure, and rankings of algorithms."""
+"""Make the content of pages from manifests: the start page, a paper's claims, a figure, and rankings of algorithms."""
 
 import re
 from collections import Counter
@@ -26,11 +26,11 @@ _OF_MIXED = {"not reproduced": "fails: ", MIXED: "fails: ", "undecided with thes
 _OUTCOMES = {IN_WORDS[False]: "✗", IN_WORDS[None]: "?", IN_WORDS[True]: "✓"}  # the worst first
 
 Judged = tuple[Mapping[str, Any], Verdict]
-"""The manifest of an experiment, and a verdict in it."""
+"""The manifest of an experiment, and a verdict in this manifest."""
 
 
 def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
-    """Return what pages show of one sentence of a paper: the verdicts on it, from one figure or from several."""
+    """Return the facts that pages show about one sentence of a paper, from its verdicts on one or several figures."""
     main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
     about, first = main[0]
     text = (card.sentences if card else {}).get(name) or _bare_text(first)
@@ -59,7 +59,7 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
         "seeds": min((one.seeds for _, one in main if one.seeds), default=None),
         "grids": _grids(verdicts),
         "notes": _notes([one for _, one in verdicts]),
-        "points": points.pop() if len(points) == 1 else "",  # what the same test says of the paper's own points
+        "points": points.pop() if len(points) == 1 else "",  # the outcome on the paper's own points
         "links": f"Means and pictures: {', '.join(links)}." if links else "",
     }
 
@@ -72,7 +72,7 @@ def _decision(kinds: Set[str]) -> str:
 
 
 def _extent(main: Sequence[Judged]) -> str:
-    """Return in how many figures, or under how many interpretations, a mixed claim holds."""
+    """Return in how many figures, or under how many interpretations, a claim with mixed outcomes holds."""
     if len(main) > 1:
         return f"{sum(one.decision == 'reproduced' for _, one in main)} of {len(main)} figures"
     outcomes = [reading["outcome"] for reading in main[0][1].readings]
@@ -80,7 +80,7 @@ def _extent(main: Sequence[Judged]) -> str:
 
 
 def _notes(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return why outcomes in brackets do not count, and what is missing."""
+    """Return the sentences that say why outcomes in brackets do not count, and what is missing."""
     readings = [(one, reading) for one in verdicts for reading in one.readings]
     groups = [group for one, reading in readings for group in one.groups(reading) if _is_shown(group) and group["why"]]
     why = (f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups)
@@ -90,7 +90,7 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def _capital(text: str) -> str:
-    """Return a text with a capital letter first, unless its first word is a name such as capeFM."""
+    """Return a text with a capital first letter, unless its first word is a name such as capeFM."""
     return text if re.match(r"\w+[A-Z]", text) else text[:1].upper() + text[1:]
 
 
@@ -99,15 +99,15 @@ def _short(about: Mapping[str, Any]) -> str:
 
 
 def _shown(decision: str, audited: bool) -> dict[str, str]:
-    """Return the symbol and the word of a decision, of one about privacy if it is `audited`."""
+    """Return the symbol and the word of a decision; decisions on privacy (`audited`) have their own words."""
     symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
     return {"symbol": symbol, "word": word}
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
-    """Return the deciding number of a verdict, its place, and what it had to be.
+    """Return the deciding number of a verdict, where it was measured, and what it had to be.
 
-    A mixed verdict says that the number is of what fails.
+    For a mixed verdict the text says that the number belongs to a comparison that fails.
     """
     one = verdict.deciding
     if not one:
@@ -126,7 +126,7 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
 
 
 def _effect(text: str) -> str:
-    """Return an effect in words: a factor between two sizes says whether the first is lower or higher."""
+    """Return an effect in words. For a ratio of two sizes, say whether the first size is lower or higher."""
     found = re.fullmatch(r"x(\S+) \[x(\S+), x(\S+)\]", text)
     if not found:
         return _factors(text)
@@ -140,12 +140,12 @@ def _effect(text: str) -> str:
 
 
 def _factors(text: str) -> str:
-    """Return a text in which factors are written 2×, and not x2."""
+    """Replace factors such as x2 in a text by 2×."""
     return re.sub(r"(?<!\w)-(?=[\d.])", "−", re.sub(r"\bx(\d[\d.e+-]*)", r"\1×", text))
 
 
 def _subject(one: Mapping[str, str]) -> str:
-    """Return what a comparison is about: the data set, the algorithm and what it is compared with, and x."""
+    """Return the subject of a comparison: the data set, the two algorithms that are compared, and x."""
     found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
     sign = f"{AXES.get(found[1], found[1]).split()[-1]} = " if found and re.match(r"[\d.-]", one["x"]) else ""
     against = plain(one["against"]) if one["against"] != one["algorithm"] else ""
@@ -155,7 +155,7 @@ def _subject(one: Mapping[str, str]) -> str:
 
 
 def _figures(names: Sequence[str]) -> str:
-    """Return the names of figures as a paper would: ``Figs. 1, 3–11``."""
+    """Return the names of figures as papers write them: ``Figs. 1, 3–11``."""
     found = [int(name[3:]) for name in names if re.fullmatch(r"fig\d+", name)]
     numbers = sorted({*found})
     if not numbers:
@@ -168,10 +168,10 @@ def _figures(names: Sequence[str]) -> str:
 
 
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
-    """Return matrices of outcomes: a figure a row and a data set a column, a matrix for every interpretation.
+    """Return tables of outcomes: a table for every interpretation, with a row per figure and a column per data set.
 
-    Claims of one figure have what their comparisons are about as rows and interpretations as columns. Of other
-    interpretations only the outcomes are shown.
+    A claim about one figure has a row per comparison and a column per interpretation. For other interpretations, only
+    the outcomes are shown.
     """
     figures = {about["experiment"] for about, one in verdicts if not one.id.endswith("r")}
     marks: list[tuple[str, str, str, str]] = []  # the title of a matrix, its row and its column, and the outcome
@@ -210,16 +210,16 @@ def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
 
 
 def _worst(marks: Iterable[str]) -> str:
-    """Return the worst outcome; in brackets if one of them does not count."""
+    """Return the worst of several outcomes; in brackets if one of them does not count."""
     found = [*marks]
     worst = min((mark.strip("()") for mark in found), key="✗?✓○".index)
     return f"({worst})" if any("(" in mark for mark in found) else worst
 
 
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what pages show of a paper: `key`, its folder, and what its card and its verdicts say.
+    """Return the facts that pages show about a paper, from its card and its verdicts. `key` is the paper's folder.
 
-    `experiments` are the manifests of its experiments, and of the audit with the claims about privacy.
+    `experiments` are the manifests of the paper's experiments, and the audit's with the claims about privacy.
     """
     card = card_of(key)
     groups: dict[str, list[Judged]] = {}
@@ -248,13 +248,13 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _counted(claims: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
-    """Return how many claims got which verdict: symbol, word and number."""
+    """Count the claims by verdict. Return the symbol, the word and the number of each verdict."""
     ordered = sorted(claims, key=lambda one: [*VERDICTS].index(one["decision"]))
     return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in ordered).items()]
 
 
 def _in_short(audited: Sequence[Mapping[str, Any]]) -> str:
-    """Return the worst verdict on claims about privacy, with its numbers."""
+    """Return the worst verdict on claims about privacy, with its numbers; empty without such claims."""
     if not audited:
         return ""
     worst = min(audited, key=lambda one: _WORST.index(one["decision"]))
@@ -262,7 +262,7 @@ def _in_short(audited: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _figure_line(about: Mapping[str, Any]) -> str:
-    """Return a link to a figure, or what to run."""
+    """Return a link to a figure, or the command that computes it."""
     name = _figures([_short(about)])
     if about.get("figures"):
         return f"[{name}]({_short(about)}.md): {about.get('title', '')}"
@@ -270,9 +270,9 @@ def _figure_line(about: Mapping[str, Any]) -> str:
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return manifest entries for the experiments without a manifest, of papers that have at least one.
+    """Return substitute manifests for missing experiments of papers that have at least one manifest.
 
-    The first line of an experiment's file says how to run it and what data it needs.
+    The first line of an experiment's file says how to run it and which data it needs.
     """
     computed = {manifest["experiment"] for manifest in known}
     papers = {name.partition("/")[0] for name in computed}
@@ -292,7 +292,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def papers_of(known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the papers whose experiments have claims, from manifests; claims about the audit are their papers'."""
+    """Return the facts about the papers with claims, from manifests. Each claim about the audit goes to its paper."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
     ordered = sorted(known, key=lambda about: natural(about["experiment"]))
     for about in ordered:
@@ -306,7 +306,7 @@ def papers_of(known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def start_page(papers: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> str:
-    """Return the start page: all papers, and the experiments without claims."""
+    """Return the start page, with all papers and the experiments without claims."""
     ranked = (about["experiment"].rpartition("/")[0] for about in known if about.get("rankings"))
     which = next((f"{folder}/which.md" for folder in ranked), "")
     own = {paper["key"] for paper in papers}
@@ -315,7 +315,7 @@ def start_page(papers: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str,
 
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
-    """Return the page of one of an experiment's figures, whose picture is ``NAME.svg``, from the manifest's content."""
+    """Return the page of a figure, whose picture is ``NAME.svg``, from the content of the experiment's manifest."""
     audited = about.get("experiment") == AUDIT
     verdicts = [] if figure["twin"] else map(Verdict.stored, about["claims"])
     claims = [
@@ -324,18 +324,18 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     ]
     source = about["source"]
     if claims and source and not audited and about["command"] == f"dpml-run experiment={about['experiment']}":
-        source = f"[{source}](claims.md)"  # a modified figure has no page of claims in its folder
+        source = f"[{source}](claims.md)"  # the folder of a modified figure has no page of claims
     noise = (figure["twin"] or "").capitalize()
     return page("figure.md", about=about, figure=figure, claims=claims, source=source, noise=noise)
 
 
 def _bare_text(verdict: Verdict) -> str:
-    """Return the text of a claim without remarks in brackets."""
+    """Return the text of a claim, without remarks in brackets and with Greek letters."""
     return symbols(re.sub(r" \[.*?\]", "", verdict.text))
 
 
 def which_page(known: Iterable[Mapping[str, Any]]) -> str:
-    """Return the page about all ranking experiments of a paper's folder, from their manifests."""
+    """Return the page that ranks algorithms, from the manifests of a paper's experiments with rankings."""
     experiments, answers = [], []
     for about in known:
         rankings = about["rankings"]

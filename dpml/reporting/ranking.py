@@ -1,8 +1,8 @@
-"""Rankings: at every eps the best algorithm with a proven guarantee, those not significantly worse, and an oracle.
+"""Rank algorithms at every eps: the best one with a proven guarantee, those not significantly worse, and an oracle.
 
-A curve competes in a panel if it protects the same unit, if the eps proven for its worst view is no larger than the
-requested eps, and, with several parties, if one of its guarantees holds against colluders. The tests are one-sided
-t-tests paired over seeds, Holm-corrected over all competing curves (`better`).
+A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the eps proven for its
+worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders. Tests
+are one-sided t-tests in pairs over seeds, Holm-corrected over all competing curves (`better`).
 """
 
 from collections import Counter
@@ -21,11 +21,11 @@ from dpml.reporting.words import REFERENCES, algorithm, metric
 from dpml.running.plan import Results
 from dpml.running.spec import Oracle, Panel
 
-_TOLERANCE = 1 + 1e-6  # of the search for the noise that gives an eps
-_SHOWN = 4  # algorithms listed as not distinguished
+_TOLERANCE = 1 + 1e-6  # the relative error of the search for the noise that gives an eps
+_SHOWN = 4  # the number of algorithms that are listed as not significantly worse
 
 Competing = Mapping[str, tuple[pd.DataFrame, int | None]]
-"""By label the rows of a curve, and the number of secure sums of a release; None for one trusted place."""
+"""By label, the rows of a curve and its number of secure sums per release; None if it needs a trusted server."""
 
 
 def rankings(results: Results) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
 
 
 def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
-    """Return the proven guarantees of a curve, a line per view and budget."""
+    """Return the proven guarantees of a curve, with a line per view and budget."""
     given = guarantees[(guarantees["algo"] == curve.algo) & (guarantees["basis"] == "proven")]
     for key, wanted in curve.settings.items():
         if key in given and key not in ("eps", "delta", "N", "d"):
@@ -76,7 +76,7 @@ def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
 def _choice(
     eps: float, metric: str, competing: Competing, references: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any] | None:
-    """Return the best algorithm at one eps; None if nothing competes."""
+    """Return the best algorithm at one eps, and what it is compared with; None if no algorithm competes."""
     on = scale(metric)
     here = {name: rows[rows["eps"] == eps] for name, (rows, _) in competing.items()}
     at = {
@@ -114,7 +114,7 @@ def _indexed(rows: pd.DataFrame) -> pd.Series:
 
 
 def peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
-    """Return the results of other programs at this eps."""
+    """Return the published results of other programs at this eps, by program."""
     if points is None:
         return {}
     here = points[points["peer"] & np.isclose(points["x"].astype(float), eps)]
@@ -125,11 +125,11 @@ def _plain(number: float) -> float | None:
     return number if np.isfinite(number) else None
 
 
-# ---- its tables
+# ---- tables of rankings
 
 
 def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
-    """Return the protected unit, the number of parties and delta, in a sentence."""
+    """Return sentences that state the protected unit, the number of parties, and delta."""
     units = {"sample": "one record", "party": "all records of one party"}
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
     parties, delta = (
@@ -141,7 +141,7 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
-    """Return a panel and its metric."""
+    """Return the title of a ranking: its panel and its metric."""
     return f"{ranking['title']}: {metric(ranking['metric'])}"
 
 
@@ -150,7 +150,7 @@ def _by_eps(found: Mapping[float, str], places: Sequence[float]) -> dict[str, st
 
 
 def matrix(rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    """Return the best algorithm of every panel at every eps."""
+    """Return a table of the best algorithm of every panel at every eps."""
     best = {titled(one): {choice["eps"]: _named(choice) for choice in one["choices"]} for one in rankings}
     places = sorted({eps for found in best.values() for eps in found})
     return texts(pd.DataFrame([{"": title} | _by_eps(found, places) for title, found in best.items()]), "")
@@ -161,9 +161,9 @@ def _named(choice: Mapping[str, Any]) -> str:
 
 
 def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    """Return how often every algorithm is best or not distinguished from the best, where the best is above the floor.
+    """Return a table: how often is each algorithm the best, or not significantly worse, if the best beats the constant?
 
-    Curves of one algorithm count as one: its hyper-parameters can differ between panels. So can its secure sums.
+    Curves of one algorithm count as one: its hyper-parameters and its secure sums can differ between panels.
     """
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
     first = Counter(_algorithm(choice["best"]) for choice in choices)
@@ -180,9 +180,9 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return who is best, or not significantly worse, on most panels at this eps; empty if nobody competes.
+    """Return the algorithm that is the best, or not significantly worse, on most panels at this eps; empty if none is.
 
-    Panels on which the best is not above the floor do not count.
+    Panels on which the best algorithm is not above the constant baseline do not count.
     """
     choices = [choice for one in rankings for choice in one["choices"] if choice["eps"] == eps]
     counted = _among_the_best([choice for choice in choices if choice["above_floor"]])
@@ -192,13 +192,13 @@ def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
 
 
 def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Count for every algorithm how often it is the best or not significantly worse."""
+    """Count how often every algorithm is the best or not significantly worse than the best."""
     alike = [[choice["best"], *(other for other, _ in choice["alike"])] for choice in choices]
     return Counter(name for curves in alike for name in dict.fromkeys(map(_algorithm, curves)))
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
-    """Return on how many panels the mean of the algorithm `own` is better than that of every other program, by eps."""
+    """Return a table, by program and eps: on how many panels is the mean of `own` better than the program's?"""
     counts: dict[str, dict[float, list[bool]]] = {}
     for key, choice in ((ranking["metric"], choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():
@@ -213,7 +213,7 @@ def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:
-    """Return the best algorithm of a panel at every eps, those not distinguished from it, and what to compare with."""
+    """Return a table for one panel: at every eps the best algorithm, those not significantly worse, and baselines."""
     lines = []
     for choice in ranking["choices"]:
         alike = [f"{name} {short(mean)}" for name, mean in choice["alike"]]
@@ -238,7 +238,7 @@ def _algorithm(curve: str) -> str:
 
 
 def _range(sums: Collection[int | None]) -> str:
-    """Return numbers of secure sums: "-" for none, "100 to 300" if they differ."""
+    """Return the text for numbers of secure sums, such as "100 to 300"; "-" stands for None."""
     known = sorted(number for number in sums if number is not None)
     ends = " to ".join(map(str, dict.fromkeys((known[0], known[-1])))) if known else ""
     return " or ".join([*filter(None, [ends]), *(["-"] if None in sums else [])])
@@ -248,9 +248,9 @@ def _range(sums: Collection[int | None]) -> str:
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a rule's result beside the best of a grid, which is chosen on the test rows that score it: not private.
+    """Return a table that compares a rule's result with the best of a grid, which is chosen on the private test rows.
 
-    There is a line for every eps and every algorithm of the oracle's block `rule` that is also in its block `grid`.
+    It has a line for every eps and every algorithm that is in both blocks of the oracle, `rule` and `grid`.
     """
     rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
     rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))

@@ -1,4 +1,4 @@
-"""Pages: Markdown from one template per kind of page, and HTML that is the same Markdown in a frame."""
+"""Render pages: Markdown from one template for each kind of page, and the same Markdown in a frame of HTML."""
 
 import html
 import re
@@ -13,9 +13,9 @@ from markdown_it.token import Token
 from dpml.reporting.words import VERDICTS, curve
 
 LEGEND = " · ".join(f"{symbol} {word}" for symbol, word in VERDICTS.values())
-"""What the symbols of verdicts mean."""
+"""A line that explains the symbols of verdicts."""
 
-# the only HTML that templates write; a manifest's text may hold other tags, which are shown as text
+# the only HTML that templates write; other tags come from the text of a manifest, and are shown as text
 _OURS = re.compile(r'</?(?:details|summary|br|div)(?: class="\w+")?>|<a id="[\w-]*">|</a>')
 
 
@@ -30,21 +30,21 @@ def _environment() -> Environment:
 
 
 def page(template: str, **content: Any) -> str:
-    """Return the Markdown of a page; no template is sensitive to blank lines."""
+    """Render the Markdown of a page, and remove superfluous blank lines."""
     text = _environment().get_template(template).render(**content)
     text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
     return f"{text}\n"
 
 
 def cell(text: str) -> str:
-    """Return a text as the cell of a table."""
+    """Return a text in the form of a Markdown table's cell."""
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
 def named(texts: Sequence[str]) -> list[str]:
-    """Return the cells of a row, or of a head, with the display names of algorithms.
+    """Return the cells of a row or a head with the display names of algorithms.
 
-    M is left out where every algorithm has one: it only says which of them are central.
+    M is left out if the names remain different without it.
     """
     found = [", ".join(map(curve, text.split(", "))) for text in texts]
     bare = [re.sub(r" M=\d+", "", text) for text in found]
@@ -57,10 +57,10 @@ def anchor(name: str) -> str:
 
 
 def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
-    """Return a page, given in Markdown, in HTML.
+    """Return a Markdown page as HTML.
 
-    `link` gives the address of a relative link or picture in the frame, or None if it leads nowhere. The `frame` is
-    ``pages`` (names and addresses of the navigation), ``here``, and ``root``, the way to the script.
+    `link` returns the address of a relative link or picture, or None if its target is missing. `frame` consists of
+    ``pages`` (names and addresses for the navigation), ``here``, and ``root``, the path to the folder of the script.
     """
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     for kind in ("html_inline", "html_block"):
@@ -79,13 +79,13 @@ def script() -> str:
 
 
 def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
-    """Return HTML with the tags that templates write, and all others as text."""
+    """Return HTML with the tags that templates write. All other tags are shown as text."""
     parts = re.split(r"(<[^<>]*>)", tokens[place].content)
     return "".join(part if _OURS.fullmatch(part) else html.escape(part) for part in parts)
 
 
 def _relink(tokens: Sequence[Token], link: Callable[[str], str | None]) -> None:
-    """Replace relative addresses; a picture of another host is none, and a link that leads nowhere is its text."""
+    """Replace relative addresses. Remove the addresses of pictures on other hosts, and of links without a target."""
     for token in tokens:
         _relink(token.children or (), link)
         key = {"link_open": "href", "image": "src"}.get(token.type, "")

@@ -1,4 +1,4 @@
-"""The page of a figure as data, sections of paragraphs and tables: manifests store them, and all pages show them."""
+"""Build the sections of a figure's page, paragraphs and tables, as data that manifests store and pages show."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,14 +20,14 @@ from dpml.running.spec import Experiment
 
 VALUES = "Values"
 _ORACLE = (
-    "The hyper-parameters of the rule read no private row. Those of the oracle are, for every ε, the best of all that "
-    "were tried, the rule among them (*of* so many), by the mean over seeds on the very test rows that score them: no "
-    "release, and no guarantee. What it is worth is what better rules could gain within the grid; some of it is luck."
+    "The rule sets hyper-parameters without any private row. For every ε, the oracle takes the best of all that were "
+    "tried, the rule included (their number is *of*), by the mean over seeds on the very test rows that score them. So "
+    "it is not a release and has no guarantee. *worth* is what a better rule could gain within the grid, or luck."
 )
 
 
 def sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the sections of a figure's page: a title, and the content, where a text is a paragraph of Markdown."""
+    """Return the sections of a figure's page, each with a title and its content: Markdown paragraphs and tables."""
     experiment = results.experiment
     found = []
     if len(results.guarantees):
@@ -54,7 +54,7 @@ def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str | 
     names = {"M": "M", "N": "N", "d": "d", "budget_delta": "δ"}
     sizes = [f"{name} = {_span(own[key])}" for key, name in names.items() if own[key].notna().any()]
     text = (
-        f"What is proven when ε is asked for ({', '.join(sizes)}, per {' or '.join(own['unit'].unique())}). "
+        f"The proven ε for every requested ε ({', '.join(sizes)}, per {' or '.join(own['unit'].unique())}). "
         "`claimed` marks the views for which the paper or its scripts claim ε."
     )
     curves = dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS)
@@ -68,7 +68,7 @@ def _span(numbers: pd.Series) -> str:
 
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:
-    """Return why nothing is proven although something is claimed, a line for every reason."""
+    """Return a sentence for every reason why nothing is proven although an eps is claimed."""
     keys = ["algo", "variant", "view", "budget_eps"]
     claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])]
     open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])]
@@ -81,7 +81,7 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
 
 
 def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
-    """Return the guarantees of one block: the first with a panel about eps, otherwise the first that has any."""
+    """Return the guarantees of the first block with a panel over eps, or else of the first block with guarantees."""
     about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
     block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
     return guarantees[guarantees["block"] == block]
@@ -91,16 +91,16 @@ def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
     computed = [block.block for block in experiment.computed]
     cells = summary[~summary["block"].isin(computed)]
     return (
-        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name has n, "
-        f"s.d., and differences from {experiment.reference} with intervals."
+        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name also has "
+        f"n, the standard deviation, and the differences from {experiment.reference} with their intervals."
     )
 
 
 def _tuning(summary: pd.DataFrame) -> str:
     ways = {
-        "rule": "By a rule that reads no private row: hyper-parameters of {}.",
-        "oracle": "Chosen on the private rows, which no budget counts: hyper-parameters of {}.",
-        "validated": "Chosen on private rows held out, which no budget counts: hyper-parameters of {}.",
+        "rule": "A rule that reads no private row sets the hyper-parameters of {}.",
+        "oracle": "The hyper-parameters of {} were chosen on the private rows, and no budget covers this choice.",
+        "validated": "The hyper-parameters of {} were chosen on held-out private rows: no budget covers this choice.",
     }
     named = {way: sorted(set(summary.loc[summary["tuned"] == way, "algo"])) for way in ways}
     sentences = [ways[way].format(", ".join(names)) for way, names in named.items() if names]
@@ -108,7 +108,7 @@ def _tuning(summary: pd.DataFrame) -> str:
 
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:
-    """Return our means relative to the published ones, by algorithm; no table if nothing is published."""
+    """Return a table of our means relative to the published means, by algorithm; no table without published means."""
     pairs = []
     for chart in charts:
         if chart.published is not None:

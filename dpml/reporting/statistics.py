@@ -1,9 +1,9 @@
-"""Summaries of rows and paired comparisons; the tests of claims are in `criteria`.
+"""Summarise rows, and compare algorithms in pairs; the tests of claims are in `criteria`.
 
 The unit of replication is the seed. A seed draws the rows, deals them to parties, and starts the noise. The draws of
-one seed differ only in the noise, so draws are averaged within seeds first, and intervals and tests are over the means
-of seeds. With one seed they are over its draws, and hold for these rows and this partition only. Where all training
-rows of an official split are in use, every seed has the same rows, and an interval says nothing about others.
+one seed differ only in the noise. Therefore draws are averaged within seeds first, and intervals and tests are over the
+means of seeds. With one seed they are over its draws, and hold for these rows and this partition only. If all training
+rows of an official split are used, every seed has the same rows, and an interval says nothing about other rows.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from dpml.errors import UserError
 from dpml.files import shipped_folder
 from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
-LEVEL = 0.05  # of every test; intervals are at level 1 - LEVEL
+LEVEL = 0.05  # the significance level of every test; intervals have the confidence level 1 - LEVEL
 
 STATISTICS = ("mean", "std", "count", "missing", "seeds", "interval", "replicates", *SIZES)
 STATISTICS += ("reference", "difference", "difference_interval", "paired")
@@ -29,32 +29,32 @@ STATISTICS += ("reference", "difference", "difference_interval", "paired")
 
 
 def summarise(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean, spread and 95 % t-interval of every metric for every combination of settings, a line for each.
+    """Return a line for every metric and combination of settings, with mean, standard deviation and 95 % t-interval.
 
-    `mean` is over seeds of the means over draws; `std` and `count` are of all values; `missing` is how many of them are
-    NaN, which makes the mean NaN. `interval` is half the 95 % t-interval of the mean, NaN if it cannot be computed, and
-    `replicates` is what it is over: what seeds vary (`varied`), or "draws" if there is one seed. `claimed_eps` and
-    `proven_eps` hold for every seed. Rows that differ in a setting are never averaged; a duplicate run counts once.
+    `mean` is the mean over seeds of the means over draws. `std` and `count` describe all values; `missing` counts the
+    NaN among them, and a single NaN makes the mean NaN. `interval` is half the 95 % t-interval of the mean, or NaN.
+    `replicates` says what the interval is over: what seeds vary (`varied`), or "draws" if there is one seed.
+    `claimed_eps` and `proven_eps` hold for every seed. Different settings are never averaged; equal runs count once.
     """
     rows = rows.reset_index(drop=True)
     return _summary(rows, _lines(rows)).reset_index(drop=True)
 
 
 def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
-    """Summarise rows with the `line` of each (`_lines`), which is the index of the result."""
+    """Summarise rows, given the `line` of each (`_lines`), which is the index of the result."""
     keys = [*settings(rows), "metric"]
     number = _by_guarantee(rows, _numbered(rows.assign(line=line), ["line", "unit", "tuned"]))
     rows = _runs(rows, number, keys)
     number = number[rows.index]
     missing = rows["value"].isna()
-    # a value that is no number makes all statistics of its line NaN: the others are no sample of all
+    # one NaN makes all statistics of its line NaN, because the other values would be a biased sample
     numbers = rows["value"].mask(missing.groupby(number).transform("any"))
     groups = numbers.groupby(number)
     values = groups.agg(["std", "min", "max", "size"])
     per_seed = numbers.groupby([number, rows["seed"]]).mean()
     seeds = per_seed.groupby(level=0).agg(["mean", "std", "size"])
     several = seeds["size"] > 1
-    # draws that are all equal are not a sample: there is no noise
+    # without noise all draws are equal, and have no interval
     over_draws = _half_width(values["std"], values["size"]).where(values["max"] > values["min"])
     lines = rows[~number.duplicated()].reset_index(drop=True)
     weakest = rows.loc[rows["proven_eps"].astype(float).fillna(-np.inf).groupby(number).idxmax()]
@@ -74,10 +74,10 @@ def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
 
 
 def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
-    """Return the difference of every algorithm's mean from `reference`'s under the same settings, with its interval.
+    """Return the difference of every algorithm's mean from that of `reference` under equal settings, with an interval.
 
-    Algorithms that share seeds are compared in pairs: one difference per seed (`paired` = seeds). With one seed only
-    the noise can be compared, which they do not share: the interval is Welch's over the draws (`paired` = no).
+    Algorithms that share seeds are compared in pairs: one difference per seed (`paired` = seeds). With one seed, the
+    interval is Welch's over the draws, because two algorithms do not share the noise (`paired` = no).
     """
     keys = [*settings(rows), "metric"]
     rows = _runs(rows, line, keys)
@@ -108,7 +108,7 @@ def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.Data
 
 
 def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]) -> pd.DataFrame:
-    """Return `summarise`, with the differences from an algorithm in pairs, except in `computed` blocks."""
+    """Return `summarise`, with the differences from the algorithm `reference`, except in `computed` blocks."""
     rows = rows.reset_index(drop=True)
     line = _lines(rows)
     summary = _summary(rows, line)
@@ -119,12 +119,12 @@ def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]
 
 
 def settings(rows: pd.DataFrame) -> list[str]:
-    """Return the columns of rows, or of a summary, that distinguish settings: usual ones, and `own_columns`."""
+    """Return the columns of rows, or of a summary, that distinguish settings: standard columns and `own_columns`."""
     return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows and key not in STATISTICS]
 
 
 def replication(summary: pd.DataFrame) -> str:
-    """Return what the intervals of a summary are over, in words, such as "5 seeds, 20 draws each"."""
+    """Return in words what the intervals of a summary are over, such as "5 seeds, 20 draws each"."""
     over_seeds = summary[summary["seeds"] > 1]
     over_draws = summary[(summary["seeds"] <= 1) & summary["interval"].notna()]
     words = []
@@ -143,7 +143,7 @@ def replication(summary: pd.DataFrame) -> str:
 
 
 def about_intervals(summary: pd.DataFrame) -> str:
-    """Return what ± means beside the numbers of a summary, as a sentence."""
+    """Return a sentence that explains ± in a table of a summary."""
     over = replication(summary)
     return f"± is half a 95 % interval over {over}." if summary["interval"].notna().any() else f"No intervals: {over}."
 
@@ -154,17 +154,17 @@ def _span(numbers: pd.Series, noun: str) -> str:
 
 
 def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
-    """Return half the t-interval of a mean of `count` values; NaN for one value."""
+    """Return half the width of the t-interval of a mean of `count` values; NaN for one value."""
     return stdtrit(np.maximum(count - 1, 1), 1 - LEVEL / 2) * std / np.sqrt(count)
 
 
 def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
     """Return the standard error of the difference of two means, and its degrees of freedom (Welch 1947).
 
-    `variances` and `counts` are of the values of the first and of the second, (2, ...).
+    `variances` and `counts`, (2, ...), are those of the two samples.
     """
     parts = variances / counts
-    with np.errstate(divide="ignore", invalid="ignore"):  # one value has no variance, and equal ones have no error
+    with np.errstate(divide="ignore", invalid="ignore"):  # one value has no variance; equal values have no error
         freedom = parts.sum(axis=0) ** 2 / (parts**2 / (counts - 1)).sum(axis=0)
     return np.sqrt(parts.sum(axis=0)), freedom
 
@@ -174,17 +174,17 @@ def _lines(rows: pd.DataFrame) -> pd.Series:
 
 
 def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Return the number of each row's combination of values of `keys`, in the order of their appearance."""
-    varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not: they need no grouping
+    """Number the combinations of values of `keys` in the order of their appearance; return the number of each row."""
+    varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not vary: skip them for speed
     if not varying:
         return pd.Series(0, index=rows.index)
     return rows.groupby(varying, sort=False, dropna=False).ngroup()
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Return the numbers of rows, split where the guarantee is a setting: rows of one seed differ in it.
+    """Split the numbers of rows by guarantee, if rows of one seed differ in it, as in a computed block over proven eps.
 
-    They do in a computed block over proven eps. Elsewhere the weakest guarantee of all seeds is that of their mean.
+    Otherwise guarantees differ between seeds only: the weakest one belongs to their mean.
     """
     several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
     split = number.map(several.groupby(level=0).any())
@@ -198,7 +198,7 @@ _NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", 
 
 
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Return rows without duplicate runs: a seed and a draw under the same `number`."""
+    """Return rows without duplicate runs. Runs are duplicates if seed, draw and `number` are equal."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():
@@ -222,7 +222,7 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 
 def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
-    """Return the seeds that have a run, ascending, and the mean over the draws of each; NaN is no run."""
+    """Return the seeds that have a value, ascending, and the mean over the draws of each; NaN is not a value."""
     seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)
@@ -232,29 +232,29 @@ def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
-    """Return the rows of one calibration, and those of runs without noise in the same blocks."""
+    """Return the rows of one calibration, and the rows of runs without noise in the same blocks."""
     own = rows[rows["calibration"] == calibration]
     noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
     return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
 
 
-# ---- what a seed varies, and what an interval is therefore about
+# ---- what a seed varies, which decides what an interval is about
 
 
 @cache
 def official(dataset: str) -> tuple[int, int] | None:
-    """Return the numbers of training and test rows of a data set's official split; None if it has none."""
+    """Return the numbers of training and test rows of a data set's official split; None if there is no such split."""
     if not shipped_folder("conf").joinpath("dataset", f"{dataset}.yaml").is_file():
         return None
     try:
         info = catalogue.source(dataset).info
-    except UserError:  # it has no name of its own: a file of the user's
+    except UserError:  # a file of the user's is not a named data set
         return None
     return None if info.train_rows is None else (info.train_rows, info.rows - info.train_rows)
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return whether every seed has the same rows: all training rows of an official split are in use."""
+    """Return whether every seed has the same rows, because all training rows of an official split are used."""
     if "dataset" not in rows or "N" not in rows:
         return pd.Series(False, index=rows.index)
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
@@ -262,14 +262,14 @@ def same_rows(rows: pd.DataFrame) -> pd.Series:
 
 
 def varied(rows: pd.DataFrame) -> pd.Series:
-    """Return what seeds vary: "seeds", everything; "parties", who holds which row, and the noise; or "noise"."""
+    """Return what seeds vary: "seeds" (everything), "parties" (the partition and the noise), or "noise"."""
     same = same_rows(rows)
     found = pd.Series("seeds", index=rows.index).mask(same, "parties")
     return found.mask(same & (rows["M"] == 1), "noise") if same.any() else found
 
 
 def caution(summary: pd.DataFrame) -> str:
-    """Return of which data sets every seed has the same rows, and what their test files add, in a sentence."""
+    """Return a text about the data sets whose rows are the same for every seed; another test file adds an error."""
     told = []
     same = summary[same_rows(summary)]
     for name, part in same.groupby("dataset", sort=False) if len(same) else ():

@@ -1,4 +1,4 @@
-"""The look of figures: one style, and the colours, markers and dashes of curves.
+"""Define the look of figures: one style, and the colours, markers and dashes of curves.
 
 The colours are Okabe and Ito's and Tol's, which colour-blind readers can distinguish; markers distinguish them in
 print. An algorithm has the same colour and marker in every figure (words.yaml); its curves in one figure differ in
@@ -20,20 +20,20 @@ from matplotlib.colors import to_hex, to_rgb
 from dpml.reporting.words import ALGORITHMS, REFERENCES
 
 DIGITS = "digits"
-"""The metric log10(1/delta): its axis is linear, because it is a logarithm already, and is labelled with delta."""
+"""The metric log10(1/delta). Its axis is linear, because it is a logarithm already, and has labels for delta."""
 MOST_DIGITS = 20.0  # a delta below 1e-20 counts as zero
 SHARES = ("accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
 """Metrics from 0 to 1."""
 LINEAR = (DIGITS, *SHARES)
 FLOORS = ("constant",)  # the constant baseline: drawn thin, and below all other curves
 DISTINCT = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
-"""Colours of curves without an order, for colour-blind readers, too."""
+"""Colours of curves without an order, which colour-blind readers can distinguish."""
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2.5, 1, 2.5, 3)))
 _SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
 
 
 def in_style(**also: Any) -> AbstractContextManager[None]:
-    """Return a context with dpml's style for Matplotlib, whatever the user's own settings (matplotlibrc) say."""
+    """Return a context with dpml's style for Matplotlib; the user's own settings (matplotlibrc) have no effect."""
     house = str(files("dpml.reporting").joinpath("house.mplstyle"))
     context: AbstractContextManager[None] = mpl.style.context(["default", house, also])
     return context
@@ -50,11 +50,11 @@ class Look:
 
 
 THIN = Look("#B5B5B5", "", "-", 0.7)
-"""The curves that are shown only for comparison, all alike."""
+"""The look of all curves that are shown only for comparison."""
 
 
 def base_look(algo: str) -> tuple[str, str]:
-    """Return the colour and marker of an algorithm; an unknown algorithm always gets the same one of the spares."""
+    """Return the colour and marker of an algorithm. An unknown algorithm always gets the same spare look."""
     if algo in ALGORITHMS:
         return ALGORITHMS[algo].colour, ALGORITHMS[algo].marker
     return _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
@@ -64,7 +64,7 @@ def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
     """Return the looks of a figure's curves by label, from the labels of each algorithm in order.
 
     A single curve has the algorithm's own colour; several curves run from light to dark. Four or more curves have
-    colours of their own, because so many shades are hard to distinguish. Algorithms that share a spare colour and
+    different colours, because so many shades are hard to distinguish. Algorithms that share a spare colour and
     marker also share the range of shades.
     """
     families: dict[Any, list[tuple[str, str]]] = {}
@@ -86,7 +86,7 @@ def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
 
 
 def mixed(colour: str, shade: float) -> str:
-    """Return a colour made darker (shade < 0) or lighter (> 0); itself at 0."""
+    """Return a colour, darker for shade < 0 and lighter for shade > 0."""
     target = 1.0 if shade > 0 else 0.0
     red, green, blue = ((1 - abs(shade)) * channel + abs(shade) * target for channel in to_rgb(colour))
     return str(to_hex((red, green, blue)))

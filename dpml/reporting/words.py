@@ -1,4 +1,4 @@
-"""The names that pages and figures show, read from words.yaml."""
+"""Read the names that pages and figures show from words.yaml."""
 
 import re
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
 VERDICTS: Mapping[str, tuple[str, str]] = WORDS["verdicts"]
 SYMBOLS: Mapping[str, str] = WORDS["symbols"]
-_EVERYDAY = ("constant", "gradient", "guesses", "moves")  # in sentences these mean no algorithm
+_EVERYDAY = ("constant", "gradient", "guesses", "moves")  # in sentences these words do not name an algorithm
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
 
 
@@ -35,18 +35,18 @@ def place(key: str) -> int:
 
 
 def algorithm(key: str) -> str:
-    """Return the display name of an algorithm; the key itself if it has none."""
+    """Return the display name of an algorithm; its key if it has no display name."""
     return ALGORITHMS[key].name if key in ALGORITHMS else key
 
 
 def metric(key: str) -> str:
-    """Return the display name of a metric; for a metric of a module, MODULE.NAME, that of NAME."""
+    """Return the display name of a metric; for a metric MODULE.NAME, the display name of NAME."""
     name = key.rpartition(".")[2]
     return METRICS.get(name, name.replace("_", " "))
 
 
 def dataset(block: str) -> str:
-    """Return the display name of a data set, or of a block's; the name without an axis if it has none."""
+    """Return the display name of a data set, or of the data set in the name of a block, such as kdd_eps."""
     stem = re.sub(r"_(eps|u|N|M|delta|chosen)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)
@@ -60,12 +60,12 @@ def interpretation(name: str) -> str:
 
 
 def symbols(text: str) -> str:
-    """Replace eps, delta and lam in a text by the Greek letters."""
+    """Replace eps, delta and lam in a text by Greek letters."""
     return re.sub(r"\b(eps|delta|lam)\b", lambda found: _SYMBOLS[found[0]], text)
 
 
 def plain(text: str) -> str:
-    """Replace the keys of algorithms and symbols in a text by their display names, and blocks by their data sets."""
+    """Replace keys in a text by display names: algorithms, eps, delta, lam, and blocks (by their data sets)."""
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]
@@ -77,7 +77,7 @@ def plain(text: str) -> str:
 
 
 def curve(label: str) -> str:
-    """Return the label of a curve, an algorithm's key and its settings, with display names and symbols."""
+    """Return the label of a curve (an algorithm's key and its settings) with display names and symbols."""
     found = re.match(r"(\(?)([^\W\d][^\s,)]*)(.*)", label, re.DOTALL)
     if found is None or found[2] not in ALGORITHMS:
         return label

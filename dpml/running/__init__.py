@@ -1,1 +1,1 @@
-"""From a specification to result rows: plan, compute, store."""
+"""Plan, compute and store the results of runs and experiments."""

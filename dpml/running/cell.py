@@ -1,4 +1,4 @@
-"""A cell: one data set, partition and algorithm, fitted once and released under all its budgets and draws."""
+"""Compute a cell: one algorithm on one partition of one data set, for all its budgets and noise draws."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ from dpml.seeds import generator
 
 @dataclass(frozen=True)
 class Cell:
-    """The unit of work: one fit, with all its budgets and draws.
+    """The unit of work: one fit, released under all its budgets with all its noise draws.
 
-    It contains everything that a worker needs: small frozen values, never arrays.
+    A cell contains everything that a worker needs, as small frozen values without arrays.
     """
 
     dataset: Source
@@ -52,15 +52,15 @@ class Cell:
         check_options(self)
 
     def check(self) -> None:
-        """Reject settings that cannot be calibrated, before any data are read."""
+        """Raise UserError if no noise can be calibrated for these settings; reads no data."""
         _calibrated(self.algorithm, self.budgets, self.problem)
 
     @property
     def problem(self) -> Problem:
-        """Return the inputs of noise and guarantees that are known before data are read, including the parties' sizes.
+        """Return the quantities that determine noise and guarantees, as far as they are known before data are read.
 
-        If rows are dealt by their labels, sizes are not known yet, and parties count as equal. `measure` uses the sizes
-        that were dealt.
+        A partition by labels determines the parties' sizes only from the data. Until then they count as equal;
+        `measure` uses the true sizes.
         """
         rows, d = self.dataset.size(self.N)
         info = self.dataset.info
@@ -72,7 +72,7 @@ class Cell:
         return problem if sizes is None else problem.of_sizes(sizes)
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
-        """Return its settings and the checksum of its data, as plain values; its code has a checksum of its own."""
+        """Return the settings and the checksum of the data as plain values. The code has its own checksum, `code`."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "files"}
         values = {name: _plain(part) if is_dataclass(part) else part for name, part in parts.items()}
         budgets = [[budget.eps, budget.delta] for budget in self.budgets]
@@ -80,7 +80,7 @@ class Cell:
 
     @property
     def code(self) -> str:
-        """Return the checksum of the code that makes its numbers."""
+        """Return the checksum of the code that computes the numbers of this cell."""
         return code.digest(code.NUMBERS, code.named(self))
 
     @property
@@ -90,12 +90,12 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return what names the results of a data set: its checksum, of an own file digested with a secret of the user."""
+    """Return the checksum by which results name their data; that of a user's own file is hashed with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """Return the class and fields of an object, except locations of files; a loss, without fields, is its name."""
+    """Return the class and the fields of an object. Locations of files are left out; a loss is written as its name."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if not f.metadata.get("place")}
     loss = {"loss": values["loss"].name} if "loss" in values else {}
     return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
@@ -103,10 +103,10 @@ def _plain(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a cell: `metrics`, each (budgets, draws), and the guarantees of every budget.
+    """The result of a cell: each of its `metrics` as an array (budgets, draws), and the guarantees of every budget.
 
-    `sizes` are the rows of the smallest and of the largest party. Budgets without noise, or without a minimiser, are
-    left out of both: `refused` gives their numbers, with the reason.
+    `sizes` are the row counts of the smallest and the largest party. A budget whose noise cannot be calibrated, or for
+    which the solver fails, has neither metrics nor guarantees: `refused` maps its number to the reason.
     """
 
     problem: Problem
@@ -117,12 +117,12 @@ class Measured:
     refused: Mapping[int, str] = field(default_factory=dict)
 
     def text(self) -> str:
-        """Return all numbers as JSON: the repr of a float reads back as the same bits."""
+        """Return the result as JSON, which preserves every bit of a float."""
         return json.dumps(asdict(self), default=lambda value: value.tolist())
 
     @classmethod
     def of_text(cls, text: str) -> "Measured":
-        """Return what `text` has written."""
+        """Read the result that `text` has written."""
         values = json.loads(text)
         metrics = {name: np.array(table, dtype=float) for name, table in values["metrics"].items()}
         guarantees = [[Guarantee(**guarantee) for guarantee in budget] for budget in values["guarantees"]]
@@ -133,9 +133,9 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Load, deal, prepare, release, score, on one BLAS thread: more threads may sum in another order, to other bits.
+    """Compute a cell: load and deal its data, release the models, and score them; `release` from `released_in_step`.
 
-    The release may have been carried out before, `in_step` with those of other cells.
+    BLAS uses one thread, because several threads may add numbers in another order and round differently.
     """
     with limit_blas():
         algorithm = cell.algorithm
@@ -156,7 +156,7 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
 ) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
-    """Return by budget number the guarantees of budgets for which there is noise, and the reasons for the others."""
+    """Return the guarantees by budget number, and the reason for every budget whose noise cannot be calibrated."""
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:
@@ -169,9 +169,9 @@ def _calibrated(
 
 
 def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
-    """Return the releases of some numbered budgets, and why a solver failed for others; raise if it fails for all."""
+    """Return the release of numbered budgets, and the reason for each budget whose solver failed; raise if all fail."""
 
-    def released(some: Sequence[Budget]) -> Release:  # the same noise directions for any subset of the budgets
+    def released(some: Sequence[Budget]) -> Release:  # any subset of the budgets gets the same noise directions
         return mechanism.release(some, _noise(cell), cell.draws)
 
     try:
@@ -202,12 +202,12 @@ def _noise(cell: Cell) -> Generator:
 
 
 def step_key(cell: Cell) -> Any:
-    """Return what cells have in common that are carried out in step; None: the cell is carried out alone."""
+    """Return a key that is equal for cells that can be computed together; None for a cell that is computed alone."""
     return _rows_of(cell) if getattr(cell.algorithm, "in_step", False) else None
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Return the releases of cells with the same `step_key`: those of each alone, up to rounding."""
+    """Compute the releases of cells with the same `step_key` together. They equal separate releases up to rounding."""
     carriers = []
     for cell in cells:
         parties = deal(cell)
@@ -226,12 +226,12 @@ def _blas() -> ThreadpoolController:
 
 
 def limit_blas() -> AbstractContextManager[Any]:
-    """Limit this process's BLAS to one thread: until the context ends, or permanently if not used as a context."""
+    """Limit BLAS to one thread in this process: until the context ends, or permanently outside a `with` statement."""
     return _blas().limit(limits=1)
 
 
 def deal(cell: Cell) -> Parties:
-    """Return the parties of a cell, which depend on its data, partition, M, N and seed only. The last are cached."""
+    """Deal the rows of a cell to its parties. The parties of the last cell are cached."""
     return _parties(*_rows_of(cell))
 
 
@@ -239,7 +239,7 @@ def _rows_of(cell: Cell) -> tuple[Any, ...]:
     return cell.partition, cell.M, cell.dataset, cell.files, cell.N, cell.seed, cell.adversary
 
 
-# consecutive cells share their data; more than one data set at a time may not fit into memory
+# consecutive cells share their data, so one entry is enough; two data sets may not fit into memory
 
 
 @lru_cache(maxsize=1)

@@ -1,12 +1,12 @@
-"""Computed blocks: rows of an experiment that a function computes, instead of cells, for analytic curves and tables.
+"""Compute blocks of an experiment with a function instead of cells, for analytic curves and tables.
 
 A block of an experiment's `grid` names the function and its arguments:
 
     small_tau: {_target_: my_curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
 
-The function returns one number per row, in the columns `metric` and `value`, and any other columns, which panels use as
-`x`, `where` and `curve`. Its arguments name classes and functions by their dotted paths, so that their code counts for
-the store.
+The function returns a table with one number per row, in the columns `metric` and `value`. It may have other columns,
+which panels use as `x`, `where` and `curve`. Arguments name classes and functions by their dotted paths, so that the
+block is computed again when their code changes.
 """
 
 import inspect
@@ -40,33 +40,33 @@ class Computed:
 
     @classmethod
     def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
-        """Return the block that the content of a file describes."""
+        """Return the block that a part of an experiment file describes."""
         arguments = {key: value for key, value in content.items() if key != "_target_"}
         check_arguments(class_of(content["_target_"], where), arguments, where)
         return cls(block, str(content["_target_"]), arguments)
 
     @property
     def key(self) -> str:
-        """Return the key under which its rows are stored: what is computed, and which columns are filled in."""
+        """Return the key of the stored rows: a digest of the function, its arguments, and the columns of all rows."""
         return digest([self.target, dict(self.arguments), COLUMNS])
 
     @property
     def code(self) -> str:
-        """Return the checksum of the code that makes its rows."""
+        """Return the checksum of the code that computes the rows."""
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> pd.DataFrame:
-        """Return its rows, from `store` if they are there."""
+        """Return the rows: read them from `store`, or compute and store them first."""
         record = self.kept(store)
         if record is None:
             record = self.computed()
             store.write(self.key, record)
-        # always read from the stored text, so that the first run and later runs see the same
+        # always read the stored text, so that the first run and later runs get equal rows
         text = store.numbers(self.key, record.code)
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
 
     def computed(self) -> Record:
-        """Compute its rows."""
+        """Compute the rows and return their record."""
         start = time.thread_time()
         with limit_blas():
             rows = class_of(self.target, self.block)(**self.arguments)
@@ -74,14 +74,14 @@ class Computed:
         return Record(text, seconds=time.thread_time() - start, code=self.code)
 
     def kept(self, store: Store) -> Record | None:
-        """Return its record in the store, if its rows would be the same now."""
+        """Return the stored record if the present code has computed it, otherwise None."""
         with suppress(DamagedError):
             return store.glance(self.key, self.code)
         return None
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> None:
-    """Raise UserError if a function does not have one of the given arguments, or needs another one."""
+    """Raise UserError if a function has no such argument, or a required argument is missing."""
     parameters = inspect.signature(function).parameters
     refuse_unknown("key", given, parameters, where)
     missing = [one.name for one in parameters.values() if one.default is one.empty and one.name not in given]
@@ -90,9 +90,9 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], wher
 
 
 def complete(table: pd.DataFrame, block: str) -> pd.DataFrame:
-    """Return a function's rows with every column that rows of cells have, followed by the function's own columns."""
+    """Add the columns that rows of cells have to a function's rows. The function's own columns come last."""
     if not {"metric", "value"} <= set(table.columns) or not pd.api.types.is_numeric_dtype(table["value"]):
-        raise ValueError(f"block {block} must have the columns metric and value, the latter numbers.")
+        raise ValueError(f"block {block} must have the columns metric and value, and value must contain numbers.")
     filled = {**_FILLED, "algo": block}
     missing: dict[str, Any] = {key: filled.get(key, np.nan) for key in COLUMNS if key not in table}
     own = [key for key in table.columns if key not in COLUMNS]

@@ -1,4 +1,4 @@
-"""The environment of a process: versions, the commit, the machine. Numbers have the versions that they record."""
+"""Describe where numbers were computed: software versions, the commit of dpml, and the machine."""
 
 import os
 import platform
@@ -19,23 +19,23 @@ _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
 def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return what does not depend on the machine: versions (by default those here), and the commit of dpml."""
+    """Return the facts that do not depend on the machine: versions (default: installed ones) and the commit of dpml."""
     return {"versions": dict(versions or made_with()), "git": _git_state()}
 
 
 def made_with() -> dict[str, str]:
-    """Return the versions that are stored with numbers."""
+    """Return the installed versions, which are stored with numbers."""
     return {"dpml": __version__, "python": platform.python_version(), **code.versions()}
 
 
 def environment(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the same, with the machine."""
+    """Return `provenance` with a description of the machine."""
     return {**provenance(versions), "cpu": _cpu(), "platform": platform.platform()}
 
 
 @cache
 def matrix_rate() -> float:
-    """Return how fast one core of this machine multiplies matrices in single precision, in GFLOP/s: the best of 5."""
+    """Measure how fast one core multiplies matrices in single precision: GFLOP/s, the best of 5 trials."""
     matrix = np.ones((1000, 1000), np.float32)
     best = np.inf
     with threadpool_limits(1):
@@ -47,7 +47,7 @@ def matrix_rate() -> float:
 
 
 def _git_state() -> dict[str, Any] | None:
-    """Commit of the checkout that dpml runs from, and whether its code differs from it; None without a checkout."""
+    """Return the commit of dpml's checkout, and whether its code was changed since; None without a checkout."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

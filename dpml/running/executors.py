@@ -1,8 +1,8 @@
-"""Where cells and computed blocks are computed: in this process, in joblib's workers, or on a Dask cluster.
+"""Compute jobs (cells and computed blocks) in this process, in joblib's workers, or on a Dask cluster.
 
-Workers load the data themselves and return records. Only this process writes to disk. The numbers are bit-identical
-wherever and by however many workers they are computed, but those of cells in step depend by rounding on which cells are
-waiting.
+Workers load the data themselves and return records. Only this process writes to disk. The numbers do not depend on the
+place or on the number of workers, bit for bit. One exception: the rounding of cells that are computed together, in
+step, depends on which cells are waiting.
 """
 
 import importlib
@@ -47,22 +47,22 @@ Batch = list[tuple[int, Job]]
 
 
 def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
-    """Return the outcome of every job; cells of a batch are carried out in step, or where that fails each alone."""
+    """Return the outcome of every job. Cells are computed together, in step; if that fails, each is computed alone."""
     start = time.thread_time()
     releases: Sequence[Release | None] = [None] * len(batch)
     cells = [job for _, job in batch if isinstance(job, Cell) and step_key(job)]
     if cells:
-        with suppress(Exception):  # a cell that is carried out alone reports its own reason
+        with suppress(Exception):  # each cell is then computed alone, and reports its own error
             releases = released_in_step(cells)
     seconds = (time.thread_time() - start) / len(batch)
     return [(number, attempt(job, release, seconds)) for (number, job), release in zip(batch, releases, strict=True)]
 
 
 def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> Outcome:
-    """Return the record of a cell or a block, or why there is none.
+    """Compute a cell or a block. Return its record, or the reason why it failed.
 
-    A UserError is the reason to skip a cell. Any other error is a failure. One thread does all the work, so its time
-    does not depend on other processes. `release` was carried out in step, in so many seconds.
+    A UserError means that the cell is skipped. Any other error is a failure. The time is the CPU time of this thread,
+    which does all the work. `release` was computed in step, and took the CPU time `seconds`.
     """
     start = time.thread_time() - seconds
     try:
@@ -99,7 +99,7 @@ def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Ou
 
 
 def _in_worker(batch: Batch, parent: int | None = None) -> list[tuple[int, Outcome]]:
-    """Carry out a batch in another process, which ends soon after the process `parent`."""
+    """Compute a batch in another process, which exits soon after the process `parent` has ended."""
     limit_blas()  # permanently: a worker of Dask may run several jobs in threads
     if parent not in (None, os.getpid()):  # with one worker, joblib works in this process
         _end_with(parent)
@@ -111,7 +111,7 @@ def _in_processes(batches: Sequence[Batch], workers: int) -> Generator[list[tupl
     import joblib  # slow to load
 
     tasks = (joblib.delayed(_in_worker)(batch, os.getpid()) for batch in batches)
-    with _ctrl_c_ignored():  # the workers inherit this; a terminal sends Ctrl-C to them, too
+    with _ctrl_c_ignored():  # the workers inherit this: a terminal sends Ctrl-C to them as well
         results = joblib.Parallel(workers, "loky", return_as="generator_unordered")(tasks)
     try:
         for result in results:  # noqa: UP028 - `yield from` would close `results` with a warning
@@ -119,7 +119,7 @@ def _in_processes(batches: Sequence[Batch], workers: int) -> Generator[list[tupl
     except BrokenProcessPool:
         raise UserError(f"a worker process died (out of memory?). {LOST}") from None
     finally:
-        with warnings.catch_warnings(action="ignore"):  # that tasks were cancelled
+        with warnings.catch_warnings(action="ignore"):  # joblib warns that tasks were cancelled
             results.close()
 
 
@@ -137,7 +137,7 @@ def _ctrl_c_ignored() -> Iterator[None]:
 
 @cache
 def _end_with(parent: int | None) -> None:
-    """Make this worker end soon after its parent was killed; joblib's workers would wait for jobs for minutes."""
+    """Make this worker exit soon after its parent was killed; joblib would let it wait for jobs for minutes."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -169,6 +169,6 @@ def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[
                 # a finished future may be pending again: its worker died with the result, which is being recomputed
                 yield future.result()
                 future.release()
-        except Exception as error:  # of Dask: `attempt` raises nothing
+        except Exception as error:  # an error of Dask, because `attempt` raises nothing
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise UserError(f"the Dask cluster failed: {reason} {LOST}") from error

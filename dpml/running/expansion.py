@@ -1,4 +1,4 @@
-"""From settings to cells: lists are crossed, equal objects are built once, many draws become several cells."""
+"""Expand settings to cells: cross the lists, build equal objects once, and split many draws into several cells."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,14 +28,14 @@ from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
 from dpml.running.store import Record
 
-DRAWS = 10_000  # per cell at most, so that a run of many draws shows progress, can be interrupted, and fits into memory
+DRAWS = 10_000  # at most in one cell: a run of many draws then shows progress, can be interrupted, and fits into memory
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
-_SHARED = ("eps", "delta")  # one fit serves all values of these
+_SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 
 @dataclass
 class Point:
-    """One combination of a block's settings: its cell, or the `reason` why there is none, and what is known of it.
+    """One combination of a block's settings: its cell, or the `reason` why there is no cell, and its status.
 
     Points with the same `key` have the same numbers.
     """
@@ -45,24 +45,24 @@ class Point:
     cell: Cell | None
     reason: str = ""
     key: str = ""
-    checksum: str | None = None  # of its data
+    checksum: str | None = None  # of the data
     status: Status = "to run"
     record: Record | None = None
     damaged: bool = False
 
     @property
     def finished(self) -> bool:
-        """Whether it has numbers."""
+        """Return whether the point has numbers."""
         return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
 
     def skip(self, reason: str) -> None:
-        """Say why it cannot be computed."""
+        """Mark the point as skipped, for this reason."""
         self.status, self.reason = "skipped", reason
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Turns blocks of settings into points, on top of a plain configuration, by the content of options."""
+    """Expand blocks of settings to points. `config` has all other settings, and `options` what option names mean."""
 
     config: Mapping[str, Any]
     options: Mapping[Option, Mapping[str, Any]] = field(default_factory=dict)
@@ -70,12 +70,12 @@ class Expansion:
 
     @cached_property
     def files(self) -> Files:
-        """Return the location of the data, as a path that is valid in every worker."""
+        """Return the places of data files, with a path that is valid in every worker."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
-        """Return every combination of every block of an experiment, in the file's order."""
+        """Return a point for every combination in every block of an experiment, in the file's order."""
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
@@ -94,12 +94,12 @@ class Expansion:
         return points
 
     def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
-        """Return the cells of one combination of settings: several if there are many draws."""
+        """Return the cells of one combination of settings: more than one if there are many draws."""
         config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
         for group in (*GROUPS, "adversary"):
             if group in GROUPS and group in settings:
                 if (group, settings[group]) not in self.options:
-                    raise UserError(f"there is no {group}={settings[group]} here yet.")
+                    raise UserError(f"there is no option {group}={settings[group]}: see dpml-run --help.")
                 config[group] = self.options[group, settings[group]]
             under = {key.removeprefix(f"{group}."): settings[key] for key in settings if key.startswith(f"{group}.")}
             config[group] = {**config[group], **under}
@@ -128,7 +128,7 @@ class Expansion:
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
-        """Return the object of equal settings, which is built once."""
+        """Return the object that `build` makes. Equal settings share one object."""
         name = group + json.dumps(node)
         if name not in self._built:
             self._built[name] = build()
@@ -142,7 +142,7 @@ def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Opti
 
 
 def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    other = "dataset." if "dataset" in overrides else " "  # the file's keys are those of its own data set
+    other = "dataset." if "dataset" in overrides else " "  # keys of the file's data set do not apply to another one
     for name, block in experiment.grid.items():
         for part in () if is_computed(block) else parts(block):
             own = {**experiment.settings, **part}.items()
@@ -150,7 +150,7 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """Return one value, or those of a list or a range without duplicates: the same setting twice is one setting."""
+    """Return the values of a key as a list without duplicates."""
     return list({repr(item): item for item in grid(value, key)}.values())
 
 

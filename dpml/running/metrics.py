@@ -1,7 +1,7 @@
-"""The quality of released models. Computed on the data themselves: for the experimenter only, not part of a release.
+"""Measure the quality of released models on the data themselves: for the experimenter, and never part of a release.
 
 Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
-model. Components report other metrics themselves: docs/howto/algorithms.md describes all.
+model. Algorithms report other metrics themselves; docs/howto/algorithms.md describes all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,15 +17,15 @@ from dpml.optim.losses import scores as scores_of
 from dpml.packs import import_named
 
 Metric = Callable[[Array, Parties, Loss, float], Array]
-"""``metric(weights, parties, loss, lam)``: models (B, d) to numbers (B,)."""
+"""A function ``metric(weights, parties, loss, lam)`` that returns one number for each of the models (B, d): (B,)."""
 
 
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Score models `weights` (budgets, draws, d), if any were released: each metric is an array (budgets, draws).
+    """Score the models `weights` (budgets, draws, d). Each metric is an array (budgets, draws).
 
-    `further` metrics are functions named by their dotted paths; each is called as a `Metric`.
+    `further` has the dotted paths of the user's own functions, each a `Metric`.
     """
     if weights is None:  # nothing was released
         return {}
@@ -52,20 +52,20 @@ def named(path: str) -> Metric:
     try:
         metric: Metric = getattr(import_named(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"metrics={path} names no function MODULE.NAME: {error}.") from None
+        raise UserError(f"metrics={path} must be the dotted path of a function, MODULE.NAME: {error}.") from None
     if not callable(metric):
         raise UserError(f"metrics={path} is not a function.")
     return metric
 
 
 def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
-    """Return the share of rows X (n, d) that models `weights` (B, d), or (B, K d), label as y does: (B,) each.
+    """Return the accuracy and the balanced accuracy of models (B, d) or (B, K d) on rows X (n, d): (B,) each.
 
-    The first result is over all rows, the second is the mean over the classes in y of the share of that class: 1/K for
-    a model that gives all rows one label, regardless of how many rows have it. NaN for weights that are not numbers.
+    Balanced accuracy is the mean, over the classes in y, of the accuracy on the rows of that class. It is 1/K for a
+    model that gives all rows one label. Both are NaN for weights with a NaN.
     """
     classes, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
-    # sums of the ones in a block are exact in float32, and twice as fast
+    # float32 is twice as fast, and adds the ones in a block of rows exactly
     members = (place[:, None] == np.arange(len(classes))).astype(np.float32)
     recalls = np.where(np.isnan(weights).any(axis=1), np.nan, mean_over_rows(correct, X, y, weights, members))
     right = np.rint(recalls * sizes[:, None])  # integers, so that a share is rounded to the nearest float
@@ -73,13 +73,13 @@ def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
 
 
 def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
-    """Return the area under the ROC curve on the test rows: the share of pairs of both classes in the right order.
+    """Return the area under the ROC curve on the test rows, for tasks with two classes; NaN if one class is absent.
 
-    Equal scores count half. For tasks with two classes; NaN if the test rows are all of one class.
+    It is the share of pairs, one row of each class, whose scores are in the right order; equal scores count half.
     """
     data = parties.data
     if data.task != "binary" or not len(data.y_test):
-        raise UserError(f"the metric auc needs test rows of two classes, which dataset={data.name} has not.")
+        raise UserError(f"the metric auc needs test rows of two classes: dataset={data.name} has none.")
     positive = data.y_test > 0
     pairs = float(positive.sum()) * float((~positive).sum())
     areas = np.full(len(weights), np.nan)

@@ -1,4 +1,4 @@
-"""Plans: the finished, skipped and waiting cells of experiments, and the results of the finished ones."""
+"""Plan experiments: look up which cells are finished, skipped or waiting, and collect the finished results."""
 
 import csv
 import io
@@ -25,7 +25,7 @@ from dpml.running.store import DamagedError, Store, digest
 
 @dataclass(frozen=True)
 class Options:
-    """How cells are computed (the keys under `run`). None of them changes a number."""
+    """The keys under `run`, which say how cells are computed. None of them changes a number."""
 
     dry: bool = False
     force: str | Sequence[str] | None = None
@@ -34,19 +34,19 @@ class Options:
 
     @property
     def forced(self) -> list[str]:
-        """The algorithms whose cells are computed again."""
+        """Return the algorithms whose cells are computed again."""
         return [self.force] if isinstance(self.force, str) else list(self.force or ())
 
 
 @dataclass(frozen=True)
 class Results:
-    """What came out of an experiment.
+    """The results of an experiment.
 
     Attributes:
-        experiment: what was asked.
-        rows: one number per row, with the block's name as first column.
-        guarantees: one view and basis per row, with the block's name as first column.
-        provenance: where the data come from, each data set once.
+        experiment: the experiment that was computed.
+        rows: a table with one number per row; its first column is the name of the block.
+        guarantees: a table with one view and basis per row; its first column is the name of the block.
+        provenance: the origin of each data set, once.
         skipped: the number of cells without numbers, by reason.
         published: the paper's points (`charts.read_published`).
     """
@@ -61,9 +61,9 @@ class Results:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is computed for an experiment: a point for every combination of its settings.
+    """The work of an experiment: a point for every combination of its settings.
 
-    `reference` are CPU seconds per cell by block, as measured on another machine.
+    `reference` has the CPU seconds of a cell by block, estimated from another machine's.
     """
 
     experiment: Experiment
@@ -73,11 +73,11 @@ class Plan:
 
     @property
     def cells(self) -> list[Point]:
-        """Return the points with different numbers, each once."""
+        """Return one point for each key: points with equal keys have equal numbers."""
         return list({point.key: point for point in self.points}.values())
 
     def left_out(self) -> list[str]:
-        """Return why some settings have no numbers: reasons of skipped cells, and of budgets without noise."""
+        """Return why some settings have no numbers: the reasons of skipped cells and of refused budgets."""
         sentences = [point.reason for point in self.cells if point.status == "skipped"]
         for point in self.cells:
             if point.finished and point.record and point.cell:
@@ -87,7 +87,7 @@ class Plan:
         return list(dict.fromkeys(sentences))
 
     def versions(self) -> dict[str, str]:
-        """Return the versions that its numbers were computed with; several if some are older than others."""
+        """Return the software versions that computed the numbers, joined by *and* where numbers differ in them."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         kept = [point.record for point in self.cells if point.finished]
         for made in (*kept, *(block.kept(self.store) for block in self.experiment.computed)):
@@ -96,7 +96,7 @@ class Plan:
         return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
 
     def seconds(self) -> dict[str, float]:
-        """Return the CPU seconds of every block: of its finished cells, or of its function."""
+        """Return the CPU seconds that each block took: the sum of its finished cells, or the time of its function."""
         spent: defaultdict[str, float] = defaultdict(float)
         for point in {(point.block, point.key): point for point in self.points}.values():
             spent[point.block] += point.record.seconds if point.record else 0.0
@@ -108,10 +108,10 @@ class Plan:
     def results(self) -> Results:
         """Return the results of the finished cells and of computed blocks.
 
-        Rows of computed blocks follow those of cells. A combination that occurs twice in a block appears once.
+        The rows of computed blocks come last. A combination of settings that occurs twice in a block appears once.
         """
         once = {(point.block, point.key): point for point in self.points if point.finished}
-        # the settings that were set or vary and are in no standard column, as on the command line: algo.lam
+        # settings without a standard column, named as on the command line, such as algo.lam
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
         settings = [key for key in keys if key.partition(".")[0] in (*GROUPS, "adversary") and "." in key]
         parts = [
@@ -152,9 +152,9 @@ def _reason(point: Point) -> str:
 def make_plans(
     asked: Iterable[tuple[Experiment, Sequence[Point], Mapping[str, float]]], store: Store, options: Options
 ) -> list[Plan]:
-    """Determine which cells are finished, which cannot be computed, and which are waiting.
+    """Look up which cells are finished, which cannot be computed, and which are waiting.
 
-    `asked` are experiments, each with its points and the CPU seconds that a cell of each block took elsewhere.
+    `asked` has experiments, each with its points and the expected CPU seconds of a cell by block.
     """
     plans = [Plan(experiment, points, store, reference) for experiment, points, reference in asked]
     checksum_of, code_of = cache(_checksum), cache(partial(code.digest, code.NUMBERS))
@@ -173,7 +173,7 @@ def make_plans(
     names = {point.cell.algorithm.name for plan in plans for point in plan.points if point.cell}
     for name in options.forced:
         if name not in (*names, "all"):
-            raise UserError(f"run.force={name} is no algorithm of this command: {nearest(name, [*names, 'all'])}")
+            raise UserError(f"run.force={name}: this command runs no such algorithm: {nearest(name, [*names, 'all'])}")
     return plans
 
 
@@ -194,7 +194,7 @@ def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Seque
 
 
 def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
-    """Return the checksum of a data set, or the reason why it cannot be had."""
+    """Return the checksum of a data set, or the reason why its files are not available."""
     try:
         return digest_of(dataset, checksum(dataset, files)), ""
     except UserError as error:
@@ -202,7 +202,7 @@ def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
 
 
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
-    """Return the points of some plans by key, in the order of computation: points of one key have the same numbers."""
+    """Group the points of some plans by key, in the order of computation."""
     found: dict[str, list[Point]] = {}
     for plan in plans:
         for point in plan.points:
@@ -212,7 +212,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of the waiting cells, from similar finished ones or `Plan.reference`; None: unknown."""
+    """Estimate the CPU seconds of waiting cells by similar finished cells or `Plan.reference`; None if unknown."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:
@@ -239,7 +239,7 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Return some plans as CSV: one line per cell and block."""
+    """Return a CSV table of plans, with a line for each point and each computed block."""
     points = [(plan.experiment.label, point) for plan in plans for point in plan.points]
     keys = list(dict.fromkeys(key for _, point in points for key in point.settings))
     text = io.StringIO()

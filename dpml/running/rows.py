@@ -1,6 +1,6 @@
-"""Tidy rows: the measurements of a cell, one metric per row, and its guarantees, one view and basis per row.
+"""Tabulate cells: rows with one measured value each, and guarantees with one view and basis each.
 
-They are written to rows.csv and guarantees.csv: docs/howto/commands.md describes their columns.
+A *view* is what an observer sees; a *basis* says whether an eps is claimed or proven. See docs/howto/commands.md.
 """
 
 import math
@@ -20,19 +20,19 @@ from dpml.running.cell import Cell, Measured
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
 PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view", "not_proven", "conditional_eps"]
 EPS = ("proven_eps", "conditional_eps")
-"""The guarantees that figures show, for the worst view: proven, or conditional on fixed values or on others' word."""
+"""The eps that figures show, in the worst view: proven, or proven under the conditions that its source names."""
 SIZES = ["n_min", "n_max"]
-"""Rows of the smallest and of the largest party, as dealt: a rule that rounds may deal other sizes than requested."""
+"""The row counts of the smallest and the largest party; rounding can make them differ from the requested sizes."""
 COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned", "private_preprocessing"]
 
 
 def own_columns(rows: pd.DataFrame) -> list[str]:
-    """Return the columns that not all rows have: settings that were set, vary or follow a rule, and those of blocks."""
+    """Return the columns beyond `COLUMNS`: settings that were set, vary or follow a rule, and others of blocks."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
 class Part(NamedTuple):
-    """What a cell adds to the two tables. A row is what is known of its budget, with the columns of `rows`."""
+    """The part of the two tables that one cell fills. A row is one of `budgets` with an entry of each of `rows`."""
 
     budgets: list[dict[str, Any]]
     rows: dict[str, Array]
@@ -43,8 +43,8 @@ class Part(NamedTuple):
 def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block: str = "") -> Part:
     """Return a cell's part of the tables.
 
-    `settings`, such as ``algo.lam``, become columns of both, and so do the hyper-parameters in an algorithm's `ruled`,
-    whose values were set by a rule.
+    Both tables get a column for each of the `settings`, such as ``algo.lam``, and for each hyper-parameter in the
+    algorithm's `ruled`, whose value was set by a rule.
     """
     algorithm, problem, about = cell.algorithm, measured.problem, measured.provenance
     context = {
@@ -92,9 +92,9 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
 
 
 def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the rows and the guarantees of some cells, with their block's name in the first column."""
+    """Return the rows and the guarantees of some cells as two tables; the first column is the name of the block."""
     rows, guarantees = [], []
-    for _, group in groupby(parts, key=_types):  # a table each would take most of the time
+    for _, group in groupby(parts, key=_types):  # one table for each part would take most of the time
         alike = list(group)
         rows.append(_rows(alike))
         guarantees.append(pd.DataFrame([line for part in alike for line in part.guarantees]))
@@ -116,30 +116,30 @@ def _rows(parts: Sequence[Part]) -> pd.DataFrame:
 
 
 def _secure_sums(cell: Cell, budgets: Sequence[Budget], problem: Problem) -> float:
-    """How many vectors a release sums securely; NaN: none, or nothing was released."""
+    """Return how many vectors a release sums securely; NaN if there is no secure sum or no release."""
     count = getattr(cell.algorithm, "secure_sums", None)
     known = count(budgets[0], problem) if count and budgets else None
     return math.nan if known is None else known
 
 
 def setting(cell: Cell, key: str) -> Any:
-    """The value that a cell has for a key such as ``algo.lam`` or ``adversary.colluders``; None if it has none."""
+    """Return the value of a key such as ``algo.lam`` or ``adversary.colluders`` in a cell; None if it has no value."""
     group, _, name = key.partition(".")
     groups = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm, "adversary": cell.adversary}
     configured = groups[group]
     value = getattr(configured, name.partition(".")[0], None)
-    if callable(value):  # a method of another data set is not an option of this one: `rows`
+    if callable(value):  # this data set has a method of that name, and another one has an option, such as `rows`
         return None
     return value if value is None or isinstance(value, str | bool | int | float) else _text(value)
 
 
 def _text(value: Any) -> str:
-    """A list in the form of the command line: ``[a,[b,c]]``."""
+    """Write a list as on the command line: ``[a,[b,c]]``."""
     return f"[{','.join(map(_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
-    """The privacy columns of a budget: the claimed eps, the worst proven eps, and the reason if nothing is proven."""
+    """Return the privacy columns of a budget: claimed eps, worst proven eps, and the reason if nothing is proven."""
     proven = worst(guarantee for guarantee in guarantees if guarantee.basis in HELD)
     # a tight release claims the requested eps
     claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)

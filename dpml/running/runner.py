@@ -1,4 +1,4 @@
-"""Carries out plans: computes missing cells, stores each cell as it finishes, reports progress."""
+"""Carry out plans: compute missing cells, store each cell as it finishes, and show the progress."""
 
 import json
 from collections import Counter
@@ -16,9 +16,9 @@ from dpml.screen import Screen
 
 
 def announce(plans: Sequence[Plan], options: Options, console: Screen) -> None:
-    """Print how many cells are in each state, why some are skipped, and the estimated time.
+    """Print how many cells have each status, why some are skipped, and the estimated time.
 
-    A dry run of several experiments has a line for each.
+    A dry run of several experiments prints a line for each of them.
     """
     for plan in plans if options.dry and len(plans) > 1 else ():
         console.print(f"{plan.experiment.label}: {_counted([plan], options.workers)}", soft_wrap=True)
@@ -56,7 +56,7 @@ def _duration(seconds: float) -> str:
 def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
     """Compute the waiting cells and blocks, and store each as it finishes.
 
-    Blocks come first, because one may take as long as many cells. A failed block is handled by the reader of its rows.
+    Blocks come first, because one may take as long as many cells. A failed block raises its error when it is read.
     """
     store = plans[0].store
     computed = {block.key: block for plan in plans for block in plan.experiment.computed if not block.kept(store)}
@@ -83,14 +83,14 @@ def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
 
 
 def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Screen, alone: bool) -> None:
-    """Store what came out of a cell, and note it at all points of the cell.
+    """Store the outcome of a cell, and set the status of all its points.
 
-    If the only cell of a command (`alone`) is skipped, that is the command's error.
+    If a command has one cell only (`alone`) and this is skipped, the command fails with the reason.
     """
     first = points[0]
     settings = " ".join(f"{key}={value}" for key, value in first.settings.items() if value is not None)
     if isinstance(outcome, Record) and _of_other_data(first, outcome):
-        line = "the data have changed since the command began: give it again"
+        line = "the data files have changed since the command began: run the command again"
         outcome = Failure(line, f"{line}\n")
     if isinstance(outcome, Failure):
         log = store.fail(first.key, outcome.log)
@@ -113,7 +113,7 @@ def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Scre
 
 
 def _of_other_data(point: Point, record: Record) -> bool:
-    """Whether the measured data differ from the data in the cell's key: the files changed in the meantime."""
+    """Return whether the measured data differ from those in the cell's key, because a file changed in the meantime."""
     if not record.numbers or point.cell is None or not hasattr(point.cell.dataset, "checksum"):
         return False  # data without a checksum do not come from a file
     checksum = json.loads(record.numbers)["provenance"].get("sha256")

@@ -1,4 +1,4 @@
-"""An experiment file: blocks of settings that expand to cells, panels of a figure, and claims by name."""
+"""Read an experiment file: blocks of settings that expand to cells, and the panels of a figure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,15 +15,15 @@ SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel: the rows of one block, filtered by `where`, y against x with one curve per algorithm.
+    """One panel of a figure: y against x for the rows of one block that match `where`, with a curve per algorithm.
 
-    x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., any setting of the block, as on the
-    command line (``partition.u``), and the own columns of a computed block. x may also be ``inverse_eps``, 1/eps, on
-    which no noise (eps = inf) is at 0. y is a metric, by name or by the dotted path of a function, or ``proven_eps``,
-    or ``conditional_eps`` if nothing is proven because of a selection. `ylim` are the limits of the y axis, for a panel
-    that shows a part; by default it includes all means. `published` is a series of the points that are stored beside
-    the experiment. The algorithms in `thin` are drawn thin and grey, without bands, and do not affect the range of the
-    y axis. In a title, ``{KEY}`` becomes the setting of the rows (`charts.titled`).
+    x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., a setting of the block written as on
+    the command line (``partition.u``), or a column of a computed block. x can also be ``inverse_eps``, which is 1/eps,
+    and 0 without noise (eps = inf). y is the name of a metric, the dotted path of a function, ``proven_eps``, or
+    ``conditional_eps``. `ylim` sets the limits of the y axis; by default the axis includes all means. `published`
+    names a series of the paper's points, which are stored next to the experiment. The algorithms in `thin` are drawn
+    thin and grey, without bands, and do not affect the range of the y axis. In a title, ``{KEY}`` is replaced by that
+    setting of the rows (`charts.titled`).
     """
 
     block: str
@@ -42,10 +42,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Oracle:
-    """The value of hyper-parameters chosen by the private test rows: a table, not a release.
+    """A table of the gain from choosing hyper-parameters on the private test rows.
 
-    For every algorithm of the block `rule`, at every eps, the table shows the best mean of `metric` over that block and
-    the block `grid` beside the mean with the rule. No budget counts the choice.
+    For every algorithm of the block `rule` and every eps, the table shows the mean of `metric` with the rule, and the
+    best mean over this block and the block `grid`. No budget covers that choice, so it is not a release.
     """
 
     rule: str
@@ -53,27 +53,27 @@ class Oracle:
     metric: str
 
 
-_ASKED = ("name", "command", "changes", "folders", "judged")  # keys that a file cannot have
+_ASKED = ("name", "command", "changes", "folders", "judged")  # fields that are not keys of a file
 Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is asked: a published figure or table, as described by its file; or a run, which has no panels.
+    """A published figure or table, as its file describes it; or a run, which has no panels.
 
-    `settings` apply to every block of `grid`, and a block may override them; a block of several parts is a list of such
-    settings. Without a `grid` they are a block of their own, `all`, and panels need not name an only block. Lists are
-    crossed; those of eps and delta stay together in one cell. A block with a ``_target_`` is computed by a function
-    instead (`computed`). `metrics` are kept in the rows in addition to those that the panels
-    show; one with a dot is a user-defined function (`metrics.Metric`), called for every block except those that have
-    `metrics` themselves. What is claimed about it is in the card of its pack (`dpml.packs`).
-    `reference` is the algorithm that the others are compared with in pairs. With `twins` every calibration has its own
-    figure; without, all are in one. Every panel that shows a metric of `rank_by` against eps becomes a part of the page
-    which.md of the paper's folder: the best proven algorithm at every eps. `oracle` requests a table.
+    `settings` apply to every block of `grid`, and a block can override them. A block with several parts is a list of
+    settings. Without a `grid`, the settings form one block, `all`. A panel can omit the name of an only block. Lists
+    are crossed, but all values of eps and delta belong to one cell. A function computes a block with a ``_target_``
+    (`computed`). The rows contain the metrics of all panels and those in `metrics`. A metric with a dot is a user's own
+    function (`metrics.Metric`), and is computed for every block that does not set `metrics` itself. `reference` is the
+    algorithm with which the others are compared in pairs. With `twins`, every calibration has its own figure; otherwise
+    all share one. Each panel that shows a metric of `rank_by` against eps becomes a part of the paper's page which.md,
+    which names the best proven algorithm at every eps. `oracle` requests a table. Claims about the figure are in the
+    card of its paper (`dpml.packs`).
 
-    A file does not have the last four: the `command` that reproduces the numbers anywhere, the `changes` of its
-    numbers on the command line, the `folders` that may have the paper's published points, and whether the paper's
-    claims are `judged`, which they are only at the paper's settings.
+    The last four fields are not in the file: `command` reproduces the numbers on any machine, `changes` are the user's
+    changes of the numbers, and `folders` are searched for the paper's published points. Claims are `judged` only at the
+    paper's settings.
     """
 
     name: str
@@ -96,7 +96,7 @@ class Experiment:
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
-        """The experiment described by the content of a file."""
+        """Return the experiment that the content of a file describes."""
         grid = content.get("grid") or {"all": {}}
         only = {"block": next(iter(grid))} if len(grid) == 1 else {}
         panels = [made(Panel, only | panel, "experiment.panels") for panel in content.get("panels", ())]
@@ -112,7 +112,7 @@ class Experiment:
         for block, settings in grid.items():
             where = f"block {block} of experiment={name}"
             if is_computed(settings):
-                Computed.from_content(block, settings, where)  # refuses what cannot be called
+                Computed.from_content(block, settings, where)  # raises an error if it cannot be called
                 continue
             for key in (*experiment.settings, *(key for part in parts(settings) for key in part)):
                 refuse_unknown("key", [key.split(".")[0]], SETTINGS, where)
@@ -120,18 +120,18 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """The name, and the changes on the command line."""
+        """Return the name and the changes on the command line."""
         return " ".join([self.name, *self.changes])
 
     @property
     def shown_metrics(self) -> list[str]:
-        """The metrics that its panels or its oracle show, and those in `metrics`."""
+        """Return `metrics`, and the metrics that the panels and the oracle show."""
         by_oracle = [self.oracle.metric] if self.oracle else []
         return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels), *by_oracle]))
 
     @property
     def computed(self) -> list[Computed]:
-        """The blocks whose rows come from a function."""
+        """Return the blocks whose rows a function computes."""
         return [
             Computed.from_content(block, content, f"block {block} of experiment={self.name}")
             for block, content in self.grid.items()
@@ -140,10 +140,10 @@ class Experiment:
 
 
 def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
-    """Whether a block's rows come from a function."""
+    """Return whether a function computes the rows of a block."""
     return isinstance(block, Mapping) and "_target_" in block
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """The settings that are crossed, one mapping for each part."""
+    """Return the parts of a block: the lists within each part are crossed."""
     return [block] if isinstance(block, Mapping) else block

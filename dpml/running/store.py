@@ -1,8 +1,8 @@
-"""The store of results: one file for each cell, named by its settings, its data and its code.
+"""Store results: one file for each cell, named by its settings, its data and its code.
 
-So the numbers of several versions of the code lie side by side, and those of the code here are read. A file is written
-to a temporary name and renamed, so nobody sees a half-written file. It begins with the checksum of the rest, so a
-damaged file is detected, and its cell is computed again.
+Numbers of several versions of the code are kept side by side, and only those of the present code are read. A file is
+written under a temporary name and then renamed, so nobody reads a half-written file. It begins with the checksum of the
+rest: a damaged file is detected, and its cell is computed again.
 """
 
 import hashlib
@@ -20,20 +20,20 @@ from dpml.running.environment import made_with
 
 
 class DamagedError(Exception):
-    """A file of the store does not match its checksum, or was renamed."""
+    """Raised if a file of the store does not match its checksum, or was renamed."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What came out of a cell or a computed block, or the reason why these settings cannot be used.
+    """The numbers of a cell or a computed block, or the reason why its settings cannot be used.
 
     Attributes:
         numbers: the measurements as text, or the rows of a block; empty in the result of `Store.glance`.
         skipped: why there are no numbers.
         seconds: the CPU time.
         refused: as in `Measured`.
-        code: the checksum of the code that made it.
-        made_with: the versions that are shown with it.
+        code: the checksum of the code that computed the numbers.
+        made_with: the software versions, which results show.
     """
 
     numbers: str = ""
@@ -51,7 +51,7 @@ class Store:
     root: Path
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return a record without its numbers; None: this code has not made it. Raise DamagedError if it is damaged."""
+        """Return a record without its numbers; None if this code has not computed it. Raise DamagedError if damaged."""
         content = self._content(key, code)
         if content is None:
             return None
@@ -60,7 +60,7 @@ class Store:
         return replace(record, refused=refused)
 
     def numbers(self, key: str, code: str) -> str:
-        """Return the numbers of a record; raise DamagedError if it has none, or is damaged."""
+        """Return the numbers of a record. Raise DamagedError if it has no numbers, or is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
             raise DamagedError(f"{self._path(key, code)} holds no numbers.")
@@ -82,7 +82,7 @@ class Store:
         return path
 
     def log(self, key: str) -> Path:
-        """Return where the log of a cell is, if its last attempt failed."""
+        """Return the path of a cell's log, which exists if its last attempt failed."""
         return self.root / key[:2] / f"{key}.txt"
 
     def _content(self, key: str, code: str) -> str | None:
@@ -100,16 +100,16 @@ class Store:
 
 
 def digest(values: Any) -> str:
-    """Return the SHA-256 of plain values, as sorted JSON without spaces: the key of a cell, from its identity."""
+    """Return the SHA-256 of plain values, written as sorted JSON without spaces."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), default=_plain)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
-    """Return the dotted name of a class or function, or an array as lists."""
+    """Return an array as lists, and a class or function as its dotted name."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
-        raise UserError(f"{name} has no name of its own: write a function with def, at the top of its module.")
+        raise UserError(f"{name} cannot be found again by its name: write it with def, at the top of its module.")
     return name

@@ -50,7 +50,7 @@ def test_describe_names_what_would_be_refused_and_the_command_leaves_it_out(run_
     rows = "".join(f"k{i},{i},{i * i},1,{i % 3},{i % 2}\n" for i in range(30))
     (tmp_path / "f.csv").write_text(f"the key,row,x,one,3,label\n{rows}")
     outcome = run_command("dpml", "data", "describe", "f.csv", "--label", "3", "--drop", "label")
-    assert "The column 'the key' would be refused." in outcome.out
+    assert "refuse the column 'the key'" in outcome.out
     printed = next(line for line in outcome.out.splitlines() if line.startswith("A run: dpml-run "))
     assert printed.startswith("""A run: dpml-run dataset=csv dataset.path=f.csv 'dataset.label="3"' """)
     assert """'dataset.drop=[label,"the key"]'""" in printed

@@ -72,7 +72,7 @@ def test_check_finds_a_changed_file(dpml, server):
     code, out, err = dpml("data", "check", "crime")
     assert code == 2
     assert out.startswith("crime: communities.data: WRONG, its sha256 is ")
-    assert "1 of the files are not what they should be: move them away" in err
+    assert "1 of the files" in err
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_an_own_data_set_works_like_a_built_in_one(dpml, own):
     [
         ("_target_: my_cubes.Cubes\ntest_fractoin: 0.5\n", "test_fractoin': did you mean 'dataset.test_fraction'?"),
         ("_target_: my_cubes.Cubes\nsteps: clip\n", "dataset.steps must be a list"),
-        ("steps: [clip]\n", "is not one of its options"),
+        ("steps: [clip]\n", "has no _target_"),
     ],
 )
 def test_an_own_data_set_gets_the_checks_of_a_run(dpml, own, content, told):

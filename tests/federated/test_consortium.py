@@ -66,7 +66,7 @@ def test_a_card_replaces_no_file_that_is_read(tmp_path) -> None:
     rows, bounds = tmp_path / "rows.csv", tmp_path / "columns.yaml"
     for file in (rows, bounds):
         file.write_text("read")
-        with pytest.raises(UserError, match="which is read"):
+        with pytest.raises(UserError, match="would replace"):
             federate.run_card(Namespace(output=file, data=rows, key=tmp_path / "own.key", bounds=bounds))
 
 

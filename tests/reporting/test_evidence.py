@@ -1,5 +1,6 @@
 """Verdicts and tables follow from the rows that are published; files that were cut or edited give one sentence."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -57,10 +58,10 @@ def test_a_verdict_that_does_not_follow_or_was_left_out_is_named(copy):
     left_out = content["claims"].pop()["id"]
     manifest.keep(content)
     _, table = verify(copy)
-    assert table.wrong == (
-        f"{left_out}: no verdict is written on this claim of the card",
-        "K5.R: written is 'reproduced', from the rows follows 'depends on an unstated choice'",
-    )
+    unjudged, wrong = table.wrong
+    assert unjudged.startswith(f"{left_out}: ")
+    assert wrong.startswith("K5.R: ")
+    assert re.findall("'(.*?)'", wrong) == ["reproduced", "depends on an unstated choice"]
 
 
 def test_a_table_that_does_not_follow_is_named(copy):
@@ -85,23 +86,21 @@ def test_rows_that_were_cut_or_edited_give_one_sentence_and_no_verdict(copy, dam
         manifest = Manifest(path.with_name("table1.json"))
         content = manifest.read()
         manifest.keep_with(content, [path.with_name(name) for name in content["files"]])
-    with pytest.raises(
-        UserError, match=r"table1_rows.csv.xz (is not as it was written|holds no rows): no verdict follows"
-    ):
+    with pytest.raises(UserError, match=r"table1_rows.csv.xz (was changed|does not contain rows)"):
         list(verify(copy))
 
 
 def test_what_is_missing_is_named(copy, tmp_path):
     (copy / "kang2019" / "table1.csv").write_text("a\n1\n")
-    with pytest.raises(UserError, match=r"table1.csv is not as it was written: make it again"):
+    with pytest.raises(UserError, match=r"table1.csv was changed"):
         list(verify(copy))
     path = copy / "kang2019" / "table1.json"
     path.write_text(path.read_text().replace("K5.T", "K5.E", 1))
-    with pytest.raises(UserError, match=r"table1.json is not as it was written: no verdict follows from it"):
+    with pytest.raises(UserError, match=r"table1.json was changed"):
         list(verify(copy))
-    with pytest.raises(UserError, match=r"table1_rows.csv.xz is missing: without it nothing"):
+    with pytest.raises(UserError, match=r"table1_rows.csv.xz is missing"):
         read_rows(tmp_path / "mine" / "table1", {})
-    with pytest.raises(UserError, match=r"there are no rows of experiments in .*: it has no FIGURE_rows.csv.xz"):
+    with pytest.raises(UserError, match=r"fig99 has no stored rows"):
         list(verify(copy / "kang2019" / "fig99"))
 
 
@@ -114,7 +113,7 @@ def test_a_paper_or_a_figure_is_verified_alone(copy):
 def test_the_command(copy, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["dpml", "verify", str(copy)])
     dpml()
-    assert "of 2 experiments. All are as written." in capsys.readouterr().out
+    assert "of 2 experiments. All agree" in capsys.readouterr().out
     path = copy / "kang2019" / "table1_rows.csv.xz"
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(SystemExit) as stopped:
@@ -122,4 +121,4 @@ def test_the_command(copy, monkeypatch, capsys):
     assert stopped.value.code == 2
     error = capsys.readouterr().err
     assert len(error.strip().splitlines()) == 1
-    assert "no verdict follows from it" in error
+    assert "table1_rows.csv.xz was changed" in error

@@ -63,7 +63,7 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 
 
 def test_an_experiment_without_any_cell_says_why(tmp_path):
-    with pytest.raises(UserError, match=r"nothing of experiment=mine/tiny can be computed here: .*algo\.bins"):
+    with pytest.raises(UserError, match=r"experiment=mine/tiny .*algo\.bins"):
         run(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}})
     with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
         plan(tmp_path, TINY, ["draws=3"])

@@ -39,9 +39,9 @@ def test_a_list_may_be_a_text(key) -> None:
 
 def test_no_value_is_a_mistake() -> None:
     for empty in ("5..3", "0..1000000"):
-        with pytest.raises(UserError, match=rf"seed={empty} must be LOW..HIGH, with at most 1000000 numbers"):
+        with pytest.raises(UserError, match=rf"seed={empty} must be LOW..HIGH"):
             _values(empty, "seed")
-    with pytest.raises(UserError, match=r"seed must be one value or a list of at least one, got seed=\[\]"):
+    with pytest.raises(UserError, match=r"seed must be .*, got seed=\[\]"):
         _values([], "seed")
 
 

@@ -190,7 +190,7 @@ def test_what_cannot_be_is_skipped_with_its_reason(tmp_path, capsys, monkeypatch
     assert run(tmp_path, content, [f"data_dir={tmp_path}"]) == 0
     out = capsys.readouterr().out
     assert "needs the file communities.data" in out
-    assert "no dataset=atlantis" in out
+    assert "dataset=atlantis" in out
     assert "algo=capefm needs loss=squared or loss=logistic" in out
     page = (tmp_path / "mine" / "tiny.md").read_text()
     assert "M=10 parties cannot share N=5" in page
