@@ -1,7 +1,7 @@
-"""Least squares whose coefficients have intervals (`regression`): noisy X'X, X'y and y'y in one sum.
+"""Least squares with confidence intervals for the coefficients (`regression`): noisy X'X, X'y and y'y in one sum.
 
-With X'X and X'y released, y'y costs nothing, and the law of the noise is public. So intervals are post-processing of
-the published sums. The sensitivity and the variance of the coefficients: docs/privacy/inference.md.
+Releasing y'y in addition to X'X and X'y costs no privacy, and the distribution of the noise is public. So intervals are
+post-processing of the published sums. Sensitivity and variance of the coefficients: docs/privacy/inference.md.
 """
 
 import math
@@ -29,12 +29,12 @@ from dpml.mechanism.program import Program
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 
-_HIDDEN = 0.5  # of the spectral edge of the noise: the least curvature whose inverse is used
+_HIDDEN = 0.5  # the least curvature that is inverted, in units of the noise's spectral edge
 
 
 @dataclass(frozen=True)
 class Estimated:
-    """Coefficients (d,), their covariance (d, d), and the part of every direction that the noise hides (d, d)."""
+    """Coefficients (d,), their covariance (d, d), and the projection on directions that the noise hides (d, d)."""
 
     coefficients: Array
     covariance: Array
@@ -49,10 +49,10 @@ class Moments:
         square: X'X, (d, d).
         linear: X'y, (d,).
         labels: y'y.
-        square_noise: the standard deviation of the noise on the diagonal of X'X; beside it, it is divided by sqrt 2.
-        linear_noise: that on X'y.
-        rows: how many rows the sums are about.
-        scaled_up: what the sums of the rows that were there were multiplied by to be about all rows.
+        square_noise: The noise_std on the diagonal of X'X; off the diagonal it is divided by sqrt 2.
+        linear_noise: The noise_std on X'y.
+        rows: The number of rows.
+        scaled_up: The factor that rescaled the sums of the present rows to all rows.
     """
 
     square: Array
@@ -74,7 +74,7 @@ class Moments:
         return round(self.rows / self.scaled_up)
 
     def plain(self) -> dict[str, Any]:
-        """Return them as they are in a model's file."""
+        """Return the sums as plain values for a model's file."""
         return vars(self) | {"square": self.square.tolist(), "linear": self.linear.tolist()}
 
     def estimated(self) -> Estimated:
@@ -97,14 +97,14 @@ class Moments:
 
 @dataclass(frozen=True)
 class Regression(Program, losses=("squared",), calibrations=("tight",)):
-    """`regression`: least squares with intervals for the coefficients, from one secure sum of X'X, X'y and y'y.
+    """`regression`: private least squares with confidence intervals, from one secure sum of X'X, X'y and y'y.
 
-    The coefficients are those of linear regression if rows have a constant, categories without a reference level, and
-    one common scale: dataset.steps=[impute,treatment,symmetric,constant,max_norm]. `dpml table` prints the intervals.
+    The coefficients are those of ordinary linear regression if dataset.steps=[impute,treatment,symmetric,constant,
+    max_norm]: an intercept, categories without a reference level, and one common scale of all rows. `dpml table` prints
+    the intervals.
 
     Args:
-        radius: the norm of w that the split of the noise between X'y and X'X is best for; None: by
-            `defaults.QUADRATIC_NORM`.
+        radius: The norm of w for which the split of the noise between X'y and X'X is best; None: a typical norm.
     """
 
     name: ClassVar[str] = "regression"
@@ -120,7 +120,7 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
         A, B = (of.quadratic.linear_bound / scales.linear) ** 2, (of.quadratic.square / scales.square) ** 2
         free = of.quadratic.constant_range / math.sqrt(A + A * A / (2 * B))
         joint = joint_sensitivity(of.quadratic, Scales(free, scales.linear, scales.square), problem.d)
-        wider = max(1.0, joint / mu)  # a single feature hides y'y less
+        wider = max(1.0, joint / mu)  # with a single feature, y'y is less hidden and needs more noise
         units = tuple(wider * unit for unit in (free, scales.linear, scales.square, scales.square))
         return (Sum(of, joint / wider, 1.0, units),)
 
