@@ -50,7 +50,7 @@ def run_table(arguments: Namespace) -> None:
 
     if arguments.output:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
-    if arguments.path.is_file() and arguments.path.suffix == ".json":
+    if arguments.path.suffix == ".json":
         _write_coefficients(arguments)
         return
     rows = chosen(arguments.path).where(arguments.where)
@@ -86,7 +86,8 @@ def _numbers(words: list[str]) -> dict[str, float]:
         name, _, number = word.rpartition("=")
         try:
             found[name] = float(number)
-        except ValueError:
+            1 / found[name]
+        except (ValueError, ZeroDivisionError):
             raise UserError(f"--per takes COLUMN=NUMBER, such as --per age=10, got {word!r}.") from None
     return found
 

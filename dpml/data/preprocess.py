@@ -404,7 +404,7 @@ def constant(extent: Extent) -> Step:
     """Append the feature 1, for an intercept; use it before max_norm."""
 
     def box(before: Box) -> Box:
-        group = np.append(before.group, before.group.max() + 1)
+        group = np.append(before.group, before.group.max(initial=-1) + 1)
         low, high = np.append(before.low, 1.0), np.append(before.high, 1.0)
         return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0))
 
@@ -419,7 +419,7 @@ def bias(extent: Extent) -> Step:
 
     def box(before: Box) -> Box:
         low, high = apply(np.stack([before.low, before.high]))
-        group = np.append(before.group, before.group.max() + 1)
+        group = np.append(before.group, before.group.max(initial=-1) + 1)
         return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0) / math.sqrt(2.0))
 
     return Step(apply, EACH_ROW, box=box)

@@ -5,13 +5,14 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 import numpy as np
 
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan
@@ -148,7 +149,7 @@ def aggregate(
         error = float(release.metrics["error"][0, 0]) * divisor(plan.stated) ** 2
         errors = counted_errors(plan, error, sum(plan.seats[party].rows for party in run.last), len(run.last))
     weights = release.weights.reshape(plan.problem.classes, -1)
-    model = replace(model_of(plan, weights, errors, provenance()["versions"]), moments=release.moments)
+    model = model_of(plan, weights, errors, provenance()["versions"], release.moments)
     return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 
@@ -209,9 +210,13 @@ class _Run:
 
 
 def model_of(
-    plan: FederationPlan, weights: Array, errors: Mapping[str, Any] | None, versions: Mapping[str, str]
+    plan: FederationPlan,
+    weights: Array,
+    errors: Mapping[str, Any] | None,
+    versions: Mapping[str, str],
+    moments: Moments | NewtonMoments | None = None,
 ) -> Model:
-    """Return the model of a plan, given the weights (K, d), the errors and the versions; the plan has the rest."""
+    """Return the model of a plan, given the weights (K, d), errors, versions and sums; the plan has the rest."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
@@ -226,6 +231,7 @@ def model_of(
         versions=versions,
         scale=divisor(plan.stated),
         errors=errors,
+        moments=moments,
     )
 
 

@@ -15,6 +15,7 @@ from inspect import isclass
 from typing import Annotated, Any, get_type_hints
 
 from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.config.build import Epsilon, algorithm_of, budget, class_of, require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV, USUAL
@@ -26,6 +27,7 @@ from dpml.optim.losses import Loss
 from dpml.options import Bound, convert
 from dpml.privacy import Budget
 from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, require_exact
+from dpml.release.inference import STEPS
 
 Scalar = str | float | int | bool | None
 
@@ -181,6 +183,8 @@ def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) ->
         typed[key] = _value(key, value)
     given = {"algo": "wdgd"} | {name: value for name, value in (reading or {}).items() if name in _DATASET}
     given |= {names[key]: value for key, value in typed.items() if key in names}
+    if given["algo"] == Regression.name:
+        given.setdefault("steps", STEPS)
     for name in ("eps", "delta", "label"):
         if name not in given:
             raise UserError(f"{_key(name)} is missing: a plan needs eps, delta and dataset.label.")

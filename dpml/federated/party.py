@@ -6,10 +6,11 @@ sum of the plan.
 
 import hashlib
 import json
+import math
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, Round, moments_of
+from dpml.algorithms.quadratic.newton_sums import LAST
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.arrays import Array
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
@@ -116,18 +120,19 @@ class Member:
     def _own_text(self, text: str) -> str | None:
         """Return the content of the model's file as this party writes it; None if `text` is not a model.
 
-        It takes only what it cannot know from `text`: the weights, the counted error with its number of rows, and the
-        versions of the aggregator's software.
+        It takes only what it cannot know from `text`: the weights, the counted error with its number of rows, the noisy
+        sums of a regression, and the versions of the aggregator's software.
         """
         try:
             content = from_json(text)
             weights = np.array(content["weights"], dtype=float)
             versions = {name: content["versions"][name] for name in provenance()["versions"]}
             errors = None if self.plan.terms.count_errors is None else self._errors(**content["errors"])
+            moments = self._moments(content["moments"]) if self.plan.terms.algo == Regression.name else None
             if weights.shape == (self.plan.problem.classes, self.plan.problem.d) and all(
                 _VERSION.fullmatch(version) for version in versions.values()
             ):
-                return model_of(self.plan, weights, errors, versions).text()
+                return model_of(self.plan, weights, errors, versions, moments).text()
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             pass
         return None
@@ -137,14 +142,39 @@ class Member:
 
         The deviation depends on the number of parties in the last sum, so all possible numbers are tried.
         """
+        for parties in self._numbers_of_parties(int(rows)):
+            errors = counted_errors(self.plan, float(error), int(rows), parties)
+            if errors["deviation"] == deviation:
+                return errors
+        raise ValueError("no number of parties has this deviation")
+
+    def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
+        """Return the sums of a regression with the noise that this plan's parties have, of whom some may be missing."""
+        problem, moments = self.plan.problem, moments_of(content)
+        program = replace(self.plan.sums.algorithm, protocol="secagg")  # as `Sums` runs it
+        messages = program.messages(self.plan.terms.budget, problem)
+        parts: list[tuple[Moments | Round, int]] = [(moments, 0)] if isinstance(moments, Moments) else []
+        if isinstance(moments, NewtonMoments):
+            parts = list(zip((moments.first, moments.before, moments.last), (0, *LAST), strict=True))
+        for part, number in parts:
+            arrays = [of.shape for of in vars(part).values() if isinstance(of, np.ndarray)]
+            if {*arrays} != {(problem.d, problem.d), (problem.d,)} or moments.rows != problem.N:
+                raise ValueError("the sums are about other rows or features")
+            widenings = [
+                part.scaled_up * math.sqrt(parties / problem.M)
+                for parties in self._numbers_of_parties(round(problem.N / part.scaled_up))
+            ]
+            if not any(part.has_noise(messages[number], widening) for widening in widenings):
+                raise ValueError("no number of parties has this noise")
+        return moments
+
+    def _numbers_of_parties(self, rows: int) -> Iterator[int]:
+        """Yield how many parties can have so many rows together, if they are enough for a sum."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):
-            if sum(sizes[:parties]) <= int(rows) <= sum(sizes[M - parties :]):
-                errors = counted_errors(self.plan, float(error), int(rows), parties)
-                if errors["deviation"] == deviation:
-                    return errors
-        raise ValueError("no number of parties has this deviation")
+            if sum(sizes[:parties]) <= rows <= sum(sizes[M - parties :]):
+                yield parties
 
     def _refused(self, own: str, told: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)

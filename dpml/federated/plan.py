@@ -18,7 +18,6 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from dpml.algorithms import Algorithm
-from dpml.algorithms.quadratic.regression import Regression
 from dpml.data import Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.preprocess import check_ball, width
@@ -36,7 +35,7 @@ from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.protocols.session import least_quorum
 from dpml.release.certificate import views
 from dpml.release.facts import Facts, facts_about, gaps, statement
-from dpml.release.inference import check_steps
+from dpml.release.inference import check_effects
 
 FORMAT = "dpml plan 2"
 
@@ -100,8 +99,7 @@ class FederationPlan:
                 "one; choose 1 or more."
             )
         # refuse an invalid plan before all parties are connected
-        if self.algorithm.name == Regression.name:
-            check_steps(self.dataset.steps)
+        check_effects(self.algorithm, self.dataset.steps, self.stated)
         check_ball(self.dataset.steps, self.stated.columns)
         topology = self.topology  # first, because noise needs an honest party
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)

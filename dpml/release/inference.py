@@ -11,11 +11,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from dpml.algorithms.quadratic.moments import Estimated
+from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.moments import Estimated, least_curvature
+from dpml.algorithms.quadratic.regression import Regression, square_noise
 from dpml.arrays import Array
+from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.data.preprocess import stated_apply
 from dpml.errors import UserError, nearest
+from dpml.mechanism.program import Program
+from dpml.privacy import Budget, Problem
 from dpml.release.model import Model
 
 STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
@@ -42,14 +47,36 @@ class Coefficient:
     note: str = ""
 
 
-def check_steps(steps: tuple[str, ...]) -> None:
-    """Raise UserError unless the coefficients after these steps are those of ordinary regression."""
+def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBounds) -> None:
+    """Raise UserError if `regression` gets rows or labels whose coefficients are not those of ordinary regression."""
+    if algorithm.name != Regression.name:
+        return
+    if (stated.target is None) != (algorithm.loss.name == "logistic"):
+        raise UserError("algo=regression needs loss=squared for numbers and loss=logistic for two classes.")
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
             f"algo=regression needs dataset.steps=[{','.join(STEPS)}] (another scaling than symmetric, or none, is "
             f"allowed), got [{','.join(steps)}]."
         )
+
+
+def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[str, ...]:
+    """Return what to expect of the table of a regression before any noise is drawn, from public numbers alone.
+
+    The rule: docs/privacy/inference.md.
+    """
+    if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
+        return ()
+    noise = square_noise(algorithm.messages(budget, problem))
+    variance = 2 * problem.d * least_curvature(problem.d, noise) / problem.N  # of a 0/1 column
+    if variance > 0.25:
+        return ("Expect no table: the noise hides most coefficients. Use more rows, a larger eps, or fewer columns.",)
+    share = 50 - 50 * math.sqrt(1 - 4 * variance)
+    return (
+        f"Expect a coefficient for a value of a category if it and the first value have at least {share:.2g} % of the "
+        "records each. The noise hides more if values are rarer, or if numbers use a small part of their range.",
+    )
 
 
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
@@ -66,8 +93,8 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     """
     if model.moments is None:
         raise UserError(
-            f"the weights of this model ({model.setting.split(' loss=')[0]}) are for prediction: they are not effects, "
-            "and no interval is known for them. For a table of coefficients, release a model with algo=regression."
+            "the weights of this model are for prediction: they are not effects, and no interval is known for them. "
+            "A model of `dpml release algo=regression` has a table of coefficients."
         )
     if not 0 < level < 1:
         raise UserError(f"--level must lie strictly between 0 and 1, got {level:g}.")
@@ -113,16 +140,17 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
     """Yield column, unit and difference of preprocessed rows (d,); the score of the difference is the effect."""
     columns = model.stated.columns
-    numbers = [name for name, column in columns.items() if isinstance(column, Range)]
+    kinds = {name: model.stated.kind_of(name) for name in columns}
+    numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}
     for name in per:
         if name not in numbers:
             raise UserError(f"--per {name}=... must name a column of numbers: {nearest(name, numbers)}")
-    usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
+    usual = np.array([numbers[name].low / 2 + numbers[name].high / 2 if name in numbers else 0.0 for name in columns])
 
     def features(*rows: Array) -> Array:
         return stated_apply(model.steps, np.array(rows), np.empty((0, len(columns))), columns)[0]
 
-    yield "constant", "numbers at mid-range, first values", features(usual)[0]
+    yield "constant", "numbers at mid-range, others at their first value", features(usual)[0]
     for place, (name, column) in enumerate(columns.items()):
         values = (column.low, column.high) if isinstance(column, Range) else range(len(column))
         rows = np.tile(usual, (len(values), 1))
@@ -132,8 +160,8 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
             ends = np.array([column.low, column.high])
             low, high = np.log1p(ends) if column.log else ends
             step = per.get(name, 1.0)
-            unit = f"+{step:g} of log(1 + {name})" if column.log else f"+{step:g}"
-            yield name, unit, step * (others[0] - first) / (high - low)
+            unit = f"{step:+g}" + (f" of log(1 + {name})" if column.log else " days" * (kinds[name] == "date"))
+            yield name, "if true" if kinds[name] == "boolean" else unit, step * (others[0] - first) / (high - low)
             continue
         for value, other in zip(column[1:], others, strict=True):
             yield name, f"{value} against {column[0]}", other - first
@@ -150,7 +178,7 @@ def heading(model: Model, level: float) -> str:
         label = f"log(1 + {model.label})" if target is not None and target.log else model.label
         of = f"Linear regression of {label}: the coefficients of the best linear fit"
     return (
-        f"{of} in the population, with numbers clipped to their stated ranges. {level:.0%} intervals and p-values "
-        f"account for the sample of {moments.rows:,} rows and for the noise. They assume that rows are independent and "
-        "that columns were chosen without looking at the rows."
+        f"{of} in the population, with numbers clipped to their stated ranges. {100 * level:g}% intervals and p-values "
+        f"account for the sample of {moments.present:,} rows and for the noise. They assume that rows are independent "
+        "and that columns were chosen without looking at the rows."
     )

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from dpml.files import reserved
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.facts import Facts, facts_about, gaps, require_exact, require_linear_model, statement
-from dpml.release.inference import check_steps
+from dpml.release.inference import check_effects, expected
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
 from dpml.running.cell import limit_blas
@@ -64,11 +65,14 @@ class Request:
         return "party" if getattr(self.algorithm, "unit", "sample") == "party" else "sample"
 
 
-def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
+def release(
+    request: Request, ledger: Ledger, cap: Cap | None, place: Path, say: Callable[[str], None] = lambda _: None
+) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to the new file `place`.
 
-    Before the entry, the file name is reserved, and the largest possible model is written to the disk. The message of
-    a later error names the entry, because the entry stays.
+    Before the entry, the file name is reserved, and the largest possible model is written to the disk. Before the
+    noise, `say` is told what to expect of the model. The message of a later error names the entry, because the entry
+    stays.
     """
     algorithm, budget, dataset, rule = request.algorithm, request.budget, request.dataset, request.partition
     _check_setting(request)
@@ -86,6 +90,8 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         mechanism = algorithm.prepare(parties, entropy())
         model = _model(request, data, facts)
         write(" " * len(model.text().encode()))
+        for sentence in expected(algorithm, budget, parties.problem):
+            say(sentence)
         holdings = dataset.holdings if isinstance(rule, Natural) and isinstance(dataset, CSV) else None
         entry = ledger.enter(request.setting, facts.held, cap, holdings)
         try:
@@ -112,8 +118,7 @@ def _check_setting(request: Request) -> None:
     if getattr(algorithm, "auxiliary", 0):
         raise UserError(f"algo={algorithm.name} needs public rows, and a release has none: choose another algorithm.")
     require_linear_model(algorithm)
-    if isinstance(algorithm, Regression):
-        check_steps(request.dataset.steps)  # type: ignore[attr-defined]
+    check_effects(algorithm, request.dataset.steps, request.stated)  # type: ignore[attr-defined]
     check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
 
 

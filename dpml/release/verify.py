@@ -370,7 +370,7 @@ def read(path: str | Path) -> dict[str, Any]:
         else:
             _ = totals(content), statement(content)
     except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
-        raise RejectedError(repr(error)[:200]) from None
+        raise RejectedError(f"it is no model or certificate, {error!r}"[:200]) from None
     return content
 
 
@@ -382,7 +382,7 @@ def main(path: str) -> int:
         require(certificate, "nothing is proven of it")
         results, (unit, _, noise) = verify(certificate), statement(certificate)
     except (OSError, RejectedError) as error:
-        print(f"{path}: not verified: {error}")
+        print(f"{path}: not verified: {getattr(error, 'strerror', None) or error}")
         return 2
     given = ", given its stated ratio of sensitivity and noise" * ('"stated": true' in json.dumps(certificate))
     given += f", if the declaration of {certificate.get('declared')!r} is right" * ("declared" in certificate)

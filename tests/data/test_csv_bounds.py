@@ -39,9 +39,9 @@ def load(source, seed=0):
 def test_steps_take_the_stated_ranges(files):
     data = load(CSV(**files(), label="income", steps=("one_hot", "symmetric"), test_fraction=0))
     order = np.argsort(data.X[:, 0])
-    expected = [  # age, log gain, member, then farmer, judge, nurse; clerk is unknown
-        [29 / 50 - 1, -1, -1, 0, 0, 1],
-        [31 / 50 - 1, -1, 1, 0, 0, 1],
+    expected = [  # age, log gain, member, then nurse, judge, farmer in the file's order; clerk is unknown
+        [29 / 50 - 1, -1, -1, 1, 0, 0],
+        [31 / 50 - 1, -1, 1, 1, 0, 0],
         [44 / 50 - 1, np.log(10) / np.log(1000) * 2 - 1, 1, 0, 0, 0],
         [52 / 50 - 1, 1, -1, 0, 1, 0],
     ]
@@ -100,7 +100,7 @@ def test_missing_values_get_the_middle(files):
     steps = ("impute", "one_hot", "symmetric")
     data = load(CSV(**files(rows=rows), label="income", steps=steps, missing="keep", test_fraction=0))
     row = data.X[np.isclose(data.X[:, 0], 0)]
-    np.testing.assert_allclose(row, [[0, -1, 1, 0, 0, 1]], atol=1e-15)
+    np.testing.assert_allclose(row, [[0, -1, 1, 1, 0, 0]], atol=1e-15)
     assert (data.X[:, 3:].sum(axis=1) == 0).sum() == 2  # clerk, which is unknown, and the gap
     assert private_note(data.provenance["preprocessing"]) == ""
 

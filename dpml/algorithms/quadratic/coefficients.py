@@ -219,8 +219,9 @@ class CoefficientTerms(Terms["Coefficients"]):
 
 @dataclass(frozen=True)
 class Coefficients(Statistic):
-    """The sums of a quadratic's coefficients: L0 (optional), L1 (optional), diagonal and upper triangle of L2.
+    """The sums over rows of the terms of a quadratic loss: constant (L0), linear (L1) and square (L2).
 
+    L0 and L1 are optional; L2 has its diagonal and its upper triangle.
     Noise is drawn for all 1 + d + d^2 numbers (d^2 without L1). An off-diagonal entry gets the mean of two of them: as
     ``w'Ew`` depends only on the symmetric part of E, this is the same release. With `mirrored`, it gets one of them.
 

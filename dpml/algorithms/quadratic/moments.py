@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 from dpml.algorithms.quadratic.coefficients import spectral_edge
 from dpml.arrays import Array
+from dpml.mechanism.message import Sum
 
 _HIDDEN = 0.5  # the least curvature that is inverted, in units of the noise's spectral edge
 _UNLIKELY = 1e-4  # the p-value of the last gradient below which the rounds have not converged
@@ -42,6 +43,11 @@ class Estimated:
         return np.sqrt(np.einsum("mi,kij,mj->km", directions, self.covariances, directions).max(axis=0))
 
 
+def least_curvature(d: int, noise: float) -> float:
+    """Return the smallest eigenvalue that is used of a matrix (d, d) with this noise_std on its diagonal."""
+    return _HIDDEN * spectral_edge(d) * noise
+
+
 @dataclass(frozen=True)
 class Curvature:
     """A noisy matrix, whose eigenvalues below half of the noise's spectral edge are raised to it."""
@@ -55,7 +61,7 @@ class Curvature:
         """Return the decomposed matrix (d, d) for noise of this standard deviation on the diagonal."""
         d = len(matrix)
         values, vectors = np.linalg.eigh(matrix)
-        floor = max(_HIDDEN * spectral_edge(d) * noise, d * np.finfo(float).eps * np.abs(values).max())
+        floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
         return cls(values, np.maximum(values, floor), vectors)
 
     @property
@@ -114,6 +120,15 @@ class Moments:
     rows: int
     scaled_up: float = 1.0
 
+    @property
+    def present(self) -> int:
+        """Return how many rows were there."""
+        return round(self.rows / self.scaled_up)
+
+    def has_noise(self, message: Sum, widening: float) -> bool:
+        """Return whether the noise is that of a message, times `widening`."""
+        return noise_of(message, widening) == (self.square_noise, self.linear_noise)
+
     def plain(self) -> dict[str, Any]:
         """Return the sums as plain values for a model's file."""
         return _plain(self)
@@ -127,6 +142,12 @@ class Moments:
         variance = np.clip(squares / (self.rows - self.scaled_up * len(v)), 0.0, 1.0)
         scores = self.scaled_up * variance * S.matrix + noise
         return Estimated(b, (S.inverse @ scores @ S.inverse)[None], S.hidden)
+
+
+def noise_of(message: Sum, widening: float) -> tuple[float, float]:
+    """Return the standard deviations of the noise on X'X (on its diagonal) and on X'y."""
+    _, linear, square, _ = message.block_widths()
+    return square * widening, linear / 2 * widening
 
 
 @dataclass(frozen=True)
@@ -150,6 +171,10 @@ class Round:
     noise: float
     scaled_up: float = 1.0
 
+    def has_noise(self, message: Sum, widening: float) -> bool:
+        """Return whether the noise is that of a message, times `widening`."""
+        return message.noise * widening == self.noise
+
     def next_model(self) -> Array:
         """Return the model after a Newton step."""
         w: Array = self.at - Curvature.of(self.hessian, self.noise / 4).inverse @ self.gradient
@@ -169,6 +194,11 @@ class NewtonMoments:
     before: Round
     last: Round
     rows: int
+
+    @property
+    def present(self) -> int:
+        """Return how many rows were there in the round with the fewest."""
+        return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def plain(self) -> dict[str, Any]:
         """Return the sums as plain values for a model's file."""
@@ -216,9 +246,10 @@ def moments_of(content: Mapping[str, Any]) -> Moments | NewtonMoments:
     """Return the sums in a model's file."""
 
     def arrays(sums: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: np.array(of, dtype=float) if isinstance(of, list) else of for name, of in sums.items()}
+        return {name: np.array(of, dtype=float) if isinstance(of, list) else float(of) for name, of in sums.items()}
 
+    rows = int(content["rows"])
     if "first" not in content:
-        return Moments(**arrays(content))
+        return Moments(**{**arrays(content), "rows": rows})
     first, before, last = (Round(**arrays(content[name])) for name in ("first", "before", "last"))
-    return NewtonMoments(first, before, last, content["rows"])
+    return NewtonMoments(first, before, last, rows)

@@ -30,6 +30,8 @@ from dpml.sums import TALL, PairwiseSum
 
 SHARES = (0.04, 0.04, 0.04, 0.05, 0.08, 0.35, 0.4)
 """The part of mu^2 that each round gets. The table uses the last two; the others find a model close to the best."""
+LAST = (len(SHARES) - 2, len(SHARES) - 1)
+"""The numbers of these two."""
 UNITS = (1.0, 1 / 4, 1 / 4 / math.sqrt(2), math.sqrt(2), 1.0)
 """Of the gradient, the Hessian on and above its diagonal, and the meat on and above its diagonal."""
 

@@ -6,6 +6,7 @@ rounds (`newton_sums`). The distribution of the noise is public, so intervals ar
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -21,8 +22,8 @@ from dpml.algorithms.quadratic.coefficients import (
     spectral_edge,
     split,
 )
-from dpml.algorithms.quadratic.moments import Moments
-from dpml.algorithms.quadratic.newton_sums import NewtonSums, newton_messages, newton_release
+from dpml.algorithms.quadratic.moments import Moments, noise_of
+from dpml.algorithms.quadratic.newton_sums import LAST, NewtonSums, newton_messages, newton_release
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
@@ -71,12 +72,19 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
             return newton_release(carrier)
         d, noisy = carrier.problem.d, carrier.ask(0)
         b, A = polynomial(carrier.by_budget(noisy), d, 1, 0.0)
-        _, linear, square, _ = np.array([message.block_widths() for (message,) in carrier.messages]).T
-        weights, trimmed = raised_to_floor(A, b, spectral_edge(d) * square * carrier.widening)
+        noise = np.array([noise_of(messages[0], carrier.widening) for messages in carrier.messages])
+        weights, trimmed = raised_to_floor(A, b, spectral_edge(d) * noise[:, 0])
         moments = None
         if len(noisy) == 1:
             moments = Moments(
-                A[0, 0], b[0, 0] / -2, float(noisy[0, 0]), float(square[0] * carrier.widening),
-                float(linear[0] / 2 * carrier.widening), carrier.problem.N, carrier.scaled_up,
+                A[0, 0], b[0, 0] / -2, float(noisy[0, 0]), float(noise[0, 0]), float(noise[0, 1]),
+                carrier.problem.N, carrier.scaled_up,
             )  # fmt: skip
         return Release(weights, {"trimmed": trimmed.astype(float)}, moments)
+
+
+def square_noise(messages: Sequence[Sum]) -> float:
+    """Return the noise_std on the diagonal of X'X, or with the logistic loss on that of four times the Hessian."""
+    if not isinstance(messages[0].of, NewtonSums):
+        return noise_of(messages[0], 1.0)[0]
+    return sum(messages[number].noise ** -2 for number in LAST) ** -0.5

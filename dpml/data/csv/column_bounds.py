@@ -88,6 +88,10 @@ class ColumnBounds:
         """The names of the columns that are read as texts."""
         return [name for name, kind in self.kinds.items() if kind.is_text]
 
+    def kind_of(self, feature: str) -> str:
+        """Return the name of a feature's kind; a mark of missing values is boolean."""
+        return self.kinds[feature].name if feature in self.kinds else Boolean.name
+
     def gaps(self, imputed: bool) -> list[str]:
         """Say what replaces missing values in each column; the step `impute` uses the middle of the range."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
@@ -199,7 +203,7 @@ def _kind(statement: Any) -> ColumnKind:
     elif isinstance(statement, dict):
         kind = Number(_range(statement, _number, ("log",)))
     else:
-        kind = Category(tuple(sorted(_values(statement))))
+        kind = Category(_values(statement))
     fill = _fill(kind, more["fill"]) if "fill" in more else None
     return replace(kind, fill=fill, indicator="missing" in more)
 

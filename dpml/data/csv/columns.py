@@ -135,7 +135,7 @@ class Boolean(ColumnKind):
 
 @dataclass(frozen=True)
 class Category(ColumnKind):
-    """Categories: each text becomes its index in the sorted `values`; an unknown text becomes -1."""
+    """Categories: each text becomes its index in `values`; an unknown text becomes -1."""
 
     name = "category"
 

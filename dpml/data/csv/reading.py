@@ -373,6 +373,6 @@ def _wrong_bytes(path: Path, written: Dialect) -> UserError:
                 except UnicodeDecodeError as error:
                     return UserError(
                         f"{path}, line {number}: it is not UTF-8 text (byte {line[error.start]:#04x}): set "
-                        "dataset.encoding, for example cp1252, or save the file as UTF-8."
+                        "dataset.encoding (--encoding), for example cp1252, or save the file as UTF-8."
                     )
     return UserError(f"{path} is not {written.encoding} text: set another dataset.encoding, or save it as UTF-8.")
