@@ -71,7 +71,7 @@ def _write_coefficients(arguments: Namespace) -> None:
     model = read_model(arguments.path)
     lines = coefficient_table(model, arguments.level, _numbers(arguments.per))
     kind = arguments.output.suffix[1:] if arguments.output else "md"
-    text = written(lines, kind, heading(model, arguments.level))
+    text = written(lines, kind, heading(model, arguments.level), model.task == "binary")
     if arguments.output is None:
         print(text, end="")
         return

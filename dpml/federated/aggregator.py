@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpml.algorithms.quadratic.regression import Moments
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan
@@ -214,7 +214,7 @@ def model_of(
     weights: Array,
     errors: Mapping[str, Any] | None,
     versions: Mapping[str, str],
-    moments: Moments | None = None,
+    moments: Moments | NewtonMoments | None = None,
 ) -> Model:
     """Return the model of a plan, given the weights (K, d), errors, versions and sums; the plan has the rest."""
     return Model(

@@ -21,7 +21,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
-from dpml.algorithms.quadratic.regression import Moments, Regression, noise_of
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, Round, moments_of
+from dpml.algorithms.quadratic.newton_sums import LAST
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.arrays import Array
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
@@ -126,7 +128,7 @@ class Member:
             weights = np.array(content["weights"], dtype=float)
             versions = {name: content["versions"][name] for name in provenance()["versions"]}
             errors = None if self.plan.terms.count_errors is None else self._errors(**content["errors"])
-            moments = self._moments(**content["moments"]) if self.plan.terms.algo == Regression.name else None
+            moments = self._moments(content["moments"]) if self.plan.terms.algo == Regression.name else None
             if weights.shape == (self.plan.problem.classes, self.plan.problem.d) and all(
                 _VERSION.fullmatch(version) for version in versions.values()
             ):
@@ -146,20 +148,25 @@ class Member:
                 return errors
         raise ValueError("no number of parties has this deviation")
 
-    def _moments(
-        self, square: Any, linear: Any, labels: float, square_noise: float, scaled_up: float, **_: object
-    ) -> Moments:
+    def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
         """Return the sums of a regression with the noise that this plan's parties have, of whom some may be missing."""
-        problem = self.plan.problem
-        sums = np.array(square, dtype=float), np.array(linear, dtype=float)
-        if [each.shape for each in sums] != [(problem.d, problem.d), (problem.d,)]:
-            raise ValueError("the sums are about other features")
-        message = self.plan.sums.algorithm.messages(self.plan.terms.budget, problem)[0]
-        for parties in self._numbers_of_parties(round(problem.N / scaled_up)):
-            noise = noise_of(message, scaled_up * math.sqrt(parties / problem.M))
-            if noise[0] == square_noise:
-                return Moments(*sums, float(labels), *noise, problem.N, float(scaled_up))
-        raise ValueError("no number of parties has this noise")
+        problem, moments = self.plan.problem, moments_of(content)
+        program = replace(self.plan.sums.algorithm, protocol="secagg")  # as `Sums` runs it
+        messages = program.messages(self.plan.terms.budget, problem)
+        parts: list[tuple[Moments | Round, int]] = [(moments, 0)] if isinstance(moments, Moments) else []
+        if isinstance(moments, NewtonMoments):
+            parts = list(zip((moments.first, moments.before, moments.last), (0, *LAST), strict=True))
+        for part, number in parts:
+            arrays = [of.shape for of in vars(part).values() if isinstance(of, np.ndarray)]
+            if {*arrays} != {(problem.d, problem.d), (problem.d,)} or moments.rows != problem.N:
+                raise ValueError("the sums are about other rows or features")
+            widenings = [
+                part.scaled_up * math.sqrt(parties / problem.M)
+                for parties in self._numbers_of_parties(round(problem.N / part.scaled_up))
+            ]
+            if not any(part.has_noise(messages[number], widening) for widening in widenings):
+                raise ValueError("no number of parties has this noise")
+        return moments
 
     def _numbers_of_parties(self, rows: int) -> Iterator[int]:
         """Yield how many parties can have so many rows together, if they are enough for a sum."""

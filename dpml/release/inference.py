@@ -1,7 +1,7 @@
-"""Compute coefficients of a released linear regression, with intervals and p-values, from its noisy sums alone.
+"""Compute coefficients of a released regression, with intervals and p-values, from its noisy sums alone.
 
 This is post-processing, so a table costs no privacy. The variance accounts for the sample and for the noise
-(docs/privacy/inference.md, Theorem 2). A coefficient that the noise hides is not shown.
+(docs/privacy/inference.md, Theorems 2 and 4). A coefficient that the noise hides is not shown.
 """
 
 import math
@@ -12,7 +12,8 @@ import numpy as np
 from scipy.stats import norm
 
 from dpml.algorithms import Algorithm
-from dpml.algorithms.quadratic.regression import Estimated, Regression, least_curvature, noise_of
+from dpml.algorithms.quadratic.moments import Estimated, least_curvature
+from dpml.algorithms.quadratic.regression import Regression, square_noise
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
@@ -23,7 +24,7 @@ from dpml.privacy import Budget, Problem
 from dpml.release.model import Model
 
 STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
-"""The preprocessing steps with which the coefficients are those of linear regression."""
+"""The preprocessing steps with which the coefficients are those of ordinary regression."""
 
 _SCALES = {"symmetric", "min_max", "max_abs", "centre"}
 _MOST_BIAS = 0.3  # in standard errors: the largest shift by the hidden part of a direction
@@ -32,7 +33,7 @@ _CONFOUNDED = 0.5  # relative to the largest share: the other coefficients that 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A line of the table: an effect on the label, in the label's unit; NaN if the noise hides it.
+    """A line of the table: an effect on the label, in the label's unit or on log odds; NaN if the noise hides it.
 
     `unit` is the change that has this effect: an increase of a number, or another value instead of the first one.
     """
@@ -47,11 +48,11 @@ class Coefficient:
 
 
 def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBounds) -> None:
-    """Raise UserError if `regression` gets rows or labels whose coefficients are not those of linear regression."""
+    """Raise UserError if `regression` gets rows or labels whose coefficients are not those of ordinary regression."""
     if algorithm.name != Regression.name:
         return
-    if stated.target is None:
-        raise UserError("algo=regression predicts numbers: it has no intervals for classes.")
+    if (stated.target is None) != (algorithm.loss.name == "logistic"):
+        raise UserError("algo=regression needs loss=squared for numbers and loss=logistic for two classes.")
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
@@ -67,8 +68,8 @@ def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[st
     """
     if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
         return ()
-    square_noise, _ = noise_of(algorithm.messages(budget, problem)[0], 1.0)
-    variance = 2 * problem.d * least_curvature(problem.d, square_noise) / problem.N  # of a 0/1 column
+    noise = square_noise(algorithm.messages(budget, problem))
+    variance = 2 * problem.d * least_curvature(problem.d, noise) / problem.N  # of a 0/1 column
     if variance > 0.25:
         return ("Expect no table: the noise hides most coefficients. Use more rows, a larger eps, or fewer columns.",)
     share = 50 - 50 * math.sqrt(1 - 4 * variance)
@@ -87,7 +88,8 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
         per: the increase of a number that an effect is for, by column; 1 by default.
 
     Raises:
-        UserError: the model is for prediction only, or the noise hides more than half of the coefficients.
+        UserError: the model is for prediction only, the noise hides more than half of the coefficients, or a logistic
+            regression has not converged.
     """
     if model.moments is None:
         raise UserError(
@@ -100,13 +102,15 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     fitted = model.moments.estimated()
     directions = np.array([direction for _, _, direction in named])
     hidden = hidden_directions(directions, fitted)
+    if fitted.refusal:
+        raise UserError(f"{fitted.refusal}, so that there is no table: use more rows, a larger eps, or fewer columns.")
     if 2 * hidden.sum() > len(named):
         raise UserError(
             f"the noise hides {hidden.sum()} of {len(named)} coefficients, too many for a table: use more rows, a "
             "larger eps or fewer columns, or merge rare values."
         )
     estimates = model.scale * directions @ fitted.coefficients
-    errors = model.scale * np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
+    errors = model.scale * fitted.errors(directions)
     reach = norm.ppf((1 + level) / 2) * errors
     lines = []
     for i, (column, unit, direction) in enumerate(named):
@@ -122,8 +126,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
     """Return for directions (m, d) whether the part that the noise hides may shift the estimate too far: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
-    errors = np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
-    return np.asarray(shift > _MOST_BIAS * errors)
+    return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 
 
 def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]], fitted: Estimated) -> str:
@@ -166,13 +169,16 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
 
 def heading(model: Model, level: float) -> str:
     """Return two sentences that say what the table shows."""
-    target = model.stated.target
-    label = f"log(1 + {model.label})" if target is not None and target.log else model.label
-    moments = model.moments
+    moments, target = model.moments, model.stated.target
     assert moments is not None
+    if model.task == "binary":
+        outcome = f"{model.label} = {model.stated.classes[1]}"
+        of = f"Logistic regression of {outcome}: the odds ratios of the best logistic fit"
+    else:
+        label = f"log(1 + {model.label})" if target is not None and target.log else model.label
+        of = f"Linear regression of {label}: the coefficients of the best linear fit"
     return (
-        f"Linear regression of {label}: the coefficients of the best linear fit in the population, with numbers "
-        f"clipped to their stated ranges. {100 * level:g}% intervals and p-values account for the sample of "
-        f"{moments.present:,} rows and for the noise. They assume that rows are independent and that columns were "
-        "chosen without looking at the rows."
+        f"{of} in the population, with numbers clipped to their stated ranges. {100 * level:g}% intervals and p-values "
+        f"account for the sample of {moments.present:,} rows and for the noise. They assume that rows are independent "
+        "and that columns were chosen without looking at the rows."
     )

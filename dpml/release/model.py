@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from dpml.algorithms.quadratic.regression import Moments
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, moments_of
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.info import Task
@@ -65,7 +65,7 @@ class Model:
     scale: float = 1.0
     certificate: Mapping[str, Any] | None = None
     errors: Mapping[str, Any] | None = None
-    moments: Moments | None = None
+    moments: Moments | NewtonMoments | None = None
 
     def text(self) -> str:
         """Return the content of the model's file: JSON that ends with a checksum of everything else."""
@@ -124,7 +124,7 @@ def read_model(path: Path) -> Model:
         content["weights"] = np.array(content["weights"], dtype=float)
         content["guarantees"] = tuple(map(_guarantee, content["guarantees"]))
         if "moments" in content:
-            content["moments"] = Moments.of(content["moments"])
+            content["moments"] = moments_of(content["moments"])
         model = Model(**content | {key: tuple(content[key]) for key in ("steps", "statement")})
         model.scores(np.zeros((1, len(model.stated.columns))))
     except (verify.RejectedError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from dpml.algorithms import Algorithm
-from dpml.algorithms.quadratic.regression import Moments, Regression
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, Round
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.data import Dataset, Files, Source
 from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
 from dpml.data.partition import LabelRule, Natural, Partition, partition
@@ -142,13 +143,19 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
         versions=provenance()["versions"],
         scale=divisor(stated),
         certificate=facts.certificate,
-        moments=_longest_moments(facts.problem) if isinstance(request.algorithm, Regression) else None,
+        moments=_longest_moments(request.algorithm, facts.problem),
     )
 
 
-def _longest_moments(problem: Problem) -> Moments:
+def _longest_moments(algorithm: Algorithm, problem: Problem) -> Moments | NewtonMoments | None:
+    """Return numbers in place of the sums that an algorithm publishes, if it does."""
+    if not isinstance(algorithm, Regression):
+        return None
     d = problem.d
     square, linear = np.full((d, d), _LONGEST), np.full(d, _LONGEST)
+    if algorithm.loss.task == "binary":
+        each = Round(linear, linear, square, square, _LONGEST, _LONGEST)
+        return NewtonMoments(each, each, each, problem.N)
     return Moments(square, linear, _LONGEST, _LONGEST, _LONGEST, problem.N, _LONGEST)
 
 

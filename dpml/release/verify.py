@@ -65,6 +65,8 @@ NOISES = {  # by the basis of the guarantees: the words about the guarantee, and
     "declared": ("declared by {}, which is not part of dpml, and proven by nobody here", f"its own; {FLOATING}"),
 }
 KEYS = "format task loss label stated steps offset scale guarantees statement setting versions weights certificate"
+SUMS = "square linear labels square_noise linear_noise rows scaled_up"
+ROUND = "at gradient hessian meat noise scaled_up"
 FREE = r"(Trust|Public|Preprocessing|Not covered|Warning|Counted|Errors): ((?!\beps\b|\bdelta ?=|collu|ε|δ).)*"
 
 
@@ -302,6 +304,11 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
+def flat(value: Any, depth: int = 2) -> list[Any]:
+    """Return the entries of a matrix, a vector or a number."""
+    return [x for each in value for x in flat(each, depth - 1)] if depth and isinstance(value, list) else [value]
+
+
 def check_form(content: dict[str, Any]) -> None:
     """Raise RejectedError unless a model has all keys of a model, with values of their types."""
     rest = {"errors", "moments"}  # only some models have these
@@ -312,12 +319,14 @@ def check_form(content: dict[str, Any]) -> None:
     require(all(isinstance(each, str) for each in (*content["steps"], *content["statement"])), "a sentence is not text")
     require(rows and all(row and len(row) == len(rows[0]) for row in rows), "it has no weights")
     require_only(errors, "measure of rows error deviation level low high")
-    moments = content.get("moments", {"square": [], "linear": []})
-    require_only(moments, "square linear labels square_noise linear_noise rows scaled_up")
-    sums = (x for key, x in moments.items() if key not in ("square", "linear"))
-    matrices = (*rows, *moments["square"], moments["linear"])
+    moments = content.get("moments", {})
+    rounds = [moments[name] for name in ("first", "before", "last") if name in moments]
+    require_only(moments, "first before last rows" if rounds else SUMS)
+    for each in rounds:
+        require_only(each, ROUND)
+    sums = (x for each in rounds or [moments] for of in each.values() for x in flat(of))
     counted = (x for key, x in errors.items() if key not in ("measure", "of"))
-    numbers = (content["offset"], content["scale"], *counted, *sums, *(each for row in matrices for each in row))
+    numbers = (content["offset"], content["scale"], moments.get("rows", 0), *counted, *flat(rows), *sums)
     require(all(type(x) in (int, float) and math.isfinite(x) for x in numbers), "a weight or an error is not a number")
     require_only(content["versions"], "dpml python numpy scipy pandas scikit-learn hydra-core")
     require(all(re.fullmatch(r"[\w.+!-]{1,40}", of) for of in content["versions"].values()), "a version is not valid")

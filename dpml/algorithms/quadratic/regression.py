@@ -1,13 +1,14 @@
-"""Least squares with confidence intervals for the coefficients (`regression`): noisy X'X, X'y and y'y in one sum.
+"""Linear or logistic regression with confidence intervals for the coefficients (`regression`), from noisy secure sums.
 
-Releasing y'y in addition to X'X and X'y costs no privacy, and the distribution of the noise is public. So intervals are
-post-processing of the published sums. Sensitivity and variance of the coefficients: docs/privacy/inference.md.
+Least squares needs one sum of X'X, X'y and y'y, in which y'y costs no privacy. The logistic loss needs seven Newton
+rounds (`newton_sums`). The distribution of the noise is public, so intervals are post-processing of the published sums
+(`moments`). Sensitivities and variances of the coefficients: docs/privacy/inference.md.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from dpml.algorithms.quadratic.coefficients import (
     spectral_edge,
     split,
 )
-from dpml.arrays import Array
+from dpml.algorithms.quadratic.moments import Moments, noise_of
+from dpml.algorithms.quadratic.newton_sums import LAST, NewtonSums, newton_messages, newton_release
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
@@ -29,90 +31,28 @@ from dpml.mechanism.program import Program
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 
-_HIDDEN = 0.5  # the least curvature that is inverted, in units of the noise's spectral edge
-
 
 @dataclass(frozen=True)
-class Estimated:
-    """Coefficients (d,), their covariance (d, d), and the projection on directions that the noise hides (d, d)."""
+class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",)):
+    """`regression`: private linear or logistic regression with confidence intervals, from one or seven secure sums.
 
-    coefficients: Array
-    covariance: Array
-    hidden: Array
-
-
-@dataclass(frozen=True)
-class Moments:
-    """The noisy sums of a release over rows x in the unit ball with labels y in [-1, 1].
-
-    Attributes:
-        square: X'X, (d, d).
-        linear: X'y, (d,).
-        labels: y'y.
-        square_noise: The noise_std on the diagonal of X'X; off the diagonal it is divided by sqrt 2.
-        linear_noise: The noise_std on X'y.
-        rows: The number of rows.
-        scaled_up: The factor that rescaled the sums of the present rows to all rows.
-    """
-
-    square: Array
-    linear: Array
-    labels: float
-    square_noise: float
-    linear_noise: float
-    rows: int
-    scaled_up: float = 1.0
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Moments":
-        """Return the sums in a model's file."""
-        return cls(**{**content, **{key: np.array(content[key], dtype=float) for key in ("square", "linear")}})
-
-    @property
-    def present(self) -> int:
-        """Return how many rows were there."""
-        return round(self.rows / self.scaled_up)
-
-    def plain(self) -> dict[str, Any]:
-        """Return the sums as plain values for a model's file."""
-        return vars(self) | {"square": self.square.tolist(), "linear": self.linear.tolist()}
-
-    def estimated(self) -> Estimated:
-        """Return the least squares coefficients and their covariance over samples and noise (Theorem 2)."""
-        d, S, v = len(self.linear), self.square, self.linear
-        values, vectors = np.linalg.eigh(S)
-        floor = max(least_curvature(d, self.square_noise), d * np.finfo(float).eps * np.abs(values).max())
-        raised = np.maximum(values, floor)
-        inverse = (vectors / raised) @ vectors.T
-        b = inverse @ v
-        noise = self.linear_noise**2 + self.square_noise**2 * (b @ b) / 2
-        along = self.square_noise**2 / 2
-        squares = self.labels - 2 * b @ v + b @ S @ b
-        squares += noise * np.trace(inverse) + along * b @ inverse @ b
-        variance = np.clip(squares / (self.rows - self.scaled_up * d), 0.0, 1.0)
-        scores = self.scaled_up * variance * (vectors * raised) @ vectors.T + noise * np.eye(d) + along * np.outer(b, b)
-        lost = (raised - np.maximum(values, 0.0)) / raised
-        return Estimated(b, inverse @ scores @ inverse, (vectors * lost) @ vectors.T)
-
-
-@dataclass(frozen=True)
-class Regression(Program, losses=("squared",), calibrations=("tight",)):
-    """`regression`: private least squares with confidence intervals, from one secure sum of X'X, X'y and y'y.
-
-    The coefficients are those of ordinary linear regression if dataset.steps=[impute,treatment,symmetric,constant,
-    max_norm]: an intercept, categories without a reference level, and one common scale of all rows. `dpml table` prints
-    the intervals.
+    The coefficients are those of ordinary regression if dataset.steps=[impute,treatment,symmetric,constant,max_norm]:
+    an intercept, categories without a reference level, and one common scale of all rows. `dpml table` prints the
+    intervals.
 
     Args:
-        radius: The norm of w for which the split of the noise between X'y and X'X is best; None: a typical norm.
+        radius: The norm of w for which the split of the noise between X'y and X'X is best (squared loss); None: a
+            typical norm.
     """
 
     name: ClassVar[str] = "regression"
-    proof: ClassVar[str] = "Theorem 1, docs/privacy/inference.md"
+    proof: ClassVar[str] = "Theorems 1 and 3, docs/privacy/inference.md"
 
     radius: Annotated[float | None, POSITIVE] = None
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        if self.loss.name == "logistic":
+            return newton_messages(self.target_mu(budget, problem, NewtonSums()))
         of = Coefficients(self.loss, constant=True)
         scales = split(of, problem.d, mu := self.target_mu(budget, problem, of), self.radius)
         if math.isinf(mu):
@@ -128,6 +68,8 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
         return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
+        if self.loss.name == "logistic":
+            return newton_release(carrier)
         d, noisy = carrier.problem.d, carrier.ask(0)
         b, A = polynomial(carrier.by_budget(noisy), d, 1, 0.0)
         noise = np.array([noise_of(messages[0], carrier.widening) for messages in carrier.messages])
@@ -141,12 +83,8 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
         return Release(weights, {"trimmed": trimmed.astype(float)}, moments)
 
 
-def least_curvature(d: int, square_noise: float) -> float:
-    """Return the smallest eigenvalue of X'X that is used; noise hides directions below it."""
-    return _HIDDEN * spectral_edge(d) * square_noise
-
-
-def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return the standard deviations of the noise on X'X (on its diagonal) and on X'y."""
-    _, linear, square, _ = message.block_widths()
-    return square * widening, linear / 2 * widening
+def square_noise(messages: Sequence[Sum]) -> float:
+    """Return the noise_std on the diagonal of X'X, or with the logistic loss on that of four times the Hessian."""
+    if not isinstance(messages[0].of, NewtonSums):
+        return noise_of(messages[0], 1.0)[0]
+    return sum(messages[number].noise ** -2 for number in LAST) ** -0.5

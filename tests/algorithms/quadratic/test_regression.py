@@ -7,7 +7,8 @@ import pytest
 from scipy.optimize import minimize
 
 import dpml
-from dpml.algorithms.quadratic.regression import Moments, Regression, noise_of
+from dpml.algorithms.quadratic.moments import Moments, noise_of
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.optim.losses import LOSSES
@@ -59,7 +60,7 @@ def covered(repetitions, n, square_noise, linear_noise, labels_noise, scaled_up=
             scaled_up * y @ y + rng.standard_normal() * labels_noise, square_noise, linear_noise, n, scaled_up,
         )  # fmt: skip
         fitted = moments.estimated()
-        off = (fitted.coefficients - TRUE) / np.sqrt(np.diag(fitted.covariance))
+        off = (fitted.coefficients - TRUE) / fitted.errors(np.eye(d))
         found.append(np.abs(off) < 1.96)
     return np.mean(found, axis=0)
 
@@ -79,7 +80,7 @@ def test_without_noise_the_coefficients_and_errors_are_those_of_least_squares():
     fitted = Moments(X.T @ X, X.T @ y, y @ y, 0.0, 0.0, 500).estimated()
     beta, squares, _, _ = np.linalg.lstsq(X, y, rcond=None)
     np.testing.assert_allclose(fitted.coefficients, beta)
-    np.testing.assert_allclose(fitted.covariance, squares[0] / 497 * np.linalg.inv(X.T @ X))
+    np.testing.assert_allclose(fitted.covariances[0], squares[0] / 497 * np.linalg.inv(X.T @ X))
 
 
 @pytest.mark.parametrize("options", [{}, {"noise": "discrete"}, {"protocol": "secagg"}])
@@ -159,7 +160,7 @@ def test_intervals_cover_the_coefficients_of_real_tables(name, n, eps):
         fitted = Moments(sums[:d, :d] + E, sums[:d, d] + noise[0], sums[d, d] + noise[1], square, linear, n).estimated()
         hidden = hidden_directions(np.eye(d), fitted)
         if 2 * hidden.sum() <= d:
-            off = np.abs(fitted.coefficients - true) / np.sqrt(np.diag(fitted.covariance))
+            off = np.abs(fitted.coefficients - true) / fitted.errors(np.eye(d))
             covered += (off[~hidden] < 1.96).tolist()
     # coefficients of one sample are dependent: 400 or more independent ones leave this range once in a thousand
     assert 0.915 < np.mean(covered) < 0.985
