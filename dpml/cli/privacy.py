@@ -28,7 +28,6 @@ def run_guarantee(arguments: Namespace) -> None:
     """Print the guarantees of one setting."""
     from dpml.api.functions import PlannedRelease  # loads Hydra
     from dpml.api.settings import Settings
-    from dpml.release.inference import expected  # loads pandas
 
     release = PlannedRelease.of(Settings(arguments.overrides, config_dir=arguments.config_dir))
     guarantees, problem = release.guaranteed(), release.problem
@@ -52,8 +51,10 @@ def run_guarantee(arguments: Namespace) -> None:
     console.print(f"ε for one {first.unit} at delta = {written(first.delta, 6)}")
     for claim in dict.fromkeys(claim.source for claim in claims.values()):
         console.print(f"claimed by {claim}")
-    for expectation in expected(release.algorithm, release.budget, problem):
-        console.print(expectation)
+    if release.algorithm.name == "regression":
+        from dpml.release.inference import expected  # loads pandas
+
+        console.print(*expected(release.algorithm, release.budget, problem))
     if arguments.why:
         _show_why(console, release, held.values())
     units = problem.M if first.unit == "party" else problem.N
