@@ -47,7 +47,7 @@ ROOMS = {
     "algorithms": ("dpml/algorithms", 4503, 4000),
     "protocols": ("dpml/protocols", 1681, 1700),
     "audit": ("dpml/audit", 2174, 2000),
-    "config and running": ("dpml/config dpml/running", 2300, 1950),
+    "config and running": ("dpml/config dpml/running", 2312, 1950),
     "reporting": ("dpml/reporting", 5424, 4200),
     "release": ("dpml/release", 1709, 1600),
     "federated": ("dpml/federated", 1761, 1600),
